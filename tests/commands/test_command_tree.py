@@ -96,6 +96,8 @@ def test_every_command_has_a_help_page_and_a_line_in_its_group() -> None:
     commands = walk(cli)
     assert len(commands) > 50
     assert all(one.get_short_help_str() for one in commands)
+    options = [one for command in commands for one in command.params if "--" in one.opts[0]]
+    assert [one.opts for one in options if not getattr(one, "help", "")] == []
 
 
 @pytest.mark.parametrize(

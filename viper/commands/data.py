@@ -77,7 +77,8 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
 
 @data.command()
 @_set_options
-@click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N")
+@click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N",
+              help="Number of samples.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Random seed for the choice of samples."
 )

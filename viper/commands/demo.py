@@ -107,7 +107,8 @@ def default_folder() -> Path:
 
 
 @click.command("demo-questions", hidden=True)
-@click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True)
+@click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True,
+              help="Folder for the images.")  # fmt: skip
 def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program and calls; write the images."""
     mode: Mode = "strict" if strict_holds() else "weak"

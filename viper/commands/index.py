@@ -20,20 +20,12 @@ from viper.search.named import NamedPictures, NamedTexts, named_indexes
 
 _SHOWN = 100
 
-name_option = click.option(
-    "--name",
-    default="default",
-    show_default=True,
-    metavar="NAME",
-    help="Name of the index; image_search and text_search of a profile name it as their model.",
-)
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(1, 100),
-    default=5,
-    show_default=True,
-    help="Maximum number of results.",
-)
+# fmt: off
+name_option = click.option("--name", default="default", show_default=True, metavar="NAME",
+    help="Name of the index; image_search and text_search of a profile name it as their model.")
+limit_option = click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True,
+    help="Maximum number of results.")
+# fmt: on
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 
 

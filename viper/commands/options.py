@@ -153,45 +153,27 @@ def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:
     ]
 
 
-root_option: Decorator = click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder that holds the official files of the data set.",
-)
+# fmt: off
+root_option: Decorator = click.option("--root", type=click.Path(path_type=Path), metavar="DIR",
+    help="Folder that holds the official files of the data set.")
 
-state_option: Decorator = click.option(
-    "--state",
-    cls=Option,
-    section=MACHINE,
+state_option: Decorator = click.option("--state", cls=Option, section=MACHINE, metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
     help="Folder for pools, caches and your own profiles. By default VIPER_HOME, or the user's "
-    "data folder.",
-)
+         "data folder.")
 
-api_option: Decorator = click.option(
-    "--api",
-    cls=Option,
-    section=PROGRAMS,
-    default=None,
+api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
     metavar="NAME[+FILE.py]",
     help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, dwim, "
-    "dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your own "
-    "routines, or several joined by +.",
-)
+         "dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your own "
+         "routines, or several joined by +.")
 
 
 def learned_option(by_default: bool = True) -> Decorator:
     """Return ``--learned``: use what ``viper learn`` stored in the state folder."""
-    return click.option(
-        "--learned/--no-learned",
-        cls=Option,
-        section=EXAMPLES,
-        default=by_default,
+    return click.option("--learned/--no-learned", cls=Option, section=EXAMPLES, default=by_default,
         show_default=True,
-        help="Use what viper learn stored in the state folder: soft prompts and demonstrations.",
-    )
+        help="Use what viper learn stored in the state folder: soft prompts and demonstrations.")
 
 
 def seed_option(
@@ -199,28 +181,15 @@ def seed_option(
     section: str = "",
 ) -> Decorator:
     """Return ``--seed``."""
-    return click.option(
-        "--seed",
-        cls=Option,
-        section=section,
-        type=SEED,
-        default=0,
-        show_default=True,
-        help=help_text,
-    )
+    return click.option("--seed", cls=Option, section=section, type=SEED, default=0,
+        show_default=True, help=help_text)
 
 
 def workers_option(help_text: str = "Number of samples to answer at the same time.") -> Decorator:
     """Return ``--workers``."""
-    return click.option(
-        "--workers",
-        cls=Option,
-        section=WORKERS,
-        type=click.IntRange(1, 1024),
-        default=16,
-        show_default=True,
-        help=help_text,
-    )
+    return click.option("--workers", cls=Option, section=WORKERS, type=click.IntRange(1, 1024),
+        default=16, show_default=True, help=help_text)
+# fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,12 +100,8 @@ def check(name: str, offline: bool, state: Path | None) -> int:
 @profile.command()
 @click.argument("name")
 @click.option("--from", "base", default="embedded", show_default=True, help="Profile to copy.")
-@click.option(
-    "--out",
-    type=OutPath(),
-    default=None,
-    help="File to write. By default NAME.toml in the state folder.",
-)
+@click.option("--out", type=OutPath(), default=None,
+              help="File to write. By default NAME.toml in the state folder.")  # fmt: skip
 @state_option
 def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
     """Write a new profile NAME, a copy of another profile.

@@ -87,12 +87,8 @@ def new(name: str, tool: bool, folder: Path) -> int:
 
 
 @routine.command("list")
-@click.option(
-    "--task",
-    type=click.Choice([task for task in TASKS if task != "auto"]),
-    default=None,
-    help="List only the names in prompts of this task.",
-)
+@click.option("--task", type=click.Choice([task for task in TASKS if task != "auto"]), default=None,
+              help="List only the names in prompts of this task.")  # fmt: skip
 @api_option
 def list_routines(api: str | None, task: str | None) -> int:
     """List the functions of an API, the process that runs them, and their tasks."""
@@ -176,7 +172,7 @@ class TryOptions(ProfileChoice):
         "--split", metavar="NAME", help="Split to answer. By default the first of the data set."
     )
     limit: int = option("--limit", type=click.IntRange(1), default=60, help="Number of samples.")
-    seed: int = option("--seed", default=0)
+    seed: int = option("--seed", default=0, help="Random seed for samples and sampling.")
     as_json: bool = option("--json", help="Print one JSON object.")
     api: str | None = given_by(api_option)
 

@@ -64,24 +64,14 @@ def run_settings() -> Any:
     return given_by(options(*map(_option, _offered())))
 
 
-bank_option: Decorator = click.option(
-    "--bank",
-    "examples_bank",
-    cls=Option,
-    section=EXAMPLES,
-    metavar="FILE",
-    help="Bank of in-context examples that replaces the bank of the profile.",
-)
+# fmt: off
+bank_option: Decorator = click.option("--bank", "examples_bank", cls=Option, section=EXAMPLES,
+    metavar="FILE", help="Bank of in-context examples that replaces the bank of the profile.")
 
-threshold_option: Decorator = click.option(
-    "--threshold",
-    "thresholds",
-    cls=Option,
-    section=MACHINE,
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Start value of a threshold, for example detector.threshold=0.2; repeatable.",
-)
+threshold_option: Decorator = click.option("--threshold", "thresholds", cls=Option,
+    section=MACHINE, multiple=True, metavar="NAME=VALUE",
+    help="Start value of a threshold, for example detector.threshold=0.2; repeatable.")
+# fmt: on
 
 
 def run_changes(

@@ -213,12 +213,14 @@ def avis(options: Options, processes: int | None) -> int:
                  metavar="TOKENS", help="Leave out longer texts; a prompt with a whole API has "
                                         "about 4,000 tokens."),
     click.option("--train-split", metavar="NAME", help="Split to learn from. By default "
-                 "train:question of world, and train of other data sets."),
+                 "train:question of world, and of other data sets train or the first split whose "
+                 "name begins with train."),
     seeds=(3, 1, "Number of seeds, each with its own samples and tunings;"),
     samples=(100, 40, 2, "Number of samples for each agent under each seed;"),
     out="workflows, agents, answers and reports",
     data="Data set of questions (see viper data list).",
-    split="Split to answer. By default val:question of world, and val of other data sets. "
+    split="Split to answer. By default val:question of world, and of other data sets val or "
+          "the first split whose name begins with val. "
           "test:question holds wordings and combinations that no training split has; use it last.",
 )  # fmt: skip
 def dwim(

@@ -127,13 +127,8 @@ def stats(source: Path, as_json: bool) -> int:
 
 @click.command()
 @click.argument("records", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=OutPath(),
-    required=True,
-    metavar="FILE.toml",
-    help="File for the graph.",
-)
+@click.option("--out", type=OutPath(), required=True, metavar="FILE.toml",
+              help="File for the graph.")  # fmt: skip
 @click.option(
     "--examples",
     type=click.Path(path_type=Path),
@@ -141,13 +136,8 @@ def stats(source: Path, as_json: bool) -> int:
     help="Write the helpful decisions to this file, as examples for the strategy.",
 )
 @click.option("--name", default="induced", show_default=True, help="Name of the graph.")
-@click.option(
-    "--least",
-    type=click.FloatRange(0, 0.5),
-    default=0.02,
-    show_default=True,
-    help="Leave out actions with a smaller share at their state.",
-)
+@click.option("--least", type=click.FloatRange(0, 0.5), default=0.02, show_default=True,
+              help="Leave out actions with a smaller share at their state.")  # fmt: skip
 def induce(records: Path, out: Path, examples: Path | None, name: str, least: float) -> int:
     """Build a transition graph with frequencies from the records of people."""
     sessions = _sessions(records)

@@ -75,18 +75,14 @@ def render(options: RenderOptions) -> int:
 
 
 @world.command(short_help="Draw queries about scenes and videos.")
-@click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True)
+@click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True,
+              help="Split of the queries.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the queries.")
 @click.option(
     "--family", type=click.Choice(FAMILIES), help="Family of queries. By default all families."
 )
-@click.option(
-    "--count",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Number of queries for each family.",
-)
+@click.option("--count", type=click.IntRange(1), default=10, show_default=True,
+              help="Number of queries for each family.")  # fmt: skip
 @click.option("--programs", is_flag=True, help="Print the canonical program of each query.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def questions(
@@ -114,29 +110,14 @@ def questions(
 
 @world.command(short_help="Write a catalogue of designs, with questions about it.")
 @click.argument("out", type=OutPath())
-@click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 800),
-    default=0,
-    show_default=True,
-    help="Random seed for the catalogue.",
-)
-@click.option(
-    "--designs",
-    type=click.IntRange(20, 150),
-    default=120,
-    show_default=True,
-    help="Number of entries of the catalogue.",
-)
-@click.option(
-    "--questions",
-    "count",
-    type=click.IntRange(0, 100_000),
-    default=40,
-    show_default=True,
-    help="Number of questions, each with an image.",
-)
+@click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True,
+              help="Split of the catalogue.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 800), default=0, show_default=True,
+              help="Random seed for the catalogue.")  # fmt: skip
+@click.option("--designs", type=click.IntRange(20, 150), default=120, show_default=True,
+              help="Number of entries of the catalogue.")  # fmt: skip
+@click.option("--questions", "count", type=click.IntRange(0, 100_000), default=40,
+              show_default=True, help="Number of questions, each with an image.")  # fmt: skip
 def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> None:
     """Write a knowledge world to OUT: reference images, texts, and questions that need both.
 
@@ -162,12 +143,8 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
 
 @world.command(short_help="Train an embedded model.")
 @click.argument("role", type=click.Choice(tuple(RECIPES)))
-@click.option(
-    "--out",
-    type=OutPath(),
-    required=True,
-    help="Folder for the weights, in the format of from_pretrained.",
-)
+@click.option("--out", type=OutPath(), required=True,
+              help="Folder for the weights, in the format of from_pretrained.")  # fmt: skip
 @click.option(
     "--work",
     type=OutPath(),
@@ -176,12 +153,10 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
     help="Folder for checkpoints and rendered data; training continues from its checkpoint.",
 )
 @click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, mps.")
-@click.option(
-    "--steps",
-    type=click.IntRange(1),
-    help="Number of optimiser steps. By default that of the recipe.",
-)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--steps", type=click.IntRange(1),
+              help="Number of optimiser steps. By default that of the recipe.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True,
+              help="Random seed for data and training.")  # fmt: skip
 def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed: int) -> None:
     """Train ROLE on newly rendered data, write its weights and print its scores.
 

@@ -30,7 +30,7 @@ class OutlineError(Exception):
 
 
 def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
-    """The mask of an outline, bool [H, W].
+    """Return the mask of an outline, bool [H, W].
 
     Args:
         outline: a list of polygons ``[x0, y0, x1, y1, …]`` in pixels from the top-left corner, of
@@ -49,7 +49,7 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def runs_of(mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """A mask, bool [H, W], as plain runs that :func:`mask_of` reads."""
+    """Return a mask, bool [H, W], as plain runs that :func:`mask_of` reads."""
     flat = mask.T.reshape(-1)
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     edges = [0, *changes.tolist(), len(flat)]
@@ -68,7 +68,7 @@ def _of_polygons(polygons: Sequence[Any], height: int, width: int) -> NDArray[np
 
 
 def _corners(polygon: Any, height: int, width: int) -> NDArray[np.float64]:
-    """float64 [N, 2], (x, y) within the picture, N >= 3."""
+    """Return the corners, float64 [N, 2]: (x, y) within the picture, N >= 3."""
     try:
         values = np.array(polygon, np.float64)
     except (TypeError, ValueError, OverflowError):

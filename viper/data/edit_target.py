@@ -40,7 +40,7 @@ class EditTarget:
 
     @property
     def reach(self) -> NDArray[np.bool_]:
-        """bool [H, W]: what the edit may touch, or, of what keeps objects, may leave alone.
+        """Return bool [H, W]: the pixels an edit may touch, or may leave alone if it keeps objects.
 
         An emoji is square, as wide as the longer side of the box.
         """
@@ -51,7 +51,7 @@ class EditTarget:
 def reach(
     boxes: Iterable[Sequence[float]], shape: tuple[int, int], *, square: bool = False
 ) -> NDArray[np.bool_]:
-    """bool [H, W] of ``shape``: the boxes, a little grown; as squares around them if so wished."""
+    """Return bool [H, W] of ``shape``: the boxes, slightly grown, or squares around them."""
     mask = np.zeros(shape, np.bool_)
     for x0, y0, x1, y1 in boxes:
         longer = max(x1 - x0, y1 - y0)

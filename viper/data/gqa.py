@@ -44,18 +44,18 @@ class Gqa:
     summary: str = "questions about photographs (Hudson & Manning 2019)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a question, in the order of the file or files."""
+        """Return one sample per question, in the order of the files."""
         sources = _sources(root_of(self, spec), split_of(self, spec))
         return unique((s for source in sources for s in _of_file(source)), sources[0])
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Questions, samples and pictures."""
+        """Check questions, samples and pictures."""
         sources = _sources(root_of(self, spec), split_of(self, spec))
         return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def gqa_groups(record: Record) -> dict[str, str]:
-    """By what GQA's report breaks down; read from the field ``types``.
+    """Return the groups of GQA's report, read from the field ``types``.
 
     Raises:
         DataError: a type is off.
@@ -80,7 +80,7 @@ def _of_file(source: SourceFile) -> Iterator[Sample]:
 
 
 def _kept(value: dict[str, Any]) -> dict[str, Any]:
-    """Drops programs and annotations of a question while the file is read."""
+    """Drop programs and annotations of a question while the file is read."""
     if "question" in value and "imageId" in value:
         return {key: value[key] for key in KEPT if key in value}
     return value

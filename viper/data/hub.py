@@ -44,7 +44,7 @@ class Tables:
     root: Path | None
 
     def open(self, config: str | None) -> Any:
-        """The ``datasets.Dataset`` of a configuration, its pictures left encoded.
+        """Return the ``datasets.Dataset`` of a configuration. Its pictures stay encoded.
 
         Raises:
             DataError: the hub cannot be reached, or has no such table.
@@ -113,7 +113,7 @@ class HubSet:
         return tuple(self.tables)
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a row (RefCOCO: an expression), in the table's order."""
+        """Return one sample per row (RefCOCO: per expression), in the table's order."""
         config, split = self.tables[split_of(self, spec)]
         tables = Tables(self.repository, config, split, spec.root)
         named = Path(self.name) if spec.root is None else spec.root
@@ -121,7 +121,7 @@ class HubSet:
         return unique(self.read(tables, source), source)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Whether the table can be read."""
+        """Check that the table can be read."""
         try:
             return [Finding(True, self.name, f"{len(self.samples(spec)):,} samples")]
         except (DataError, MissingExtraError) as error:

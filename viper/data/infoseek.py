@@ -45,7 +45,7 @@ class InfoSeek:
     summary: str = "facts about named things in pictures (Chen et al. 2023)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a line, in the order of the file."""
+        """Return one sample per line, in the order of the file."""
         root, split = root_of(self, spec), split_of(self, spec)
         source = SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)
         kinds = _kinds(root, split)
@@ -53,7 +53,7 @@ class InfoSeek:
         return unique((_sample(record, kinds) for record in records), source)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Questions, their types, samples and pictures."""
+        """Check questions, their types, samples and pictures."""
         root, split = root_of(self, spec), split_of(self, spec)
         sources = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
         if split == "val":
@@ -66,7 +66,7 @@ def _typed(root: Path, split: str) -> SourceFile:
 
 
 def _kinds(root: Path, split: str) -> Mapping[str, str]:
-    """The type of each question, where a file says it."""
+    """Return the type of each question, if a file states it."""
     source = _typed(root, split)
     if not source.path.is_file():
         return {}
@@ -111,7 +111,7 @@ def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
 
 
 def _target(record: Record, kind: str) -> dict[str, Any]:
-    """What answers are compared with; of a test set, whose answers are kept back, nothing."""
+    """Return what answers are compared with; nothing for a test set without public answers."""
     if "answer_eval" not in record.values:
         answers = record.items("answer") if "answer" in record.values else []
         if not all(isinstance(item, str) for item in answers):

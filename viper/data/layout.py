@@ -14,7 +14,7 @@ NAMED_MISSING = 3
 
 
 def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:
-    """The folder of the set's official files.
+    """Return the folder of the set's official files.
 
     Raises:
         DataError: none was given, or it is no folder.
@@ -29,7 +29,7 @@ def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:
 
 
 def split_of(data_set: DataSet, spec: DatasetSpec) -> str:
-    """The wanted split, or the set's first.
+    """Return the requested split, or the set's first.
 
     Raises:
         UnknownNameError: no such split.
@@ -41,12 +41,12 @@ def split_of(data_set: DataSet, spec: DatasetSpec) -> str:
 
 
 def first_there(root: Path, names: Sequence[str]) -> str:
-    """The first of several names, in order of preference, that exists under root; else names[0]."""
+    """Return the first of several names that exists under root; else names[0]."""
     return next((name for name in names if (root / name).exists()), names[0])
 
 
 def unique(samples: Iterable[Sample], source: SourceFile) -> list[Sample]:
-    """The samples as a list.
+    """Return the samples as a list.
 
     Raises:
         DataError: none, or two with the same id.
@@ -68,7 +68,7 @@ def check_official(
     media_origin: str,
     there: Callable[[str], bool] | None = None,
 ) -> list[Finding]:
-    """What is there of a set: its annotation files, the samples in them, their media.
+    """Check the annotation files of a set, the samples in them and their media.
 
     Args:
         sources: the annotation files, all under one root.
@@ -89,7 +89,7 @@ def check_official(
 
 
 def media_finding(samples: Sequence[Sample], origin: str, there: Callable[[str], bool]) -> Finding:
-    """How many of the samples' media are missing, with the first names."""
+    """Report how many of the samples' media are missing, with the first names."""
     names = list(dict.fromkeys(name for sample in samples for name in sample.files))
     missing = [name for name in names if not there(name)]
     if not missing:

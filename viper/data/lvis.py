@@ -59,7 +59,7 @@ class Category:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names as they are said, each once."""
+        """Return the names as spoken, each once."""
         return tuple(dict.fromkeys(map(plain, self.names)))
 
 
@@ -79,7 +79,7 @@ class CategoryNames:
                 bare_synonym[without_remark(name)].append(each)
 
     def find(self, concept: str) -> Category | None:
-        """The category of that name; None where there is none.
+        """Return the category of this name, or None.
 
         Read literally first, then as a plural; each time as a name, as a synonym, as a name whose
         remark in brackets was left out, as such a synonym.
@@ -101,7 +101,7 @@ class CategoryNames:
 
 
 def _once(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
-    """The categories under a spelling, each once."""
+    """Return the categories under a spelling, each once."""
     return list({each.category_id: each for each in step.get(spelling, ())}.values())
 
 
@@ -163,16 +163,16 @@ class Lvis:
             self._shown_in[thing.category].add(image)
 
     def vocabulary(self) -> Sequence[str]:
-        """The usual names of all categories, in the order of their ids."""
+        """Return the usual names of all categories, in the order of their ids."""
         return tuple(dict.fromkeys(each.labels[0] for each in self._names.categories))
 
     def names_of(self, concept: str) -> tuple[str, ...]:
-        """The names of the category that a concept is; see :meth:`CategoryNames.find`."""
+        """Return the names of the category of a concept; see :meth:`CategoryNames.find`."""
         category = self._names.find(concept)
         return () if category is None else category.labels
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
-        """So many of the category's pictures that are there, drawn by the seed.
+        """Return up to ``limit`` available pictures of the category, drawn by the seed.
 
         Those in which every object of the category has a box come before the others.
 
@@ -197,7 +197,7 @@ class Lvis:
         return chosen
 
     def _ranked(self, category: Category, seed: int) -> list[int]:
-        """The ids of all its pictures in the drawn order; those that may lack boxes come last."""
+        """Return the ids of its pictures in drawn order, those that may lack boxes last."""
         images = sorted(self._shown_in.get(category.category_id, ()))
         random.Random(f"{seed}:{category.category_id}").shuffle(images)
         return sorted(images, key=lambda i: category.category_id in self._pictures[i].incomplete)
@@ -311,7 +311,7 @@ def _thing(number: int, record: Record) -> _Thing:
 
 
 def _read(path: Path, height: int, width: int) -> Pixels:
-    """The picture, uint8 [H, W, 3], if it has the size that its boxes are in."""
+    """Return the picture, uint8 [H, W, 3], if it has the size that its boxes refer to."""
     pixels = read_picture(path)
     if pixels.shape[:2] != (height, width):
         raise DataError(

@@ -44,7 +44,7 @@ class NextQa:
     summary: str = "multiple choice about a video (Xiao et al. 2021)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a row, in the file's order."""
+        """Return one sample per row, in the file's order."""
         root, split = root_of(self, spec), split_of(self, spec)
         stems = _stems(SourceFile(root, "map_vid_vidorID.json", ORIGIN))
         source = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
@@ -54,7 +54,7 @@ class NextQa:
         return all_samples if split != "val:hard" else _listed(all_samples, _hard_list(root))
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Annotations, samples and videos."""
+        """Check annotations, samples and videos."""
         root, split = root_of(self, spec), split_of(self, spec)
         sources = [SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)]
         if split == "val:hard":
@@ -66,7 +66,7 @@ class NextQa:
 
 
 def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
-    """The sample of a row whose fields are texts.
+    """Return the sample of a row whose fields are texts.
 
     Raises:
         DataError: a field is off.
@@ -97,7 +97,7 @@ def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
 
 
 def _stems(source: SourceFile) -> dict[str, str]:
-    """Video id to the stem of its file; empty without the map."""
+    """Return video ids with the stems of their files; empty without the map."""
     if not source.path.is_file():
         return {}
     record = Record.of(source.read_json(), source, "")
@@ -110,7 +110,7 @@ def _hard_list(root: Path) -> SourceFile:
 
 
 def _listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
-    """The samples that the list names, in the order of the samples."""
+    """Return the samples that the list names, in the order of the samples."""
     ids = {sample.sample_id for sample in samples}
     wanted = set()
     for at, line in source.lines():

@@ -40,7 +40,7 @@ class Nlvr:
     summary: str = "true or false of a drawn picture (Suhr et al. 2017)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Six samples a line of the file, in its order."""
+        """Return six samples per line of the file, in its order."""
         root, split = root_of(self, spec), split_of(self, spec)
         source, archive = _annotations(root, split), _archive(root, split)
 
@@ -53,7 +53,7 @@ class Nlvr:
         return unique((s for record in lines for s in _six(record, split, load)), source)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Annotations, samples and pictures, in the folder or in the archive."""
+        """Check annotations, samples and pictures, in the folder or in the archive."""
         root, split = root_of(self, spec), split_of(self, spec)
         archive = _archive(root, split)
         there = None
@@ -72,7 +72,7 @@ def _annotations(root: Path, split: str) -> SourceFile:
 
 
 def _archive(root: Path, split: str) -> PngArchive | None:
-    """The archive of the pictures where they are not unpacked."""
+    """Return the archive of the pictures if they are not unpacked."""
     path = root / split / "images.zip"
     unpacked = (root / split / "images").is_dir()
     return PngArchive(path) if path.is_file() and not unpacked else None

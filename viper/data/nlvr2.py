@@ -38,7 +38,7 @@ class Nlvr2:
     summary: str = "true or false of two photographs (Suhr et al. 2019)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a line of the file, in its order."""
+        """Return one sample per line of the file, in its order."""
         root, split = root_of(self, spec), split_of(self, spec)
         source = _annotations(root, split)
         folder = first_there(root, (split, f"images/{split}"))
@@ -48,7 +48,7 @@ class Nlvr2:
         )
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Annotations, samples and pictures."""
+        """Check annotations, samples and pictures."""
         sources = [_annotations(root_of(self, spec), split_of(self, spec))]
         return check_official(sources, lambda: self.samples(spec), PICTURES)
 

@@ -36,7 +36,7 @@ class OkVqa:
     summary: str = "questions that need outside knowledge (Marino et al. 2019)"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a question, in the order of the questions' file."""
+        """Return one sample per question, in the order of the questions' file."""
         root, split = root_of(self, spec), split_of(self, spec)
         questions_file, answers_file = _sources(root, split)
         annotations = Record.of(answers_file.read_json(), answers_file, "")
@@ -56,7 +56,7 @@ class OkVqa:
         return unique((sample(question) for question in questions), questions_file)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Questions, annotations, samples and pictures."""
+        """Check questions, annotations, samples and pictures."""
         sources = _sources(root_of(self, spec), split_of(self, spec))
         return check_official(sources, lambda: self.samples(spec), PICTURES)
 

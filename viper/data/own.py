@@ -59,7 +59,7 @@ class OwnFile:
         return str(self.path)
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample a line.
+        """Return one sample per line.
 
         Raises:
             DataError: a line is off: the first one, and how many there are.
@@ -71,7 +71,7 @@ class OwnFile:
         return unique(good, self._source)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Every line that is off, and the media."""
+        """Report every wrong line, and the media."""
         if not self.path.is_file():
             return [Finding(False, str(self.path), "no such file")]
         try:
@@ -91,7 +91,7 @@ class OwnFile:
         return SourceFile(self.path.parent, self.path.name)
 
     def _read(self, spec: DatasetSpec) -> tuple[list[Sample], list[DataError]]:
-        """The samples of good lines, and what is wrong with the others."""
+        """Return the samples of valid lines, and the errors of the others."""
         if spec.split not in (None, *self.splits):
             raise UnknownNameError(f"split of {self.name}", str(spec.split), self.splits)
         root = spec.root or self.path.parent
@@ -105,7 +105,7 @@ class OwnFile:
         return good, wrong
 
     def _lines(self) -> Iterator[tuple[str, Any]]:
-        """Place and content of each line: fields by column of a CSV, the text of a JSON line."""
+        """Yield place and content of each line: CSV fields by column, or the text of JSON."""
         if self.path.suffix == ".csv":
             return self._source.csv_rows(REQUIRED)
         return self._source.lines()
@@ -116,7 +116,7 @@ def _record(line: Any, source: SourceFile, at: str) -> Record:
 
 
 def _from_csv(row: dict[str, Any], source: SourceFile, at: str) -> Record:
-    """A row as a JSON line would have it: no empty fields; lists and objects read."""
+    """Return a CSV row as a JSON record: no empty fields, lists and objects parsed."""
     if None in row:
         raise source.wrong(at, "has more fields than the header", "quotes around commas in a field")
     values: dict[str, Any] = {}
@@ -179,7 +179,7 @@ def _media(names: Sequence[str], record: Record) -> str:
 
 
 def _listed(record: Record, key: str) -> tuple[str, ...]:
-    """Texts given as a list, or as one text with semicolons between them.
+    """Return texts given as a list, or as one text with semicolons between them.
 
     Raises:
         DataError: neither, or none in it.

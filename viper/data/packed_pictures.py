@@ -29,7 +29,7 @@ class PngArchive:
         self._opened: tuple[int, ZipFile] | None = None
 
     def names(self) -> list[str]:
-        """Names of the members.
+        """Return the names of the members.
 
         Raises:
             OSError: missing, or no archive.
@@ -40,7 +40,7 @@ class PngArchive:
             raise OSError(f"{self.path}: is no zip archive that can be read ({error})") from None
 
     def read(self, name: str) -> Pixels:
-        """A member as ``uint8 [H, W, 3]``, RGB.
+        """Read a member as ``uint8 [H, W, 3]``, RGB.
 
         Raises:
             MediaError: no such member, too long, damaged, or no PNG.
@@ -82,7 +82,7 @@ class PngInArchive:
 
 
 def decoded(data: bytes, where: str, formats: Sequence[str] = PICTURE_FORMATS) -> Pixels:
-    """The picture as ``uint8 [H, W, 3]``, RGB.
+    """Return the picture as ``uint8 [H, W, 3]``, RGB.
 
     Args:
         where: what messages call it.

@@ -91,7 +91,7 @@ class _PlainUnpickler(pickle._Unpickler):
 
 
 def _check_extent(root: Any) -> None:
-    """Refuse lists that hold themselves, deep nesting, and sharing that unfolds without end."""
+    """Raise for lists that hold themselves, deep nesting, and sharing that unfolds without end."""
     level, count = [root], 0
     for _ in range(MAX_DEPTH):
         count += len(level)

@@ -30,7 +30,7 @@ class Record:
 
     @classmethod
     def of(cls, value: Any, source: SourceFile, at: str) -> Record:
-        """The record that a value of the file is.
+        """Return a value of the file as a record.
 
         Raises:
             DataError: it is not an object.
@@ -40,34 +40,34 @@ class Record:
         return cls(value, source, at)
 
     def wrong(self, key: str, expected: str) -> DataError:
-        """The error for a field."""
+        """Return the error for a field."""
         if key not in self.values:
             return self.source.wrong(self.at, f"has no {key!r}", expected)
         return self.source.wrong(self.at, f"{key!r} is {brief(self.values[key])}", expected)
 
     def text(self, key: str) -> str:
-        """A text that is not blank, without the white space around it."""
+        """Return a text that is not blank, without surrounding white space."""
         value = self.values.get(key)
         if not isinstance(value, str) or not value.strip() or not _is_unicode(value):
             raise self.wrong(key, "a text")
         return value.strip()
 
     def whole(self, key: str) -> int:
-        """A whole number; a text of digits is none."""
+        """Return a whole number. A text of digits is not accepted."""
         value = self.values.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 64:
             raise self.wrong(key, "a whole number")
         return value
 
     def digits(self, key: str) -> int:
-        """A whole number from 0 in a table of texts."""
+        """Return a whole number from 0 in a table of texts."""
         value = self.values.get(key)
         if not isinstance(value, str) or not value.strip().isdecimal() or len(value) > 18:
             raise self.wrong(key, "a whole number")
         return int(value)
 
     def name(self, key: str) -> str:
-        """A text or whole number as text: the id of something."""
+        """Return a text or whole number as text: an id."""
         value = self.values.get(key)
         if isinstance(value, str):
             return self.text(key)
@@ -76,34 +76,34 @@ class Record:
         return str(value)
 
     def items(self, key: str) -> list[Any]:
-        """A list."""
+        """Return a list."""
         value = self.values.get(key)
         if not isinstance(value, list | tuple):
             raise self.wrong(key, "a list")
         return list(value)
 
     def records(self, key: str) -> list[Record]:
-        """A list of objects."""
+        """Return a list of objects."""
         return [
             Record.of(value, self.source, f"{self.at} {key}[{index}]")
             for index, value in enumerate(self.items(key))
         ]
 
     def record(self, key: str) -> Record:
-        """An object."""
+        """Return an object."""
         if not isinstance(self.values.get(key), Mapping):
             raise self.wrong(key, "an object")
         return Record.of(self.values[key], self.source, f"{self.at} {key}")
 
     def truth(self, key: str) -> bool:
-        """``true`` or ``false``, as a truth value or a text in any case."""
+        """Return ``true`` or ``false``, from a truth value or a text in any case."""
         word = str(self.values.get(key)).strip().lower()
         if word not in ("true", "false"):
             raise self.wrong(key, "true or false")
         return word == "true"
 
     def coco_box(self, key: str) -> PixelBox:
-        """``[x, y, width, height]`` as ``(x0, y0, x1, y1)``, pixels from the top-left corner."""
+        """Return ``[x, y, width, height]`` as ``(x0, y0, x1, y1)`` in pixels."""
         expected = "[x, y, width, height] in pixels, not empty"
         x, y, width, height = self._four(key, expected)
         if width <= 0 or height <= 0:
@@ -111,7 +111,7 @@ class Record:
         return (x, y, x + width, y + height)
 
     def corner_box(self, key: str) -> PixelBox:
-        """``[x0, y0, x1, y1]``: pixels from the top-left corner."""
+        """Return ``[x0, y0, x1, y1]`` in pixels from the top-left corner."""
         expected = "[x0, y0, x1, y1] in pixels from the top-left corner, x0 < x1, y0 < y1"
         x0, y0, x1, y1 = self._four(key, expected)
         if x1 <= x0 or y1 <= y0:
@@ -119,7 +119,7 @@ class Record:
         return (x0, y0, x1, y1)
 
     def file_name(self, key: str) -> str:
-        """The name of a file that must stay under the set's folder; see :func:`check_name`."""
+        """Return the name of a file under the set's folder; see :func:`check_name`."""
         return check_name(self.text(key), self, key)
 
     def _four(self, key: str, expected: str) -> PixelBox:
@@ -132,7 +132,7 @@ class Record:
 
 
 def check_name(name: str, record: Record, key: str) -> str:
-    """The name itself, if as a path of any system it is relative and climbs nowhere.
+    """Return the name if, as a path of any system, it is relative and stays below the folder.
 
     Raises:
         DataError: an absolute name, one with ``..``, a drive or a null character.
@@ -154,7 +154,7 @@ def _is_coordinate(value: Any) -> bool:
 
 
 def _is_unicode(value: str) -> bool:
-    """Whether a text can be written; JSON may hold half a character."""
+    """Return whether a text can be written. JSON may hold half a character."""
     try:
         value.encode()
     except UnicodeEncodeError:

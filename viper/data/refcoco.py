@@ -52,7 +52,7 @@ class RefCoco:
     metric: str = "grounding"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """One sample an expression, in the order of the refs and of their sentences."""
+        """Return one sample per expression, in the order of the refs and of their sentences."""
         refs, instances = self._sources(root_of(self, spec), split_of(self, spec))
         part = split_of(self, spec).split(":")[-1]
         read = Record({"refs": load_plain(refs)}, refs, "").records("refs")
@@ -61,12 +61,12 @@ class RefCoco:
         return unique((sample for ref in of_split for sample in _expressions(ref, shown_in)), refs)
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Refs, instances, samples and pictures."""
+        """Check refs, instances, samples and pictures."""
         sources = self._sources(root_of(self, spec), split_of(self, spec))
         return check_official(sources, lambda: self.samples(spec), PICTURES)
 
     def _sources(self, root: Path, split: str) -> tuple[SourceFile, SourceFile]:
-        """The refs and the instances, under the root of the sets."""
+        """Return the files of refs and instances under the root of the sets."""
         split_by = split.split(":")[0] if ":" in split else self.split_by
         folder = f"{self.name}/"
         if not (root / folder).is_dir() and (root / "instances.json").is_file():
@@ -106,7 +106,7 @@ class _Instances:
 
 
 def _without_outline(value: dict[str, object]) -> dict[str, object]:
-    """Drops an annotation's outline while the file is read: most of its bytes."""
+    """Drop an annotation's outline while the file is read. It is most of the bytes."""
     value.pop("segmentation", None)
     return value
 

@@ -36,7 +36,7 @@ SHIPPED = {
 
 
 def names() -> list[str]:
-    """The names of all sets but a user's own files.
+    """Return the names of all sets except a user's own files.
 
     Raises:
         UsageError: a package offers a name that is taken.
@@ -47,7 +47,7 @@ def names() -> list[str]:
 
 
 def named_like(splits: Sequence[str], name: str) -> str | None:
-    """The split of that name, else the first that begins so, as ``train_balanced``; else None."""
+    """Return the split of this name, else the first that begins with it, else None."""
     if name in splits:
         return name
     return next((split for split in splits if split.startswith(name)), None)
@@ -75,7 +75,7 @@ def training_split(name: str, *, alike: bool = False) -> str:
 
 
 def data_set(name: str) -> DataSet:
-    """The set of that name; a name that ends in .csv or .jsonl is a file of one's own.
+    """Return the set of this name. A name that ends in .csv or .jsonl is a file of the user.
 
     Raises:
         UnknownNameError: no such set; lists the known ones.
@@ -114,7 +114,7 @@ def samples_by_id(name: str, spec: DatasetSpec, ids: Iterable[str]) -> dict[str,
 
 
 def chosen(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
-    """The samples of an evaluation: all, or ``limit`` of them at random, in their order.
+    """Return the samples of an evaluation: all, or ``limit`` of them at random, in their order.
 
     The choice depends on the seed and the samples' ids alone, and a smaller limit's samples are
     among a larger one's.

@@ -44,7 +44,7 @@ class Sample:
 
     @property
     def query(self) -> Query:
-        """The query as the Reasoner takes it."""
+        """Return the query as the Reasoner takes it."""
         return Query(self.text, self.task, self.media, self.options, self.sample_id)
 
 
@@ -116,7 +116,7 @@ class DataSet(Protocol):
     def summary(self) -> str: ...
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """The samples of a split, in the order of the official file; media are not read.
+        """Return the samples of a split in the order of the official file. Media are not read.
 
         Raises:
             DataError: files missing or not in the official format; says which and what to do.
@@ -125,7 +125,7 @@ class DataSet(Protocol):
         ...
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """What is there and what is missing, in words; raises nothing for missing files."""
+        """Report what is present and what is missing, in words. Never raise for missing files."""
         ...
 
 
@@ -143,5 +143,5 @@ class DrawnSet(Protocol):
 
     @property
     def families(self) -> Sequence[str]:
-        """Kinds of query that a split draws equally many of; each has a split ``SPLIT:FAMILY``."""
+        """Return the kinds of query, drawn equally often; each has a split ``SPLIT:FAMILY``."""
         ...

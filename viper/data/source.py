@@ -21,7 +21,7 @@ _LONG_INT_BITS = 128
 
 
 def brief(value: Any) -> str:
-    """A value from a file nobody vouches for, as a few characters in one line."""
+    """Return an untrusted value of a file as a few characters in one line."""
     if isinstance(value, int) and value.bit_length() > _LONG_INT_BITS:
         return f"a number of {value.bit_length()} bits"
     return _SHORT.repr(value)
@@ -43,21 +43,21 @@ class SourceFile:
 
     @property
     def path(self) -> Path:
-        """Where the file should be."""
+        """Return the path where the file should be."""
         return self.root / self.name
 
     def wrong(self, at: str, seen: str, expected: str) -> DataError:
-        """The error that says what was seen at a place of the file (``:3``) and what to do."""
+        """Return the error that states what was seen at a place (``:3``) and what to do."""
         todo = f"get it again from {self.origin}" if self.origin else "correct it"
         return DataError(f"{self.path}{at}: {seen}; expected {expected}; {todo}")
 
     def missing(self) -> DataError:
-        """The error for a file that is not there."""
+        """Return the error for a missing file."""
         todo = f"it comes from {self.origin}" if self.origin else "check the path"
         return DataError(f"{self.path}: no such file; {todo}")
 
     def read_bytes(self, most: int) -> bytes:
-        """The file's bytes.
+        """Read the file's bytes.
 
         Raises:
             DataError: missing, unreadable, or longer than ``most`` bytes.
@@ -73,7 +73,7 @@ class SourceFile:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """The file, open for reading; what goes wrong in between is the file's, too.
+        """Open the file for reading. An OSError in the block counts as the file's.
 
         Raises:
             DataError: missing or unreadable.
@@ -85,7 +85,7 @@ class SourceFile:
             raise self._unreadable(error) from None
 
     def read_json(self, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
-        """The JSON value in the file.
+        """Read the JSON value in the file.
 
         Args:
             hook: as ``object_hook`` of :func:`json.load`: drops what is not needed while
@@ -103,7 +103,7 @@ class SourceFile:
             raise self._no_json("", error) from None
 
     def json_lines(self) -> Iterator[tuple[str, Any]]:
-        """Place (``:3``) and value of each line that is not blank.
+        """Yield place (``:3``) and value of each line that is not blank.
 
         Raises:
             DataError: missing, unreadable, or a line that is not JSON.
@@ -116,7 +116,7 @@ class SourceFile:
             yield at, value
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Place and text of each line that is not blank, without the white space around it.
+        """Yield place and text of each line that is not blank, without surrounding white space.
 
         Raises:
             DataError: missing, unreadable or not UTF-8.
@@ -132,7 +132,7 @@ class SourceFile:
             raise self._no_text(error) from None
 
     def csv_rows(self, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Place and fields of each row; a row's surplus fields are under the key None.
+        """Yield place and fields of each row. Surplus fields are under the key None.
 
         Args:
             columns: those that the header must name.

@@ -56,16 +56,16 @@ class Evaluation:
 
     @property
     def metric(self) -> str:
-        """The name of the set's metric."""
+        """Return the name of the data set's metric."""
         return data_set(self.set_name).metric
 
     def located(self) -> DatasetSpec:
-        """``spec`` with the split resolved; sets that draw are told how many."""
+        """Return ``spec`` with the split resolved and with the limit."""
         split = self.spec.split or data_set(self.set_name).splits[0]
         return replace(self.spec, split=split, limit=self.limit)
 
     def samples(self) -> list[Sample]:
-        """The samples, the same ones for the same evaluation.
+        """Return the samples. The same evaluation always gives the same samples.
 
         Raises:
             DataError: files are missing or broken, there is no sample at all, or an id is of none.
@@ -91,7 +91,7 @@ class Evaluation:
         return list(samples.values())
 
     def items(self) -> list[Item]:
-        """Everything there is to do, in order."""
+        """Return all items of the evaluation, in order."""
         return items(self.samples(), self.seeds)
 
 
@@ -102,7 +102,7 @@ def manifest_of(
     document: Mapping[str, Any],
     execution: Mapping[str, Any],
 ) -> Manifest:
-    """What ``run.json`` says; loads the models for their ids.
+    """Return the manifest for ``run.json``. This loads the models to read their ids.
 
     Args:
         evaluation: what is evaluated.
@@ -134,7 +134,7 @@ def manifest_of(
 
 
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
-    """Name and weight hash of every model that answers, language models first; loads them."""
+    """Load every model that answers; return name and weight hash, language models first."""
     components = reasoner.components
     models = components.toolbox.models
     answering = {role: llm for role, llm in components.models.items() if role != "critic"}
@@ -146,7 +146,7 @@ def model_ids(reasoner: Reasoner) -> dict[str, str]:
 
 
 def _learned(reasoner: Reasoner) -> dict[str, str]:
-    """What the pools hold, where the run uses them; nothing where they are empty."""
+    """Return the fingerprints of the soft prompts and demonstrations that the run uses, if any."""
     components = reasoner.components
     pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
@@ -156,7 +156,7 @@ def _learned(reasoner: Reasoner) -> dict[str, str]:
 
 
 def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptions) -> str:
-    """A hash over the prompts that one and the same query gets as each kind of sample."""
+    """Return a hash of the prompts for one fixed query, asked as each kind of sample."""
     digest = hashlib.sha256()
     for task, media in sorted({(sample.task, sample.media) for sample in samples}):
         choices = ("first", "second") if task == "choice" else ()
@@ -174,7 +174,7 @@ def _bank_hash(examples: Any) -> str | None:
 
 
 def read_ids(text: str) -> tuple[str, ...]:
-    """Sample ids from a file, one a line, or from text that lists them with commas.
+    """Read sample ids from a file with one id per line, or from a text with commas.
 
     Raises:
         UsageError: there is none, or the file is no text.
@@ -191,7 +191,7 @@ def read_ids(text: str) -> tuple[str, ...]:
 
 
 def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:
-    """Why the first samples cannot be read, a line each: told before hours are spent."""
+    """Yield one line for each of the first samples that cannot be read, before hours are spent."""
     for sample in samples[:look_at]:
         try:
             media_from(sample.load())
@@ -203,6 +203,6 @@ def missing_media(samples: Sequence[Sample], look_at: int = 3) -> Iterator[str]:
 
 
 def default_folder(evaluation: Evaluation, now: str) -> Path:
-    """``runs/SET-SPLIT-TIME`` below the working folder."""
+    """Return ``runs/SET-SPLIT-TIME`` in the working folder."""
     name = f"{Path(evaluation.set_name).stem}-{evaluation.located().split}-{now}"
     return Path("runs") / "".join(c if c.isalnum() or c in "-_.+" else "-" for c in name)

@@ -56,7 +56,7 @@ class OverSeeds(NamedTuple):
 
 
 def proportion(hits: int, n: int) -> Estimate:
-    """A share with its Wilson score interval; 0 of 0 is 0 with the interval [0, 1].
+    """Return a share with its Wilson score interval; 0 of 0 is 0 with the interval [0, 1].
 
     Source: Wilson 1927.
     """
@@ -68,7 +68,7 @@ def proportion(hits: int, n: int) -> Estimate:
 def mean(
     values: Sequence[float], resamples: int = RESAMPLES, clusters: Sequence[str] | None = None
 ) -> Estimate:
-    """A mean with its bootstrap percentile interval; of no values it is 0.
+    """Return a mean with its bootstrap percentile interval; 0 if there are no values.
 
     Args:
         values: one of each sample.
@@ -84,7 +84,7 @@ def ratio(
     clusters: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
 ) -> Estimate:
-    """Sum over sum with its bootstrap percentile interval; 0 where the divisor is 0."""
+    """Return sum over sum with its bootstrap percentile interval; 0 if the divisor is 0."""
     if len(numerators) == 0:
         return Estimate(0.0, 0, 0.0, 0.0)
     below = math.fsum(denominators)
@@ -94,7 +94,7 @@ def ratio(
 
 
 def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estimate:
-    """A share of right answers: Wilson where samples are independent, else bootstrap.
+    """Return the share of right answers: Wilson interval for independent samples, else bootstrap.
 
     Where all are right, or none, resampling cannot vary: the interval is Wilson's for as many
     observations as there are clusters.
@@ -111,7 +111,7 @@ def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estima
 def paired(
     before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
 ) -> PairedTest:
-    """Compares two runs; both lists are of the same samples in the same order.
+    """Compare two runs. Both lists hold the same samples in the same order.
 
     The p-value is the exact sign test, which for right-or-wrong scores is McNemar's exact
     test. With clusters it goes by clusters, each voting with its summed difference: samples of
@@ -139,7 +139,7 @@ def paired(
 
 
 def over_seeds(values: Sequence[float]) -> OverSeeds:
-    """One figure over several seeds: its mean, standard deviation (n - 1), and how many."""
+    """Return mean, standard deviation (n - 1) and number of a figure's values over seeds."""
     if not values:
         return OverSeeds(0.0, None, 0)
     deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -168,12 +168,12 @@ class Sums:
 
     @property
     def count(self) -> int:
-        """How many clusters."""
+        """Return the number of clusters."""
         return len(self.numerators)
 
 
 def cluster_numbers(clusters: Sequence[str] | None, n: int) -> np.ndarray[Any, Any]:
-    """int [n]: each value's cluster, from 0; without clusters, or named "", it is alone."""
+    """Return each value's cluster from 0, int [n]. A value with the name "" is its own cluster."""
     if clusters is None:
         return np.arange(n)
     if len(clusters) != n:
@@ -186,7 +186,7 @@ def cluster_numbers(clusters: Sequence[str] | None, n: int) -> np.ndarray[Any, A
 def sums_of(
     numerators: Sequence[float], denominators: Sequence[float], clusters: Sequence[str] | None
 ) -> Sums:
-    """The sums of every cluster; all sequences are as long as there are values."""
+    """Return the sums of every cluster. All sequences have one entry for each value."""
     numbers = cluster_numbers(clusters, len(numerators))
     above = np.bincount(numbers, weights=np.asarray(numerators, dtype=np.float64))
     below = np.bincount(numbers, weights=np.asarray(denominators, dtype=np.float64))
@@ -194,7 +194,7 @@ def sums_of(
 
 
 def percentile_interval(sums: Sums, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """The middle 95% of ``sum(numerators) / sum(denominators)`` over resampled clusters.
+    """Return the middle 95% of ``sum(numerators) / sum(denominators)`` over resampled clusters.
 
     Draws as many clusters as there are, with replacement; the same for the same arguments.
     A resample whose denominators are all 0 counts as 0.

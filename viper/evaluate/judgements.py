@@ -45,11 +45,11 @@ class JudgementSheet:
 
     @property
     def folder(self) -> Path:
-        """Where the pictures are."""
+        """Return the folder of the pictures."""
         return self.path.with_name(f"{self.path.stem}-pictures")
 
     def keep(self, sample: Sample, after: Pixels) -> None:
-        """Writes the pictures of a sample, ``after`` as uint8 [H, W, 3].
+        """Write the pictures of a sample; ``after`` is uint8 [H, W, 3].
 
         Raises:
             UsageError: they cannot be written.
@@ -63,7 +63,7 @@ class JudgementSheet:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
 
     def write(self, rows: Iterable[SampleResult]) -> int:
-        """Writes the sheet of all edits among the rows; answers how many there are.
+        """Write the sheet of all edits among the results. Return their number.
 
         Raises:
             UsageError: it cannot be written.
@@ -99,17 +99,17 @@ class RecordingMetric:
 
     @property
     def name(self) -> str:
-        """The other one's."""
+        """Return the name of the wrapped metric."""
         return self.metric.name
 
     def with_judge(self, judge_of: JudgeOf) -> RecordingMetric:
-        """With a judge for the other one, where it needs one."""
+        """Return this metric with a judge for the wrapped metric, if that needs one."""
         if not isinstance(self.metric, NeedsEditJudge):
             return self
         return RecordingMetric(self.metric.with_judge(judge_of), self.sheet)
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """The other one's score; writes the pictures of an edit.
+        """Return the score of the wrapped metric. Write the pictures of an edit.
 
         Raises:
             UsageError: they cannot be written.
@@ -119,7 +119,7 @@ class RecordingMetric:
         return self.metric.score(sample, prediction)
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The other one's."""
+        """Return the figures of the wrapped metric."""
         return self.metric.figures(rows)
 
 
@@ -139,7 +139,7 @@ class SheetFigures:
 
 
 def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") -> SheetFigures:
-    """The figures of a filled sheet: ``correct`` holds yes or no, true or false, 1 or 0.
+    """Read a filled sheet: ``correct`` holds yes or no, true or false, 1 or 0.
 
     Args:
         missing: whether a row that nobody judged is an error, or counts as wrong.

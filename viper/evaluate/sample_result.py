@@ -31,7 +31,7 @@ class Prediction:
 
     @classmethod
     def of(cls, answer: Answer) -> Prediction:
-        """A run's answer as metrics take it."""
+        """Return a run's answer in the form that metrics take."""
         return cls(answer.value, answer.box, answer.choice_index)
 
 
@@ -82,7 +82,7 @@ class SampleResult:
 
     @classmethod
     def of(cls, sample: Sample, seed: int, score: float = 0.0, **judged: Any) -> SampleResult:
-        """A row with everything that a report needs of its sample; ``judged``: other fields."""
+        """Build a result with everything a report needs of its sample; ``judged``: other fields."""
         return cls(
             sample_id=sample.sample_id,
             seed=seed,
@@ -99,5 +99,5 @@ class SampleResult:
 
 
 def mean_score(rows: Sequence[SampleResult]) -> float:
-    """The mean score; 0 of none."""
+    """Return the mean score; 0 without results."""
     return sum(result.score for result in rows) / len(rows) if rows else 0.0

@@ -36,7 +36,7 @@ class SampledEvaluation:
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> SampledEvaluation:
-        """The evaluation, its samples drawn now.
+        """Read or generate the samples of an evaluation.
 
         Raises:
             DataError: files are missing or broken, or there is no sample at all.
@@ -44,7 +44,7 @@ class SampledEvaluation:
         return cls(evaluation, evaluation.samples())
 
     def under(self, options: RunOptions) -> SampledEvaluation:
-        """The same samples, answered under other settings."""
+        """Return the same samples with other settings."""
         return replace(self, evaluation=replace(self.evaluation, options=options))
 
 
@@ -56,7 +56,7 @@ def answer_all(
     on_done: Callable[[RunProgress], None] = lambda running: None,
     budget: Budget = UNBOUNDED,
 ) -> list[SampleResult]:
-    """One judged row for each sample and seed, in the evaluation's order.
+    """Return one result for each sample and seed, in the evaluation's order.
 
     What the folder holds already is not answered again.
 
@@ -116,7 +116,10 @@ class SweepResult:
 
     @property
     def chosen(self) -> SweepPoint:
-        """The best on the shots; of equals the one nearest to the current value, then the lower."""
+        """Return the best value on the shots.
+
+        Of equals, take the nearest to the current, then the lower.
+        """
 
         def merit(point: SweepPoint) -> tuple[float, float, float]:
             return point.shots, -round(abs(point.value - self.current), 9), -point.value
@@ -125,7 +128,7 @@ class SweepResult:
 
     @property
     def agreement(self) -> float | None:
-        """Kendall's tau-b between the two orders, in [-1, 1].
+        """Return Kendall's tau-b between the two orders, in [-1, 1].
 
         None where one of them is missing or all its values are equal: nothing is ordered then.
         """
@@ -139,13 +142,13 @@ class SweepResult:
 
     @property
     def regret(self) -> float | None:
-        """How much more the best value scores than the chosen one on ``full``; None without it."""
+        """Return how much the best score on ``full`` exceeds the chosen value's, or None."""
         full = [point.full for point in self.tried if point.full is not None]
         chosen = self.chosen.full
         return None if chosen is None or not full else max(full) - chosen
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the sweep as JSON values."""
         return {
             "setting": self.name,
             "current": self.current,
@@ -180,7 +183,7 @@ def sweep(
     setup: SweepSetup,
     report: Report = lambda name, running: None,
 ) -> SweepResult:
-    """Every value, tried with everything else as it is and no self-tuning.
+    """Try every value. All other settings stay, and self-tuning is off.
 
     Args:
         name: ``temperature`` or a sensitivity.
@@ -203,7 +206,7 @@ def sweep(
 
 
 def current_value(components: Components, name: str) -> float:
-    """The profile's value of a setting; of a sensitivity, where nothing tunes it.
+    """Return the profile's value of a setting; for a threshold, without self-tuning.
 
     Raises:
         UsageError: a sensitivity that the profile does not declare.
@@ -224,11 +227,11 @@ def _changed(
 
 
 def values_between(low: float, high: float, count: int = 4) -> tuple[float, ...]:
-    """So many values from low to high, two at least, evenly spaced, rounded to three places."""
+    """Return ``count`` evenly spaced values (at least two), rounded to three places."""
     step = (high - low) / (count - 1)
     return tuple(dict.fromkeys(round(low + place * step, 3) for place in range(count)))
 
 
 def in_order(values: Sequence[float], current: float) -> tuple[float, ...]:
-    """The values to try, the current one among them, without repetition, rising."""
+    """Return the values to try, rising and without repetition, with the current one."""
     return tuple(sorted({*values, current}))

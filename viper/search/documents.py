@@ -55,7 +55,7 @@ class Document:
 
 
 def text_files(paths: list[Path]) -> list[Path]:
-    """The files that can be indexed among these files and below these folders, in order.
+    """Return the files that can be indexed, from these files and below these folders, in order.
 
     Raises:
         UsageError: one of them is not there, or none can be indexed.
@@ -80,7 +80,7 @@ def text_files(paths: list[Path]) -> list[Path]:
 
 
 def documents(path: Path) -> Iterator[tuple[Document, int]]:
-    """The texts of a file, each with how many bytes of the file were read so far.
+    """Yield the texts of a file, each with the number of bytes read so far.
 
     Raises:
         DataError: a file that is not what its name says; names the line.
@@ -95,7 +95,7 @@ def documents(path: Path) -> Iterator[tuple[Document, int]]:
 
 
 def passages(document: Document) -> Iterator[str]:
-    """Pieces of about :data:`WORDS` words: whole paragraphs, or sentences of long ones."""
+    """Yield pieces of about :data:`WORDS` words: whole paragraphs, or sentences of long ones."""
     piece: list[str] = []
     for part in _parts(document.text):
         size = sum(map(_count, piece))
@@ -123,7 +123,7 @@ def _count(text: str) -> int:
 
 
 def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | None:
-    """What reads a file, by the end of its name; None: nothing does."""
+    """Return the reader for a file name, or None if it cannot be indexed."""
     name = path.name.lower()
     for packing in _PACKINGS:
         name = name.removesuffix(packing)
@@ -132,7 +132,7 @@ def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The file unpacked, and as it is on the disk, which tells how much of it was read."""
+    """Open the file; yield it unpacked, and the raw file, which shows the progress."""
     with path.open("rb") as raw:
         file: Any = raw
         if path.suffix.lower() == ".gz":
@@ -171,7 +171,7 @@ def _record(line: bytes, where: str) -> Document:
 
 
 def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
-    """One text for each section; fenced code stays."""
+    """Yield one text for each section. Fenced code stays."""
     with _opened(path) as (file, _):
         data = file.read(MAX_LINE_BYTES + 1)
     if len(data) > MAX_LINE_BYTES:
@@ -194,7 +194,7 @@ def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
 
 
 def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
-    """The articles of a dump of MediaWiki (``pages-articles.xml``), without their markup."""
+    """Yield the articles of a MediaWiki dump (``pages-articles.xml``) without their markup."""
     try:
         import mwparserfromhell
         from defusedxml.common import DefusedXmlException

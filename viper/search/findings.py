@@ -100,7 +100,7 @@ class TextSearch(Protocol):
     name: str
 
     def search(self, query: str, limit: int) -> TextFindings:
-        """At most ``limit`` passages for a query, the best first.
+        """Return at most ``limit`` passages for a query, best first.
 
         Raises:
             UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
@@ -117,7 +117,7 @@ class ImageSearch(Protocol):
     name: str
 
     def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
-        """At most ``limit`` pictures, the most similar first.
+        """Return at most ``limit`` pictures, most similar first.
 
         Args:
             pixels: uint8 [H, W, 3] RGB.
@@ -144,7 +144,7 @@ def json_line(line: bytes, where: str) -> Any:
 
 
 def plain(value: object, most: int = MAX_TEXT) -> str:
-    """A stranger's text in one line: no control characters, nothing invisible, not too long.
+    """Return an untrusted text in one line, shortened and without control or invisible characters.
 
     What is no text is nothing.
     """

@@ -65,7 +65,7 @@ class ImageIndex:
 
     @property
     def state_id(self) -> str:
-        """Another one for each state of the index; "" where there is none."""
+        """Return an id that changes with the index; "" without an index."""
         if not self.graph_path.is_file():
             return ""
         there = self.graph_path.stat()
@@ -73,7 +73,7 @@ class ImageIndex:
 
     @property
     def graph_path(self) -> Path:
-        """The graph's file."""
+        """Return the path of the graph's file."""
         return self._pictures.path.with_suffix(".usearch")
 
     def update(
@@ -81,7 +81,7 @@ class ImageIndex:
         progress: Progress | None = None,
         on_graph: Progress | None = None,
     ) -> tuple[RejectedFile, ...]:
-        """Brings vectors and graph up to date with the folder; returns the files that were refused.
+        """Bring vectors and graph up to date with the folder. Return the rejected files.
 
         What is done is kept: an interrupted update goes on.
 
@@ -109,7 +109,7 @@ class ImageIndex:
             return int(database.execute(count + "WHERE vector IS NOT NULL").fetchone()[0])
 
     def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
-        """As :meth:`viper.search.findings.ImageSearch.similar`; equal likeness by name."""
+        """See :meth:`viper.search.findings.ImageSearch.similar`. Ties are sorted by name."""
         if not 1 <= limit <= MAX_RESULTS:
             raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")
         with self._pictures.opened() as database:
@@ -130,7 +130,7 @@ class ImageIndex:
     def _of_number(
         self, database: sqlite3.Connection, number: int, score: float, small: Any
     ) -> list[SimilarPicture]:
-        """The files of a content, each with what is said of it."""
+        """Return the files with one content, each with its note."""
         query = (
             "SELECT files.name, note, thumbnail FROM contents JOIN files USING (content) "
             "LEFT JOIN notes ON notes.name = files.name WHERE number = ? ORDER BY files.name"
@@ -144,7 +144,7 @@ class ImageIndex:
         return pictures
 
     def _fresh_graph(self, database: sqlite3.Connection) -> Any:
-        """An empty graph as wide as the vectors; None while there is no vector."""
+        """Return an empty graph as wide as the vectors; None without vectors."""
         first = next(iter(self._pictures.numbered(database)), None)
         if first is None:
             return None
@@ -158,7 +158,7 @@ class ImageIndex:
         )
 
     def _saved_graph(self, database: sqlite3.Connection) -> Any:
-        """The graph of the file, if there is one that can be read and is as wide as the vectors."""
+        """Read the graph from its file if it is readable and as wide as the vectors."""
         if not self.graph_path.is_file():
             return None
         with suppress(RuntimeError, ValueError, OSError):
@@ -172,7 +172,7 @@ class ImageIndex:
     def _bring_up(
         self, database: sqlite3.Connection, graph: Any, progress: Callable[[int, int], None] | None
     ) -> None:
-        """Takes out what is gone, adds what is new, and saves the graph whole."""
+        """Remove missing vectors, add new ones, and save the whole graph."""
         have = {int(key) for key in graph.keys}
         numbers = {number for number, _ in self._pictures.numbered(database)}
         for number in have - numbers:

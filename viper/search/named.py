@@ -60,12 +60,12 @@ class NamedPictures:
 
     @property
     def path(self) -> Path:
-        """The file that says which folder is meant."""
+        """Return the file that stores the name of the folder."""
         return self._state / "indexes" / "pictures" / f"{self._key}.json"
 
     @property
     def folder(self) -> Path | None:
-        """The folder of pictures; None where none was named.
+        """Return the folder of pictures, or None if none was named.
 
         Raises:
             StoreError: the file that says so is broken.
@@ -74,14 +74,14 @@ class NamedPictures:
 
     @staticmethod
     def folder_of(path: Path) -> Path:
-        """The folder that such a file names; raises as :attr:`folder`."""
+        """Return the folder that such a file names. Raises as :attr:`folder` does."""
         try:
             return Path(json.loads(path.read_text("utf-8"))["folder"])
         except (OSError, ValueError, KeyError, TypeError):
             raise StoreError(f"{path}: broken; delete it and index anew") from None
 
     def name_folder(self, folder: Path) -> None:
-        """Says which folder is meant from now on.
+        """Set the folder of pictures from now on.
 
         Raises:
             StoreError: it cannot be written.
@@ -91,7 +91,7 @@ class NamedPictures:
         self._index = None
 
     def index(self) -> ImageIndex:
-        """The index itself.
+        """Return the index itself.
 
         Raises:
             UsageError: no folder was named, or it is gone.
@@ -107,7 +107,7 @@ class NamedPictures:
         return self._index
 
     def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
-        """As :meth:`viper.search.findings.ImageSearch.similar`.
+        """See :meth:`viper.search.findings.ImageSearch.similar`.
 
         Raises:
             UsageError: as there and as :meth:`index`.
@@ -116,7 +116,7 @@ class NamedPictures:
 
 
 def checked_name(name: Any) -> str:
-    """A name that a file may have.
+    """Return the name if a file may have it.
 
     Raises:
         UsageError: it is none.
@@ -129,7 +129,7 @@ def checked_name(name: Any) -> str:
 
 
 def named_indexes(state: Path) -> list[tuple[str, str, str]]:
-    """Kind, name and content in words of every index, in the order of kind and name.
+    """Return kind, name and content in words of every index, sorted by kind and name.
 
     Raises:
         StoreError: one of them is broken.

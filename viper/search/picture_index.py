@@ -104,7 +104,7 @@ class PictureIndex:
         self.path = state / "pictures" / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.db"
 
     def update(self, progress: Progress | None = None) -> tuple[RejectedFile, ...]:
-        """Brings the index up to date with the folder; returns the files that were refused.
+        """Bring the index up to date with the folder. Return the rejected files.
 
         What is done is kept at every :data:`_BATCH` files: an interrupted update goes on.
 
@@ -136,7 +136,7 @@ class PictureIndex:
             return tuple(RejectedFile(*row) for row in rows)
 
     def read(self) -> IndexedPicture:
-        """Everything that is indexed, in the order of the names.
+        """Return everything that is indexed, sorted by name.
 
         Raises:
             StoreError: the index is broken.
@@ -153,11 +153,11 @@ class PictureIndex:
         return IndexedPicture(names, contents, matrix)
 
     def numbered(self, index: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
-        """Number and vector of each content that has one; a number is never given twice."""
+        """Yield number and vector of each content that has one. Numbers are never used twice."""
         yield from index.execute("SELECT number, vector FROM contents WHERE vector IS NOT NULL")
 
     def _add(self, index: sqlite3.Connection, files: dict[str, tuple[int, int]]) -> None:
-        """Indexes some files, in one transaction of the caller."""
+        """Add some files to the index, in one transaction of the caller."""
         digests = {name: digest for name in files if (digest := file_digest(self.folder / name))}
         unknown: dict[str, str] = {}
         for name, digest in digests.items():
@@ -187,7 +187,7 @@ class PictureIndex:
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one piece of work; what SQLite says of it is a StoreError."""
+        """Open a connection for one piece of work. SQLite's errors become a StoreError."""
         with (
             database_errors(self.path, _INDEX),
             closing(open_to_write(self.path, _INDEX)) as index,
@@ -197,7 +197,7 @@ class PictureIndex:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Relative name, size and time of change of the files, in the order of their names."""
+    """Yield relative name, size and modification time of the files, sorted by name."""
     count = 0
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
@@ -219,7 +219,7 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether it is a file, no pipe and no link to elsewhere, with a name that can be kept."""
+    """Return whether this is a regular file inside the folder whose name can be stored."""
     try:
         str(path).encode()
         return path.is_file() and path.resolve().is_relative_to(folder)
@@ -232,7 +232,7 @@ THUMBNAIL = 16
 
 
 def thumbnail(pixels: Pixels) -> Pixels:
-    """uint8 [THUMBNAIL, THUMBNAIL, 3]: the picture shrunk, whatever its shape."""
+    """Return the picture shrunk to uint8 [THUMBNAIL, THUMBNAIL, 3], whatever its shape."""
     from PIL import Image
 
     small = Image.fromarray(pixels).resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BOX)
@@ -240,7 +240,7 @@ def thumbnail(pixels: Pixels) -> Pixels:
 
 
 def file_digest(path: Path) -> str | None:
-    """The SHA-256 of a file's content in hexadecimal; None if it cannot be read any more."""
+    """Return the SHA-256 of a file's content in hexadecimal, or None if it is unreadable."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -249,7 +249,7 @@ def file_digest(path: Path) -> str | None:
 
 
 def picture_notes(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name of a picture, relative to the folder, and its note as JSON; in the order of the files.
+    """Yield name (relative to the folder) and note (JSON) of each picture, in the files' order.
 
     Raises:
         DataError: a line that is no such object.
@@ -261,7 +261,7 @@ def picture_notes(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def read_note(text: str | None) -> tuple[str, str, tuple[Entity, ...]]:
-    """Caption, title and entities of a note; nothing of what is none."""
+    """Return caption, title and entities of a note; all empty for an invalid note."""
     value = json.loads(text) if text else {}
     entities = tuple(Entity(*fields) for fields in value.get("entities", ()))
     return value.get("caption", ""), value.get("title", ""), entities

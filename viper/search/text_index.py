@@ -78,11 +78,11 @@ class TextIndex:
 
     @property
     def is_there(self) -> bool:
-        """Whether anything was ever indexed here."""
+        """Return whether anything was ever indexed here."""
         return (self.folder / _MANIFEST).is_file()
 
     def __len__(self) -> int:
-        """Passages.
+        """Return the number of passages.
 
         Raises:
             StoreError: the index is broken.
@@ -94,14 +94,14 @@ class TextIndex:
 
     @property
     def state_id(self) -> str:
-        """Another one for each state of the index; "" where there is none."""
+        """Return an id that changes with the index; "" without an index."""
         path = self.folder / "meta.json"
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
 
     def update(
         self, paths: Sequence[Path], progress: Progress | None = None, *, prune: bool = False
     ) -> UpdateResult:
-        """Indexes files, and folders in any depth; what is indexed and unchanged is not read.
+        """Index files and whole folders. Unchanged files that are indexed are not read.
 
         What is done is kept at every :data:`_COMMIT_EVERY` passages; an interrupted update goes on
         when it is called again.
@@ -153,7 +153,7 @@ class TextIndex:
             return UpdateResult(read, len(files) - read, len(gone), self._searcher()[1].num_docs)
 
     def search(self, query: str, limit: int) -> TextFindings:
-        """As :meth:`viper.search.findings.TextSearch.search`.
+        """See :meth:`viper.search.findings.TextSearch.search`.
 
         The direct answer is that of the first document whose title's words are all asked for.
         """
@@ -196,7 +196,7 @@ class TextIndex:
         sizes: tuple[int, int],
         progress: Progress | None,
     ) -> None:
-        """Adds a file's documents from one on; commits whole documents only."""
+        """Add a file's documents from one on. Only whole documents are committed."""
         name, path, first = file
         pending = 0
         stored = index.searcher().num_docs
@@ -233,7 +233,7 @@ class TextIndex:
         return row
 
     def _next_document(self, index: Any, name: str) -> int:
-        """The number of the first document of a file that is not in the index."""
+        """Return the number of a file's first document that is not in the index."""
         index.reload()
         schema, searcher = index.schema, index.searcher()
         term = self._tantivy.Query.term_query(schema, "file", _key(name))
@@ -296,7 +296,7 @@ class TextIndex:
 
 
 def check_search(query: str, limit: int) -> None:
-    """Refuses a search that asks for nothing, or for too much.
+    """Raise for an empty query or a limit out of range.
 
     Raises:
         UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
@@ -308,7 +308,7 @@ def check_search(query: str, limit: int) -> None:
 
 
 def _analyser(tantivy: Any) -> Any:
-    """Words in small letters, without accents and English endings."""
+    """Build an analyser: lower case, without accents and English endings."""
     kind = tantivy.Filter
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     for part in (
@@ -322,7 +322,7 @@ def _analyser(tantivy: Any) -> Any:
 
 
 def _key(name: str) -> str:
-    """A file's name as the index has it: tantivy leaves out terms that are too long."""
+    """Return a file's name as the index stores it, since tantivy drops terms that are too long."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 

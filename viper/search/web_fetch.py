@@ -40,7 +40,7 @@ class Fetcher:
     def get(
         self, address: str, most: int, headers: Mapping[str, str] | None = None, *, retry: bool
     ) -> bytes:
-        """The bytes at an address.
+        """Fetch the bytes at an address.
 
         Args:
             most: bytes.
@@ -57,7 +57,7 @@ class Fetcher:
         return Retrying(**policy, sleep=self._sleep)(self._followed, address, most, headers or {})
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _followed(self, address: str, most: int, headers: Mapping[str, str]) -> bytes:
@@ -79,7 +79,7 @@ class Fetcher:
     def _once(
         self, address: str, most: int, headers: Mapping[str, str], until: float
     ) -> tuple[bytes, str | None]:
-        """The content, or where it has moved to."""
+        """Return the content, or the address that it has moved to."""
         import httpx
 
         plain = {"Accept-Encoding": "identity", **headers}

@@ -78,11 +78,11 @@ class WebService:
 
     @property
     def host(self) -> str:
-        """Of the service, in small letters."""
+        """Return the service's host in lower case."""
         return host_of(self.address) or ""
 
     def allows(self, address: Any) -> bool:
-        """Whether an address is http(s) on the service's own host or one of ``hosts``."""
+        """Return whether an address is http(s) on the service's own host or one of ``hosts``."""
         host = host_of(address)
         return host is not None and any(
             host == each or (each.startswith(".") and f".{host}".endswith(each))
@@ -90,7 +90,7 @@ class WebService:
         )
 
     def request(self, text: str, limit: int) -> tuple[str, Mapping[str, str]]:
-        """Address and headers of a search, with the key.
+        """Return address and headers of a search, with the key.
 
         Raises:
             UsageError: the variable of the key is empty, or no header can hold its value.
@@ -118,7 +118,7 @@ class WebService:
 
 
 def host_of(address: Any) -> str | None:
-    """The host of an http(s) address in small letters; None for what is no such address."""
+    """Return the host of an http(s) address in lower case; None for anything else."""
     if not isinstance(address, str) or not address.isprintable() or len(address) > 4_000:
         return None
     try:
@@ -132,7 +132,7 @@ def host_of(address: Any) -> str | None:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """What lies at a path of names or indices parted by dots in a JSON value; None: nothing."""
+    """Return the value at a dotted path of names or indices in a JSON value, or None."""
     for name in filter(None, path.split(".")):
         if isinstance(value, Mapping):
             value = value.get(name)

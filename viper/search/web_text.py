@@ -58,7 +58,7 @@ class TextService(WebService):
 
 
 def searxng(address: str, **options: Any) -> TextService:
-    """A SearXNG instance, whose ``settings.yml`` must allow the format ``json``.
+    """Describe a SearXNG instance. Its ``settings.yml`` must allow the format ``json``.
 
     Args:
         address: of the instance, as ``https://search.example.org``.
@@ -102,7 +102,7 @@ class RateLimiter:
         self._next = -float("inf")
 
     def wait(self) -> None:
-        """Returns when the next one may go."""
+        """Wait until the next request may go."""
         with self._lock:
             now = self._clock()
             at = max(now, self._next)
@@ -124,7 +124,7 @@ class WebTexts:
 
     @classmethod
     def described(cls, backend: str, options: Mapping[str, Any], store: ResponseStore) -> WebTexts:
-        """As a profile describes it: ``searxng`` or ``json``, and the fields of the service.
+        """Build the search from a profile: ``searxng`` or ``json``, and fields of the service.
 
         Raises:
             ProfileError: a field that there is not, or of the wrong kind.
@@ -159,7 +159,7 @@ class WebTexts:
         self._pace = RateLimiter(service.per_minute, sleep=sleep)
 
     def search(self, query: str, limit: int) -> TextFindings:
-        """As :meth:`viper.search.findings.TextSearch.search`.
+        """See :meth:`viper.search.findings.TextSearch.search`.
 
         Raises:
             UsageError: as there, or the key is not set.
@@ -181,7 +181,7 @@ class WebTexts:
         return TextFindings(findings.passages[:limit], findings.direct, findings.related)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._fetch.close()
 
     def _asked(self, query: str, limit: int) -> TextFindings:
@@ -219,7 +219,7 @@ class WebTexts:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in what an engine says: one, a list of them, or of objects that hold one."""
+    """Yield the texts in a reply: a text, a list of texts, or of objects that hold one."""
     values: Iterable[Any] = value if isinstance(value, list) else [value]
     for item in values:
         if isinstance(item, dict):

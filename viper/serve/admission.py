@@ -32,11 +32,11 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Places taken whose turn has not come: still sending, or queued."""
+        """Return the number of requests that are still sending or queued."""
         return self._taken - self.running
 
     def enter(self) -> Slot:
-        """A place, to be left whatever happens.
+        """Return a slot. The caller must leave it in every case.
 
         Raises:
             QueueFullError: there is none.
@@ -47,7 +47,7 @@ class Admission:
         return Slot(self)
 
     def _retry_after_s(self) -> int:
-        """When a place will be free, by how long recent runs took."""
+        """Return when a slot will be free, estimated from recent runs."""
         turns = math.ceil((self.waiting + 1) / self.workers)
         return min(_LONGEST_RETRY_S, max(1, math.ceil(turns * self._mean_s)))
 
@@ -69,13 +69,13 @@ class Slot:
         self._left = False
 
     async def turn(self) -> None:
-        """Returns when this place may run."""
+        """Wait until this slot may run."""
         await self._admission._turns.acquire()
         self._admission.running += 1
         self._began = time.monotonic()
 
     def leave(self) -> None:
-        """Frees the place, and gives the turn to the next one; may be called again."""
+        """Free the slot and let the next one run. May be called again."""
         if not self._left:
             self._left = True
             ran = None if self._began is None else time.monotonic() - self._began

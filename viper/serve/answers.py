@@ -58,7 +58,7 @@ class JobAnswer(Response):
         await body(scope, receive, send)
 
     def count(self, event: Event) -> None:
-        """Adds an event to the metrics and the note."""
+        """Add an event to the metrics and the log record."""
         if isinstance(event, Trial):
             self._metrics.count_trial(event)
             self._note.facts["trials"] = self._note.facts.get("trials", 0) + 1
@@ -91,7 +91,7 @@ class JobStream(JobAnswer):
         await send({"type": "http.response.body", "body": b""})
 
     async def _events(self, send: Send) -> AsyncIterator[Event]:
-        """All events; a comment goes out whenever there has been none for a while."""
+        """Yield all events. Send a comment if there has been no event for a while."""
         event: Event | None = None
         while event is None or isinstance(event, Trial):
             coming = asyncio.ensure_future(self._job.next())

@@ -46,7 +46,7 @@ _EVENT_STREAM = {
 
 
 def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
-    """The application; ``app.state.service`` is what its routes share.
+    """Build the application. Its routes share ``app.state.service``.
 
     The reasoner stays the caller's to close.
     """
@@ -84,12 +84,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", responses=errors(500))
     async def healthz() -> Health:
-        """The process is up."""
+        """Report that the process is up."""
         return Health()
 
     @app.get("/readyz", responses={**errors(500), 503: {"model": Readiness}})
     async def readyz(request: Request) -> Readiness:
-        """The models are loaded and requests are taken."""
+        """Report whether the models are loaded and requests are accepted."""
         status = "shutting_down" if service.closing else service.warmup.state
         readiness = Readiness(status=status)
         if status != "ready":
@@ -101,7 +101,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", response_class=Response, responses={200: text, **_GATE})
     async def metrics() -> Response:
-        """Counters for Prometheus."""
+        """Return counters for Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
 
@@ -137,13 +137,13 @@ def _answer(kind: type[JobAnswer], job: Job, request: Request, service: Service)
 
 
 def _wants_events(request: Request) -> bool:
-    """Whether the caller names event streams; ``*/*`` asks for JSON."""
+    """Return whether the caller names event streams; ``*/*`` asks for JSON."""
     kinds = request.headers.get("accept", "").lower().split(",")
     return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in kinds)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Paths and methods that do not exist, in the shape of all errors."""
+    """Answer unknown paths and methods in the shape of all errors."""
     assert isinstance(error, HTTPException)
     refusal = RouteError(error)
     note = note_of(request.scope)
@@ -157,7 +157,7 @@ async def submitted(
     model: type[Form],
     work_of: Callable[[Reasoner, Form, RequestMedia], Work],
 ) -> Job:
-    """The run that a request asks for.
+    """Start the run that a request asks for.
 
     The place is taken before the body is read, so that no more bodies arrive at a time than
     there are places.
@@ -184,7 +184,7 @@ async def submitted(
 
 
 def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:
-    """Answers the form's query."""
+    """Build the work that answers the form's query."""
     options = form.run_options()
 
     def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
@@ -194,7 +194,7 @@ def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:
 
 
 def exec_work(reasoner: Reasoner, form: ExecForm, intake: RequestMedia) -> Work:
-    """Runs the form's program."""
+    """Build the work that runs the form's program."""
     options = form.run_options()
 
     def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:

@@ -22,7 +22,7 @@ class Gatekeeper:
         self._digest = _digest(settings.token.encode()) if settings.token else None
 
     def check(self, path: str, headers: Headers) -> None:
-        """Returns if the request may go on.
+        """Return if the request is allowed, else raise.
 
         Raises:
             UnauthorizedError: the token is missing or wrong.
@@ -46,7 +46,7 @@ class Gatekeeper:
 
 
 def check_local(headers: Headers) -> None:
-    """A page of the web can make a browser send forms here, or point a name of its own here.
+    """Refuse requests that a web page makes a browser send to this machine.
 
     The first shows in ``Origin``, the second in ``Host``.
 
@@ -62,7 +62,7 @@ def check_local(headers: Headers) -> None:
 
 
 def _hostname(host: str) -> str:
-    """The name in a Host header without its port; empty where there is none to find."""
+    """Return the name in a Host header without its port; empty if there is none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

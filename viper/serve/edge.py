@@ -82,7 +82,7 @@ class Edge:
 
 
 def error_response(error: BaseException, request_id: str) -> Response:
-    """The JSON answer to an error."""
+    """Return the JSON answer to an error."""
     return Response(
         encoded(error_body(error, request_id)),
         status_code=status_of(error),

@@ -53,12 +53,12 @@ class RunForm(_Form):
     strategy: str = Field("program", max_length=50, description="How to go about it.")
 
     def run_options(self) -> RunOptions:
-        """As the Reasoner takes them."""
+        """Return the options as the Reasoner takes them."""
         return RunOptions(**self.model_dump(exclude={"query", "path"}))
 
 
 def _field(setting: Setting) -> tuple[Any, Any]:
-    """Type and field of a setting in the form; None keeps the server's value."""
+    """Return type and field of a setting in the form. None keeps the server's value."""
     declared = setting.declaration
     kind: Any = setting.type
     if declared.choices:
@@ -95,7 +95,7 @@ class ExecForm(_Form):
     )
 
     def run_options(self) -> RunOptions:
-        """As the Reasoner takes them."""
+        """Return the options as the Reasoner takes them."""
         return RunOptions(task=self.task, options=tuple(self.options))
 
 
@@ -103,7 +103,7 @@ Form = TypeVar("Form", bound=_Form)
 
 
 def checked_form(model: type[Form], form: FormData) -> Form:
-    """The text fields of a form.
+    """Check the text fields of a form and return its model.
 
     Raises:
         UsageError: a field is missing, unknown, out of range, or there twice.
@@ -127,7 +127,7 @@ def checked_form(model: type[Form], form: FormData) -> Form:
 
 
 def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> RequestMedia:
-    """The media of a form, uploads or paths.
+    """Return the media of a form, uploads or paths.
 
     Raises:
         UsageError: none, both, too many, or a medium that is no file.
@@ -149,7 +149,7 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Reque
 
 
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:
-    """The OpenAPI description of a form with its files."""
+    """Return the OpenAPI description of a form with its files."""
     schema = model.model_json_schema()
     schema["properties"]["media"] = {
         "type": "array",

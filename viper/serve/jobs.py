@@ -38,7 +38,7 @@ class WorkerThreads:
         self._started = False
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Does the work in the next free thread; ``work`` raises nothing."""
+        """Run the work in the next free thread; ``work`` must not raise."""
         if not self._started:
             self._started = True
             for thread in self._threads:
@@ -46,7 +46,7 @@ class WorkerThreads:
         self._work.put(work)
 
     def close(self, timeout_s: float) -> None:
-        """Ends the threads after the work that was submitted; waits for at most so long."""
+        """Stop the threads after the submitted work. Wait at most ``timeout_s``."""
         if not self._started:
             return
         for _ in self._threads:
@@ -86,11 +86,11 @@ class Job:
         self.task.add_done_callback(lambda _: cleanup.close())
 
     async def next(self) -> Event:
-        """The next event; after the last one there is none to wait for."""
+        """Return the next event. Do not call it after the last event."""
         return await self._events.get()
 
     def stop(self, reason: BaseException) -> None:
-        """Makes ``reason`` the last event, unless there has been one, and ends the run."""
+        """Make ``reason`` the last event, unless there has been one, and stop the run."""
         if self._over:
             return
         self._tell(reason)

@@ -59,23 +59,23 @@ class Metrics:
         queued.set_function(lambda: admission.waiting)
 
     def count_request(self, note: RequestNote) -> None:
-        """A request has ended."""
+        """Count a finished request."""
         endpoint = note.path if note.path in self._endpoints else "other"
         self._requests.labels(endpoint, note.outcome).inc()
         self._seconds.labels(endpoint).observe(note.seconds)
 
     def count_trial(self, trial: Trial) -> None:
-        """A program has run."""
+        """Count a program that has run."""
         self._trials.labels(trial.correction).inc()
         if trial.failure is not None:
             self._failures.labels(trial.failure.kind).inc()
 
     def count_usage(self, trace: Trace) -> None:
-        """A run has come to its end."""
+        """Count the usage of a finished run."""
         self._llm_calls.inc(trace.usage.llm_calls)
         self._llm_tokens.labels("prompt").inc(trace.usage.prompt_tokens)
         self._llm_tokens.labels("completion").inc(trace.usage.completion_tokens)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)

@@ -19,18 +19,18 @@ _KNOWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def note_of(scope: Scope) -> RequestNote:
-    """The note of the request with this ASGI scope."""
+    """Return the log record of the request with this ASGI scope."""
     note: RequestNote = scope[_KEY]
     return note
 
 
 def keep_note(scope: Scope, note: RequestNote) -> None:
-    """Ties a note to a request."""
+    """Attach a log record to a request."""
     scope[_KEY] = note
 
 
 def request_id_from(header: str | None) -> str:
-    """The caller's own id if it is short and plain, else a new one."""
+    """Return the caller's own id if it is short and plain, else a new one."""
     if header is not None and _KNOWN_ID.fullmatch(header):
         return header
     return secrets.token_hex(8)
@@ -64,11 +64,11 @@ class RequestNote:
         return time.monotonic() - self.started
 
     def fail(self, error: BaseException) -> None:
-        """Notes what ended the request."""
+        """Record the error that ended the request."""
         self.error, self.outcome = error, code_of(error)
 
     def line(self, *, with_words: bool) -> str:
-        """One line of JSON.
+        """Return one line of JSON.
 
         Args:
             with_words: also the query and what errors say, which may quote it.

@@ -17,7 +17,7 @@ from viper.schema import Trial, to_json
 
 
 def result_json(result: RunResult) -> bytes:
-    """The record of a run, with its ``picture`` where one was answered."""
+    """Return the record of a run, with ``picture`` if the answer has one."""
     record = result_record(result.trace)
     if result.picture is not None:
         record["picture"] = _address(result.picture)
@@ -25,7 +25,7 @@ def result_json(result: RunResult) -> bytes:
 
 
 def _address(picture: Pixels) -> str:
-    """A picture as the ``data:`` address of a PNG file."""
+    """Return a picture as the ``data:`` URL of a PNG file."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -34,12 +34,12 @@ def _address(picture: Pixels) -> str:
 
 
 def trial_json(trial: Trial) -> bytes:
-    """A trial as JSON."""
+    """Return a trial as JSON."""
     return encoded(to_json(trial))
 
 
 def encoded(value: Any) -> bytes:
-    """ASCII JSON in one line; numbers without end become null.
+    """Return ASCII JSON in one line. Infinite numbers become null.
 
     Programs choose much of what is in a record. Escapes leave no line break that could
     end an event early, and no half of a character that UTF-8 could not hold.
@@ -99,5 +99,5 @@ _ERRORS = {
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI responses for these statuses."""
+    """Return the OpenAPI responses for these statuses."""
     return {status: {"model": ErrorBody, "description": _ERRORS[status]} for status in statuses}

@@ -107,23 +107,23 @@ class RouteError(Refusal):
 
 
 def is_internal(error: BaseException) -> bool:
-    """Whether callers hear nothing of what this error says."""
+    """Return whether the text of this error is hidden from callers."""
     return not isinstance(error, Refusal) and type(error) not in _CALLERS_FAULT
 
 
 def status_of(error: BaseException) -> int:
-    """The HTTP status of an answer to this error."""
+    """Return the HTTP status of an answer to this error."""
     if isinstance(error, Refusal):
         return error.status
     return _CALLERS_FAULT.get(type(error), 500)
 
 
 def code_of(error: BaseException) -> str:
-    """The stable code: a ViperError's own, else ``internal``."""
+    """Return the stable code: a ViperError's own, else ``internal``."""
     return error.code if isinstance(error, ViperError) else "internal"
 
 
 def error_body(error: BaseException, request_id: str) -> dict[str, Any]:
-    """``{"error": {"code", "message"}}``, the message in one line whatever it quotes."""
+    """Return ``{"error": {"code", "message"}}`` with the message in one line."""
     message = _HIDDEN.format(request_id=request_id) if is_internal(error) else str(error)
     return {"error": {"code": code_of(error), "message": " ".join(message.split())}}

@@ -77,7 +77,7 @@ class StoppingServer(uvicorn.Server):
 
 
 def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
-    """Serves until SIGTERM or SIGINT; returns after the last request.
+    """Serve until SIGTERM or SIGINT. Returns after the last request.
 
     Raises:
         UsageError: the address cannot be listened on.
@@ -96,7 +96,7 @@ def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
 
 
 def make_server(reasoner: Reasoner, settings: ServeSettings) -> StoppingServer:
-    """The server around a fresh application; its ``run`` takes a listening socket."""
+    """Build the server around a new application. Its ``run`` takes a listening socket."""
     app = create_app(reasoner, settings)
     config = uvicorn.Config(
         app,

@@ -43,11 +43,11 @@ class Warmup:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Begins; returns at once."""
+        """Start loading. Returns at once."""
         threading.Thread(target=self._load, name="viper-warmup", daemon=True).start()
 
     def wait(self, timeout_s: float) -> State:
-        """The state once loading has ended, or after so many seconds."""
+        """Return the state once loading has ended, or after this time."""
         self._ended.wait(timeout_s)
         return self.state
 
@@ -86,7 +86,7 @@ class Service:
         self.jobs: set[Job] = set()
 
     def start_job(self, place: Slot, work: Work, cleanup: ExitStack) -> Job:
-        """Puts a run on its way.
+        """Start a run.
 
         Raises:
             ShuttingDownError: the server began to stop while the request was read.
@@ -99,14 +99,14 @@ class Service:
         return job
 
     async def drain(self, grace_s: float | None = None) -> None:
-        """Takes no more requests, lets runs finish for the grace time, then cancels them."""
+        """Refuse new requests, let runs finish for the grace time, then cancel them."""
         self.closing = True
         await self._jobs_end(self.settings.grace_s if grace_s is None else grace_s)
         self.stop_jobs()
         await self._jobs_end(CANCEL_WAIT_S)
 
     def stop_jobs(self) -> None:
-        """Cancels every run; their callers hear that the server is shutting down."""
+        """Cancel every run. Its callers get the error that the server is shutting down."""
         for job in list(self.jobs):
             job.stop(ShuttingDownError())
 

@@ -71,7 +71,7 @@ class ServeSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address; names other than localhost count as not."""
+    """Return whether only this machine can reach an address. Only the name localhost counts."""
     if host.lower() == "localhost":
         return True
     try:
@@ -91,7 +91,7 @@ def _check_token(token: str) -> None:
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 takes a free one.
+    """Return a socket bound to an address. Port 0 takes a free one.
 
     Raises:
         UsageError: it is taken, or not an address of this machine.
@@ -109,6 +109,6 @@ def listening_at(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket, path: str = "/") -> str:
-    """The ``http://`` address of what is served there."""
+    """Return the ``http://`` address of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"

@@ -24,7 +24,7 @@ MAX_FIELD_BYTES = 128 * 1024
 
 
 async def read_form(request: Request, settings: ServeSettings) -> FormData:
-    """The multipart form of a request; files above a megabyte lie on disk, unnamed.
+    """Read the multipart form of a request. Files above a megabyte are stored on disk, unnamed.
 
     Raises:
         NotMultipartError: another kind of body, or another encoding than UTF-8.
@@ -53,7 +53,7 @@ def _check_content_type(header: str) -> None:
 
 
 def _bounded(request: Request, settings: ServeSettings) -> Receive:
-    """The request's messages, counted: a length in a header is only a claim."""
+    """Count the bytes of the request's messages, since a length in a header is only a claim."""
     size = 0
 
     async def receive() -> Message:
@@ -88,7 +88,7 @@ class RequestMedia:
     names: tuple[str, ...] = ()
 
     def load(self) -> Media:
-        """The media, decoded. Blocks; uploads pass through a private folder, gone afterwards.
+        """Decode the media. Blocks; uploads pass through a private temporary folder.
 
         Raises:
             MediaError: one of them cannot be read; says which, by its number or given path.
@@ -105,7 +105,7 @@ class RequestMedia:
 
 
 def _decoded(paths: Sequence[Path], names: Sequence[str]) -> Media:
-    """Media of files, whose place on this machine no message tells."""
+    """Decode the media of files. Error messages do not reveal where the files are."""
     try:
         return media_from(list(paths))
     except MediaError as error:
@@ -116,7 +116,7 @@ def _decoded(paths: Sequence[Path], names: Sequence[str]) -> Media:
 
 
 def under_roots(name: str, roots: Sequence[Path]) -> Path:
-    """The file that a caller names relative to a media root, links followed.
+    """Return the file that a caller names relative to a media root, with links resolved.
 
     Raises:
         UsageError: this server has no media roots.

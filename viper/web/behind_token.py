@@ -23,7 +23,7 @@ _FIELDS = 8
 
 
 def new_token() -> str:
-    """One that nobody guesses."""
+    """Return a random token that cannot be guessed."""
     return secrets.token_urlsafe(18)
 
 
@@ -34,7 +34,7 @@ def behind_token(
     forms: Collection[str],
     static: Callable[[str], tuple[str, str] | None] = static_file,
 ) -> Starlette:
-    """The application: its routes and ``static/`` lie below ``/TOKEN/``.
+    """Build the application. Its routes and ``static/`` lie below ``/TOKEN/``.
 
     Args:
         policy: of all pages that set none themselves, for the header Content-Security-Policy.
@@ -59,7 +59,7 @@ def behind_token(
 
 
 async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:
-    """The fields of a form, each once, its first value as it was sent.
+    """Return the fields of a form, each with its first value.
 
     Raises:
         HTTPException: it is too long, or no form.
@@ -97,7 +97,7 @@ class _Gate(BaseHTTPMiddleware):
         return response
 
     def _is_allowed(self, request: Request, rest: str) -> bool:
-        """Whether a page is asked for, or one of the application's own sends a form."""
+        """Return whether this is a page request, or a form that one of our pages sends."""
         if request.method != "POST":
             return request.method in ("GET", "HEAD")
         sent_by = request.headers.get("sec-fetch-site", "same-origin")

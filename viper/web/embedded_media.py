@@ -37,17 +37,17 @@ class PageImage:
 
     @property
     def title(self) -> str:
-        """What a page calls a picture that has no name of a file."""
+        """Return the page's name for a picture without a file name."""
         return "edited picture" if EDIT_ID.fullmatch(self.name) else self.name
 
     @property
     def key(self) -> str:
-        """The name as an id of an element."""
+        """Return the name as the id of an HTML element."""
         return f"picture-{self.name.replace('#', '-')}"
 
 
 def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
-    """Every picture or frame, and the latest edited ones, scaled down together until they fit.
+    """Return every picture or frame and the latest edits, scaled down together until they fit.
 
     Args:
         most_bytes: of all together, before base64 makes a third more of them.
@@ -65,7 +65,7 @@ def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
 
 
 def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
-    """Depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
+    """Return depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
     images = {}
     for name, values in depth.items():
         low, high = float(values.min()), float(values.max())
@@ -84,7 +84,7 @@ def _named(media: Media) -> list[tuple[str, Pixels]]:
 
 
 def _packed(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
-    """Media type and bytes; small pictures stay as they are, to the pixel."""
+    """Return media type and bytes. Small pictures are stored without loss."""
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))

@@ -21,24 +21,24 @@ CROP_HEIGHT, WIDEST_CROP = 64, 160
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A template with its values."""
+    """Render a template with these values."""
     return _templates().get_template(template).render(**values)
 
 
 @cache
 def asset(name: str) -> str:
-    """The text of a script or a style."""
+    """Return the text of a script or a style."""
     return (_HERE / "static" / name).read_text("utf-8")
 
 
 def static_file(name: str) -> tuple[str, str] | None:
-    """A script or a style with its media type; None where there is none of that name."""
+    """Return a script or a style with its media type, or None for an unknown name."""
     names = {path.name for path in (_HERE / "static").iterdir()}
     return (asset(name), _KINDS[Path(name).suffix]) if name in names else None
 
 
 def crop_size(crop: DisplayValue) -> tuple[int, int]:
-    """Width and height of a crop on the page."""
+    """Return width and height of a crop on the page."""
     assert crop.box is not None
     width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))
     scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
@@ -46,12 +46,12 @@ def crop_size(crop: DisplayValue) -> tuple[int, int]:
 
 
 def in_seconds(value: float) -> str:
-    """A duration in a unit that suits it."""
+    """Return a duration in a suitable unit."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def line_changes(before: str, after: str) -> list[tuple[str, str]]:
-    """The lines of two programs in one list, each as ``same``, ``gone`` or ``new``."""
+    """Return the lines of both programs in one list, each as ``same``, ``gone`` or ``new``."""
     kinds = {"  ": "same", "- ": "gone", "+ ": "new"}
     lines = difflib.ndiff(before.splitlines(), after.splitlines())
     return [(kinds[line[:2]], line[2:]) for line in lines if line[:2] in kinds]

@@ -41,7 +41,7 @@ class SamplePages:
         self._store, self._samples, self._replayer = store, samples, replayer
 
     def write(self, result: SampleResult) -> str | None:
-        """The address of a row's page, as the report's folder knows it.
+        """Write the page of a result, and return its address relative to the report.
 
         None where there is no trace, or where its pictures cannot be read.
 
@@ -79,14 +79,14 @@ class SamplePages:
 
 
 def page_name(result: SampleResult) -> str:
-    """A file name for a row: readable, and unique whatever the sample is called."""
+    """Return a readable and unique file name for the page of a result."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", result.sample_id).strip("-.")[:_LONGEST_NAME]
     digest = hashlib.sha256(f"{result.seed} {result.sample_id}".encode()).hexdigest()[:10]
     return f"{readable or 'sample'}-{result.seed}-{digest}.html"
 
 
 def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
-    """What a run that learned took from an answer; None where it did not.
+    """Return what a run learned from an answer, or None.
 
     Raises:
         StoreError: its journal cannot be read.
@@ -104,7 +104,7 @@ def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], 
 
 
 def truth_of(result: SampleResult) -> Truth:
-    """What would have been right."""
+    """Return the right answer of a result's sample."""
     target = result.target
     if result.task == "ground" and isinstance(target, list | tuple) and len(target) == 4:
         x0, y0, x1, y1 = (float(side) for side in target)
@@ -113,7 +113,7 @@ def truth_of(result: SampleResult) -> Truth:
 
 
 def again(manifest: Manifest, row: SampleResult) -> str:
-    """The command line that answers a row's sample anew: as it was typed, for this one alone."""
+    """Return the command line that answers this sample alone again."""
     typed = list(manifest.arguments)
     if "eval" not in typed:
         return ""

@@ -91,12 +91,12 @@ class PathView:
 
     @property
     def said(self) -> str:
-        """The path in one line."""
+        """Return the path in one line."""
         return ", ".join(f"{step.action}: {step.verdict or 'no verdict'}" for step in self.steps)
 
 
 def path_view(path: Sequence[Any]) -> PathView | None:
-    """The view of a trace's path; None where there is none."""
+    """Return the view of a trace's path, or None without a path."""
     split, steps, back = ("", ""), list[StepView](), list[str]()
     for entry in path:
         if not isinstance(entry, Mapping):

@@ -83,7 +83,7 @@ class Extras:
 
 
 def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:
-    """The page of a trace.
+    """Render the page of a trace.
 
     Args:
         media: what was asked about.
@@ -115,7 +115,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
 
 
 def replay_all(trace: Trace, media: Media, replayer: Replayer) -> list[Replay]:
-    """What the lines of every trial produced; nothing for one without a program."""
+    """Replay every trial line by line. A trial without a program gives an empty replay."""
     return [
         replayer.replay(trial.program, trial.tool_calls, trace.query, media)
         if trial.program
@@ -125,13 +125,13 @@ def replay_all(trace: Trace, media: Media, replayer: Replayer) -> list[Replay]:
 
 
 def page_of(trace: Trace, media: Media, library: Library, extras: Extras, *, mode: Any) -> str:
-    """As :func:`trace_page`, with a sandbox of its own for the one trace."""
+    """Render the page of a trace, as :func:`trace_page` does, with its own sandbox."""
     with Replayer(library, mode) as replayer:
         return trace_page(trace, media, replay_all(trace, media, replayer), extras)
 
 
 def _opened(trace: Trace) -> int:
-    """The trial that is shown first: the one that answered, else the last."""
+    """Return the number of the trial to show first: the one that answered, else the last."""
     return len(trace.trials) - 1 if trace.chosen is None else trace.chosen
 
 

@@ -65,12 +65,12 @@ class LineView:
 
     @property
     def inline(self) -> tuple[LineOutput, ...]:
-        """What is shown at once."""
+        """Return the outputs that are shown at once."""
         return self.told if len(self.told) <= INLINE else self.told[:1]
 
     @property
     def folded(self) -> tuple[LineOutput, ...]:
-        """All of it, where there is too much."""
+        """Return all outputs if there are too many to show at once, else none."""
         return () if len(self.told) <= INLINE else self.told
 
 
@@ -107,7 +107,7 @@ class TrialView:
 def trial_views(
     trace: Trace, replays: Sequence[Replay], sizes: Sizes
 ) -> tuple[list[TrialView], list[str]]:
-    """The trials of a trace, and their prompts, each once.
+    """Return the views of a trace's trials, and their prompts, each once.
 
     Args:
         replays: of the trials, in their order.
@@ -134,7 +134,7 @@ def trial_views(
 
 
 def _place(prompt: str | None, prompts: list[str]) -> int | None:
-    """The number of a prompt among those of the page, where it then stands."""
+    """Return the number of a prompt among those of the page. Append it if it is new."""
     if prompt is None:
         return None
     if prompt not in prompts:
@@ -143,7 +143,7 @@ def _place(prompt: str | None, prompts: list[str]) -> int | None:
 
 
 def reason_of_trial(trial: Trial, before: Trial | None) -> str:
-    """Why a trial was run, with the threshold that moved."""
+    """Return why a trial was run, with the threshold that changed."""
     if trial.correction == "self_tune" and before is not None:
         moved = [
             f"{name} lowered from {before.thresholds[name]:g} to {value:g}"
@@ -171,7 +171,7 @@ def _lines(
 
 
 def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
-    """Those of the replay, then the calls that it did not come to."""
+    """Return the events of the replay, then the calls that it did not reach."""
     replayed = {event.call for event in replay.events}
     rest = (call for call in trial.tool_calls if call.index not in replayed)
     return [*replay.events, *(Event(call.line, call=call.index) for call in rest)]
@@ -180,7 +180,7 @@ def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
 def _line_outputs(
     events: Iterable[Event], calls: Mapping[int, CallView], sizes: Sizes
 ) -> Iterator[tuple[int, LineOutput]]:
-    """What lines produced; a call whose result is assigned as it is becomes one with its name."""
+    """Yield the outputs of lines. A call and its assigned result become one output."""
     last: tuple[int, LineOutput] | None = None
     for event in events:
         if event.call is not None:
@@ -255,7 +255,7 @@ class TurnView:
 
 
 def turn_views(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> tuple[TurnView, ...]:
-    """The views of a trace's turns."""
+    """Return the views of a trace's turns."""
     shown_turns = turns[:MOST_TURNS]
     names = {call.index: str(call.tool) for call in calls}
     views = []

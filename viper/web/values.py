@@ -53,7 +53,7 @@ class Sizes:
 
 
 def display_value(value: Any, sizes: Sizes) -> DisplayValue:
-    """A JSON value of a trace, see :func:`viper.tools.session.plain`."""
+    """Build the view of a JSON value of a trace, see :func:`viper.tools.session.plain`."""
     if isinstance(value, Mapping):
         reference = _reference(value, sizes)
         if reference is not None:
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def crops(value: DisplayValue) -> Iterator[DisplayValue]:
-    """The crops in a value, the value itself among them."""
+    """Yield the crops in a value, the value itself included."""
     if value.kind == "crop":
         yield value
     for item in value.items:

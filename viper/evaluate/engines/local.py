@@ -61,7 +61,7 @@ class LocalEngine:
         self._answering, self._bounds = answering, bounds
 
     def describe(self) -> dict[str, Any]:
-        """``{"engine": "local", "in_flight": …}``."""
+        """Return ``{"engine": "local", "in_flight": …}``."""
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
     def run(
@@ -110,14 +110,14 @@ class _ThreadPool:
         self.working = 0
 
     def start(self) -> None:
-        """One more thread."""
+        """Start another thread."""
         thread = threading.Thread(target=self._work, name="viper-sample", daemon=True)
         self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         self.working += 1
         thread.start()
 
     def arrived(self, wait_s: float) -> ItemOutcome | None:
-        """The next outcome, or None if none comes in time.
+        """Return the next outcome, or None if no outcome arrives in time.
 
         Raises:
             BaseException: what taking the next item raised.
@@ -133,7 +133,10 @@ class _ThreadPool:
         return outcome
 
     def older_than(self, seconds: float) -> list[InFlight]:
-        """Takes out the flights that began longer ago; a new thread steps in for each."""
+        """Remove and return the items under way for longer than this.
+
+        Start a thread in place of each.
+        """
         now = time.monotonic()
         with self._lock:
             late = [flight for flight in self._flying if now - flight.started > seconds]
@@ -147,7 +150,7 @@ class _ThreadPool:
         return late
 
     def stop(self) -> None:
-        """Cancels what is under way; threads that do not notice are left behind."""
+        """Cancel the items under way. Threads that do not react are left running."""
         self._leaving.set()
         with self._lock:
             for flight in self._flying:
@@ -187,7 +190,7 @@ class _ThreadPool:
             return gave_up(flight.item, failure, seconds, flight.usage.snapshot())
 
     def _report(self, what: ItemOutcome | BaseException | None) -> None:
-        """Hands it to who stores; waits while too much waits there, until the run is over."""
+        """Pass an outcome to the run's thread. Wait while its queue is full and the run goes on."""
         while not self._leaving.is_set():
             try:
                 self._done.put(what, timeout=_LOOK_EVERY_S)

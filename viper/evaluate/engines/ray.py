@@ -35,7 +35,7 @@ class RayEngine:
         self._actors = len(pool.workers)
 
     def describe(self) -> dict[str, Any]:
-        """``{"engine": "ray", "actors": …, "in_flight": …}``, the latter in each actor."""
+        """Return ``{"engine": "ray", "actors": …, "in_flight": …}``, the latter per actor."""
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
     def run(
@@ -101,15 +101,15 @@ class WorkQueue:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is under way and nothing is left to hand out."""
+        """Return whether no item is under way and none is left to hand out."""
         return self._next is None and not self._suspects and not any(self._open.values())
 
     def busy(self, actor: Hashable) -> bool:
-        """Whether the actor has items."""
+        """Return whether the actor has items."""
         return bool(self._open.get(actor))
 
     def hand_out(self, actor: Hashable) -> list[int]:
-        """Positions of further items for that actor; empty if it has enough or none are left.
+        """Return the positions of more items for an actor; empty if it has enough or none are left.
 
         It gets a chunk when a third of its room is free; items that share their media go to
         the same actor as far as there is room.
@@ -137,7 +137,7 @@ class WorkQueue:
             yield item
 
     def done(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
-        """The outcomes of items that the actor has; others are left out."""
+        """Yield the outcomes of items that the actor has. Ignore all others."""
         mine = self._open.get(actor, {})
         for outcome in outcomes:
             if mine.pop(outcome.position, None) is not None:
@@ -145,7 +145,7 @@ class WorkQueue:
                 yield outcome
 
     def lost(self, actor: Hashable) -> Iterator[ItemOutcome]:
-        """The actor is dead: the outcomes of items that are given up for it."""
+        """Take back the items of a dead actor. Yield the outcomes of those that are given up."""
         for item in self._open.pop(actor, {}).values():
             self._kills[item.position] += 1
             if self._kills[item.position] < _KILLS:

@@ -94,14 +94,14 @@ class ReasonerActor:
         self._reasoner: Reasoner | None = None
 
     def begin(self) -> Ready | StartFailure:
-        """Reads the samples, loads the models and starts to wait for positions."""
+        """Read the samples, load the models and start to wait for positions."""
         try:
             return Ready(platform.node(), os.getpid(), self._begin())
         except ViperError as error:
             return StartFailure(platform.node(), str(error), error.exit_code)
 
     def exchange(self, positions: Sequence[int]) -> list[bytes]:
-        """Takes on further items and gives what is done meanwhile, each outcome pickled.
+        """Accept more items and return the outcomes that are ready, each pickled.
 
         Returns at once when something is done, after a second at the latest.
         """
@@ -113,7 +113,7 @@ class ReasonerActor:
         return [self._packed(done) for done in arrived]
 
     def close(self) -> None:
-        """Ends the threads and the sandbox's processes."""
+        """Stop the threads and the sandbox's processes."""
         self._stop.set()
         self._todo.put(None)
         if self._reasoner is not None:
@@ -177,7 +177,7 @@ class ReasonerActor:
 
 
 def _settle(settings: ActorSettings) -> None:
-    """Working folder, threads and devices; before anything that computes is imported."""
+    """Set working folder, threads and devices. Call this before heavy packages are imported."""
     if Path(settings.folder).is_dir():
         os.chdir(settings.folder)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):

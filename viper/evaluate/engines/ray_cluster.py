@@ -49,7 +49,7 @@ class Node:
     gpus: float
 
     def holds(self, share: Share) -> int:
-        """How many actors of that share fit; a share of up to 1 GPU lies on one GPU."""
+        """Return how many actors of this share fit. A share of up to 1 GPU lies on one GPU."""
         fits = [math.inf if not share.cpus else self.cpus / share.cpus]
         if share.gpus:
             fits.append(
@@ -62,7 +62,7 @@ class Node:
 
 @contextmanager
 def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
-    """Ray for the time of the block; gives its nodes.
+    """Connect to Ray for the duration of the block, and yield its nodes.
 
     A Ray that this process uses already is left as it is.
 
@@ -100,7 +100,9 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
 
 
 def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float | None) -> Share:
-    """Each actor's share; what is None is divided evenly, at most one GPU for an actor.
+    """Return each actor's share.
+
+    Values that are None are divided evenly, at most one GPU per actor.
 
     Raises:
         UsageError: not a single actor of that share fits on a node.
@@ -123,14 +125,14 @@ def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float
 
 
 def local_cpus(actors: int, per_actor: float | None) -> float:
-    """What a Ray started here gives away: this process's processors, or what is wanted."""
+    """Return the processors for a Ray started here: those of this process, or more on request."""
     has_affinity = hasattr(os, "sched_getaffinity")
     here = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
     return max(here, math.ceil(actors * per_actor)) if per_actor else here
 
 
 def _part(whole: float, parts: int) -> float:
-    """One of equal parts, in whole units where there is one, else as exact as Ray counts."""
+    """Return one of equal parts: whole units if it reaches 1, else as exact as Ray counts."""
     part = whole / parts
     return float(math.floor(part)) if part >= 1 else math.floor(part * 1e4) / 1e4
 

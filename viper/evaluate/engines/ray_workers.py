@@ -45,7 +45,7 @@ class Worker:
 
     @property
     def idle(self) -> bool:
-        """Whether it waits to be asked."""
+        """Return whether the worker waits for items."""
         return self.ready and self.call is None
 
 
@@ -80,7 +80,7 @@ class WorkerPool:
         self.workers = [self._new_worker() for _ in range(actors)]
 
     def manifest(self) -> Manifest:
-        """What the first actor that can answer would write into ``run.json``.
+        """Return what the first actor that can answer would write into ``run.json``.
 
         Raises:
             UsageError, ModelError: no actor can begin; the message of one says why.
@@ -91,7 +91,7 @@ class WorkerPool:
         return self._expected
 
     def expect(self, manifest: Manifest) -> None:
-        """Holds every actor to this run's configuration.
+        """Require this run's configuration of every actor.
 
         Raises:
             UsageError: an actor's is another one; shows the differences.
@@ -101,11 +101,11 @@ class WorkerPool:
             _same(manifest, first, "the first actor")
 
     def ask(self, worker: Worker, positions: Sequence[int]) -> None:
-        """Hands items to an idle worker and asks for what is done there."""
+        """Send items to an idle worker and request the outcomes that are ready there."""
         worker.call = worker.actor.exchange.remote(list(positions))
 
     def reports(self, wait_s: float) -> Iterator[WorkerReport]:
-        """What came in, after ``wait_s`` at the latest; a dead actor is being replaced by then.
+        """Yield what arrived within ``wait_s``. The replacement of a dead actor has begun by then.
 
         Raises:
             UsageError, ModelError: an actor cannot begin or broke, or all have died.
@@ -124,14 +124,14 @@ class WorkerPool:
                 yield reports
 
     def close(self) -> None:
-        """Lets actors end their processes, then ends those that take too long."""
+        """Let the actors stop their processes, then kill those that take too long."""
         closing = [worker.actor.close.remote() for worker in self.workers if worker.ready]
         if closing:
             self._ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
         self.kill()
 
     def kill(self) -> None:
-        """Ends all actors at once, whatever they do."""
+        """Kill all actors at once."""
         for worker in self.workers:
             self._ray.kill(worker.actor)
         self.workers = []
@@ -184,7 +184,7 @@ def run_manifest(
     samples: Sequence[Sample],
     execution: Mapping[str, Any],
 ) -> Manifest:
-    """The manifest of a run: models and prompts as an actor has them, all else as the driver."""
+    """Return the run's manifest: models and prompts of an actor, everything else of the driver."""
     return replace(
         actors,
         set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),

@@ -36,7 +36,7 @@ class Budget:
     calls_an_item: int = 1
 
     def allows(self, spent_usd: float, llm_calls: int, under_way: int) -> bool:
-        """Whether one more item may be begun."""
+        """Return whether another item may begin."""
         if self.usd is not None and spent_usd >= self.usd:
             return False
         if self.llm_calls is None:
@@ -69,16 +69,16 @@ class RunProgress:
 
     @property
     def mean(self) -> float:
-        """Mean headline score so far, failed samples counting 0."""
+        """Return the mean headline score so far. Failed samples count as 0."""
         return self.score / self.done if self.done else 0.0
 
     @property
     def failed(self) -> int:
-        """Samples without an answer so far."""
+        """Return the number of samples without an answer so far."""
         return self.failures.total()
 
     def add(self, result: SampleResult) -> None:
-        """Counts one row."""
+        """Count one result."""
         self.done += 1
         self.score += result.score
         self.cost_usd += result.usage.cost_usd or 0.0
@@ -96,7 +96,7 @@ class RunEnd:
 
 
 def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
-    """Everything a run has to do, samples of the same files next to each other.
+    """Return all items of a run. Samples of the same files are next to each other.
 
     Neighbours share what was read and computed of their picture. The order, and so each
     item's position, depends on nothing but the samples and seeds.
@@ -121,7 +121,7 @@ def run(
     budget: Budget = UNBOUNDED,
     on_done: Callable[[SampleResult, RunProgress], None] | None = None,
 ) -> RunEnd:
-    """Answers what the store lacks of ``todo``; each row is stored before the next is waited for.
+    """Answer the items that the store lacks. Each result is stored before the next one is awaited.
 
     An exception, Ctrl-C among them, cancels what is under way and passes on; what was
     stored stays, and the same call goes on from there.
@@ -178,7 +178,7 @@ _M_ARENA_MAX = -8
 
 
 def bound_arenas(most: int = ARENAS) -> bool:
-    """Bounds the heaps of this process; call it before threads start.
+    """Limit the heaps of this process. Call this before threads start.
 
     Returns:
         Whether the C library took it; other libraries than glibc do nothing.
@@ -190,6 +190,6 @@ def bound_arenas(most: int = ARENAS) -> bool:
 
 
 def give_back() -> None:
-    """Returns free memory to the system, where the C library can be asked to (glibc)."""
+    """Return free memory to the system if the C library supports it (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -32,7 +32,7 @@ class Item:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What the run store tells rows apart by."""
+        """Return the sample id and the seed, which identify a result in the run store."""
         return self.sample.sample_id, self.seed
 
 
@@ -51,7 +51,7 @@ class Engine(Protocol):
     def run(
         self, items: Iterable[Item], stop: threading.Event
     ) -> Generator[ItemOutcome, None, None]:
-        """Each item's outcome as soon as it is there; never raises for a single item.
+        """Yield each item's outcome as soon as it is ready. Never raise for a single item.
 
         Args:
             items: taken one by one as there is room, so that the caller may end them early.
@@ -60,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def describe(self) -> dict[str, Any]:
-        """How the run is spread, for the manifest and the progress line."""
+        """Return how the run is spread, for the manifest and the progress line."""
         ...
 
 
@@ -89,7 +89,7 @@ class SampleRunner:
     def with_cache(
         cls, reasoner: Reasoner, metric: Metric, options: RunOptions, size: int
     ) -> SampleRunner:
-        """With a cache for ``kept`` pictures or videos.
+        """Build a runner with a cache for ``size`` pictures or videos.
 
         A metric that looks at edited pictures does so with the reasoner's models, unless it was
         given others.
@@ -101,7 +101,7 @@ class SampleRunner:
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
     ) -> ItemOutcome | None:
-        """The item's judged row; None where ``cancel`` was set before it was there.
+        """Return the item's outcome, or None if ``cancel`` was set first.
 
         Args:
             item: what to answer.
@@ -116,7 +116,7 @@ class SampleRunner:
     def stream(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
     ) -> Iterator[Trial | ItemOutcome]:
-        """Each Trial as it ends, and last the judged row; arguments as :meth:`answer`.
+        """Yield each Trial as it ends, then the outcome. Arguments as for :meth:`answer`.
 
         Without a row at the end where ``cancel`` was set before it was there.
         """
@@ -170,7 +170,7 @@ class SampleRunner:
     def _broken(
         self, item: Item, failure: Failure, so_far: tuple[Sequence[Trial], UsageMeter, float]
     ) -> Trace:
-        """The trace of a run that an error ended, with what was tried before it."""
+        """Return the trace of a run that an error ended, with its earlier trials."""
         trials, meter, seconds = so_far
         components = self.reasoner.components
         return Trace(
@@ -208,14 +208,14 @@ class SampleRunner:
 
 
 def _with_reason(trace: Trace) -> Trace:
-    """The trace; one without an answer says why."""
+    """Return the trace. A trace without an answer gets a failure that says why."""
     if trace.answer is None and trace.failure is None:
         return replace(trace, failure=_NO_ANSWER)
     return trace
 
 
 def _checked(score: Score) -> Score:
-    """The score, if figures can be made of it."""
+    """Return the score if all its numbers are finite."""
     if not math.isfinite(score.value):
         raise ValueError(f"the score {score.value} is no number")
     for name, value in score.details.items():
@@ -227,7 +227,7 @@ def _checked(score: Score) -> Score:
 def gave_up(
     item: Item, failure: Failure, seconds: float, usage: Usage | None = None
 ) -> ItemOutcome:
-    """The outcome of an item that nobody waits for any longer."""
+    """Return the outcome of an item that is no longer awaited."""
     result = _row(item, None, failure, seconds)
     return ItemOutcome(item.position, replace(result, usage=usage or result.usage))
 

@@ -42,7 +42,7 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name.
+    """Return the metric of this name.
 
     Raises:
         UnknownNameError: there is none; lists those there are.

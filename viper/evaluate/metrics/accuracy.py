@@ -28,17 +28,17 @@ class Accuracy:
     figure: str = "accuracy"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if right, else 0."""
+        """Return 1 if the prediction is right, else 0."""
         return Score(float(prediction is not None and self.right(sample, prediction)))
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The share and its groups."""
+        """Return the share of right answers, overall and by group."""
         rows = list(rows)
         return figures_of(rows, {self.figure: share_of(rows)}, share_of)
 
 
 def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
-    """Whether the prediction is the target, or one of the targets, after :func:`normalise_answer`.
+    """Return whether the prediction equals a target after :func:`normalised`.
 
     None, and an answer of which nothing is left, is never right.
     Source: GQA (Hudson and Manning 2019) compares strings exactly.
@@ -54,12 +54,12 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
 
 
 def choice_correct(prediction: int | None, target: int) -> bool:
-    """Whether the chosen index is the target's."""
+    """Return whether the chosen index is the target's."""
     return prediction is not None and prediction == target
 
 
 def truth_of(value: Any) -> bool | None:
-    """A truth value, or the word ``true`` or ``false`` in any case; None for all else.
+    """Return a truth value, or that of ``true`` or ``false`` in any case; None for anything else.
 
     Source: NLVR's ``metrics_images.py`` compares the predicted word with the label without
     case and strips nothing: ``" true"`` and ``yes`` are no right answers there.
@@ -70,28 +70,31 @@ def truth_of(value: Any) -> bool | None:
 
 
 def statement_correct(prediction: Any, target: Any) -> bool:
-    """Whether prediction and target are the same truth value; see :func:`truth_of`."""
+    """Return whether prediction and target are the same truth value; see :func:`truth_of`."""
     truth = truth_of(prediction)
     return truth is not None and truth == truth_of(target)
 
 
 def right_answer(sample: Sample, prediction: Prediction) -> bool:
-    """Whether a question's answer is the target, or one of the targets."""
+    """Return whether a question's answer equals the target, or one of the targets."""
     return answer_correct(prediction.value, sample.target)
 
 
 def right_choice(sample: Sample, prediction: Prediction) -> bool:
-    """Whether the chosen option is the target's."""
+    """Return whether the chosen option is the target's."""
     return choice_correct(prediction.choice_index, sample.target)
 
 
 def right_statement(sample: Sample, prediction: Prediction) -> bool:
-    """Whether the truth value is the target's."""
+    """Return whether the truth value is the target's."""
     return statement_correct(prediction.value, sample.target)
 
 
 def right_by_task(sample: Sample, prediction: Prediction) -> bool:
-    """Whether a prediction of any task is right: IoU at least 0.5, equal words, right option."""
+    """Return whether a prediction of any task is right:
+
+    IoU at least 0.5, equal words, right option.
+    """
     if sample.task == "ground":
         return ground_correct(prediction.box, sample.target)
     if sample.task == "choice":
@@ -104,7 +107,7 @@ def right_by_task(sample: Sample, prediction: Prediction) -> bool:
 
 
 def gqa() -> Accuracy:
-    """GQA: exact match, overall and by structural, semantic and detailed type.
+    """Build the metric of GQA: exact match, overall and by structural, semantic and detailed type.
 
     Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised, see
     :func:`answer_correct`.
@@ -113,15 +116,15 @@ def gqa() -> Accuracy:
 
 
 def answers() -> Accuracy:
-    """Free answers with one or more accepted texts: exact match after normalisation."""
+    """Build the metric of free answers: exact match with an accepted text after normalisation."""
     return Accuracy("answers", right_by_task)
 
 
 def came_out(sample: Sample, prediction: Prediction) -> bool:
-    """Whether there is a prediction: always; nobody judges it."""
+    """Return True: every prediction counts."""
     return True
 
 
 def answered() -> Accuracy:
-    """``answered``: answers of any kind / all samples. Says nothing of what is right."""
+    """Build the metric ``answered``: answers of any kind / all samples, right or wrong."""
     return Accuracy("answered", came_out, "answered")

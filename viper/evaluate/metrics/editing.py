@@ -39,7 +39,7 @@ class EditJudge(Protocol):
     """Who looks at what was painted."""
 
     def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
-        """Whether a picture shows what ``phrase`` names in a box, rather than what ``over`` names.
+        """Return whether a box shows what ``phrase`` names, rather than what ``over`` names.
 
         Args:
             pixels: the whole picture, uint8 [H, W, 3].
@@ -61,7 +61,7 @@ class EditVerdict(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """All three."""
+        """Return whether all three hold."""
         return all(self)
 
 
@@ -71,7 +71,7 @@ NOT_EDITED = EditVerdict(False, False, False)
 def edit_verdict(
     before: Pixels, after: Pixels, target: EditTarget, judge: EditJudge
 ) -> EditVerdict:
-    """What became of an instruction; a picture of another size is wrong in every way.
+    """Judge an edit. A picture of another size is wrong in every way.
 
     - Replacements: the judge sees what was asked in every box, and the old one in none;
       ``unchanged`` is exact outside :attr:`EditTarget.reach`.
@@ -107,7 +107,7 @@ def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> E
 
 
 def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
-    """Whether each box is nearest to the asked emoji over it, and by far."""
+    """Return whether each box is nearest to the right emoji and far from the original."""
     boxes = [tuple(round(edge) for edge in box) for box in target.boxes]
     pictures = {
         name: cover_boxes(before, boxes, emoji_picture(name)).astype(int)
@@ -153,7 +153,7 @@ class RolesJudge:
 
 
 def judge_by_roles(toolbox: Toolbox) -> JudgeOf:
-    """The models of a profile judge every sample."""
+    """Return a judge of every sample that uses the models of a profile."""
     judge = RolesJudge(toolbox)
     return lambda sample: judge
 
@@ -163,7 +163,7 @@ class NeedsEditJudge(Protocol):
     """A metric that has somebody look at edited pictures."""
 
     def with_judge(self, judge_of: JudgeOf) -> Metric:
-        """The same metric with a judge, unless it has one."""
+        """Return the same metric with a judge, unless it has one."""
         ...
 
 
@@ -185,11 +185,11 @@ class Editing:
     name: str = "editing"
 
     def with_judge(self, judge_of: JudgeOf) -> Editing:
-        """The same metric with a judge, unless it has one."""
+        """Return the same metric with a judge, unless it has one."""
         return self if self.judge_of is not None else replace(self, judge_of=judge_of)
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if all three hold, else 0; each of them in the details.
+        """Return 1 if all three hold, else 0, with each of them in the details.
 
         Raises:
             UsageError: there is no judge, or the sample does not say what is right.
@@ -210,7 +210,7 @@ class Editing:
         return Score(float(verdict.right), details)
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The four shares; groups by ``edited``."""
+        """Return the four shares; groups by ``edited``."""
         rows = list(rows)
         parts = {name: share_of(rows, name) for name in EditVerdict._fields}
         return figures_of(rows, {"edited": share_of(rows), **parts}, share_of)

@@ -38,43 +38,46 @@ class Metric(Protocol):
     def name(self) -> str: ...
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """How good the prediction is; None scores 0. Pure."""
+        """Score a prediction; None scores 0. Must be a pure function."""
         ...
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The set's official figures with intervals; rows of one seed. Pure."""
+        """Return the official figures with intervals for results of one seed.
+
+        Must be a pure function.
+        """
         ...
 
 
 def scores(rows: Iterable[SampleResult]) -> list[float]:
-    """Each row's score; 0 of a failed one, whatever it holds."""
+    """Return each result's score; 0 for failed ones."""
     return [0.0 if result.failure is not None else result.score for result in rows]
 
 
 def details(rows: Iterable[SampleResult], name: str) -> list[float]:
-    """Each row's detail of that name; 0 where it failed or has none."""
+    """Return each result's detail of this name; 0 for results that failed or lack it."""
     return [0.0 if result.failure is not None else result.details.get(name, 0.0) for result in rows]
 
 
 def clusters(rows: Iterable[SampleResult]) -> list[str]:
-    """Each row's cluster."""
+    """Return each result's cluster."""
     return [result.cluster for result in rows]
 
 
 def share_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
-    """The share of right rows, or of those with a detail; both are 0 or 1."""
+    """Return the share of right results, or of results with a detail; both are 0 or 1."""
     values = scores(rows) if detail is None else details(rows, detail)
     return share([value > 0.5 for value in values], clusters(rows))
 
 
 def mean_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
-    """The mean score, or the mean of a detail, of rows."""
+    """Return the mean score of the results, or the mean of a detail."""
     values = scores(rows) if detail is None else details(rows, detail)
     return mean(values, clusters=clusters(rows))
 
 
 def failure_shares(rows: Sequence[SampleResult]) -> dict[str, Estimate]:
-    """The share of each kind of failure among all rows, the most frequent first."""
+    """Return the share of each kind of failure among all results, the most frequent first."""
     kinds = Counter(result.failure for result in rows if result.failure is not None)
     return {kind: proportion(count, len(rows)) for kind, count in kinds.most_common()}
 
@@ -85,7 +88,7 @@ def figures_of(
     of_group: Callable[[Sequence[SampleResult]], Estimate],
     skip: Collection[str] = (),
 ) -> Figures:
-    """Figures with every group's estimate and the failures; the first of ``overall`` leads.
+    """Return all figures, groups and failures; ``overall`` begins with the headline.
 
     Args:
         rows: all of them.

@@ -21,13 +21,13 @@ class Grounding:
     name = "grounding"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """The IoU, and in the details ``iou``, ``acc@0.5``, ``acc@0.7``."""
+        """Return the IoU, with ``iou``, ``acc@0.5`` and ``acc@0.7`` in the details."""
         box = prediction.box if prediction is not None else None
         iou = box_iou(box, sample.target) if box is not None else 0.0
         return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The three figures; groups by mean IoU."""
+        """Return the three figures; groups by mean IoU."""
         rows = list(rows)
         return figures_of(
             rows,
@@ -43,5 +43,5 @@ class Grounding:
 def ground_correct(
     prediction: Sequence[float] | None, target: Sequence[float], threshold: float = 0.5
 ) -> bool:
-    """Whether the predicted box overlaps the target by at least that IoU (acc@0.5)."""
+    """Return whether the predicted box overlaps the target by at least this IoU (acc@0.5)."""
     return prediction is not None and box_iou(prediction, target) >= threshold

@@ -38,12 +38,12 @@ class InfoSeek:
     name = "infoseek"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 where the answer is right, else 0."""
+        """Return 1 if the answer is right, else 0."""
         answer = None if prediction is None else prediction.value
         return Score(infoseek_score(answer, sample.target))
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """Both figures; groups by accuracy."""
+        """Return both figures; groups by accuracy."""
         rows = list(rows)
         estimates = {"accuracy": mean_of(rows)}
         parts = [[row for row in rows if row.groups.get("split") == split] for split in SPLITS]
@@ -63,7 +63,7 @@ def _harmonic(*values: float) -> float:
 
 
 def infoseek_score(answer: Any, target: Any) -> float:
-    """1 where an answer is right, else 0.
+    """Return 1 if an answer is right, else 0.
 
     Args:
         target: a mapping with ``kind``; of ``numerical`` with ``range``, else with ``answers``.
@@ -77,12 +77,12 @@ def infoseek_score(answer: Any, target: Any) -> float:
 
 
 def normal(text: str) -> str:
-    """Small letters, without punctuation, articles and spare spaces."""
+    """Return the text in lower case, without punctuation, articles and extra spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def number_matches(answer: str, bounds: Sequence[float]) -> bool:
-    """Whether an answered number lies in a range, or an answered range agrees with it."""
+    """Return whether an answered number lies in a range, or an answered range agrees with it."""
     low, high = bounds
     numbers = read_numbers(answer)
     if len(numbers) == 1:
@@ -97,7 +97,7 @@ def number_matches(answer: str, bounds: Sequence[float]) -> bool:
 
 
 def read_numbers(text: str) -> tuple[float, ...]:
-    """The number in a text, or the two of a range in rising order; 0 and 0 where there is none.
+    """Return the number in a text, or both ends of a range, rising; (0, 0) without a number.
 
     Of two numbers that fall the first counts alone.
     """

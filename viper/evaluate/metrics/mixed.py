@@ -47,11 +47,11 @@ class Mixed:
     name = "mixed"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """The score of the sample's task; of an edit whether a picture came out."""
+        """Return the score of the sample's task; for an edit, whether there is a picture."""
         return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """``mean_score``, the tasks' figures, ``edit.came_out``; groups by score, without edits."""
+        """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
         rows = list(rows)
         judged = [result for result in rows if result.task in _OF_TASK]
         edits = [result for result in rows if result.task not in _OF_TASK]

@@ -26,11 +26,11 @@ class NextQA:
     name = "nextqa"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if the index is the target's, else 0."""
+        """Return 1 if the index is the target's, else 0."""
         return Score(float(prediction is not None and right_choice(sample, prediction)))
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
+        """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
         rows = list(rows)
         of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
         for result in rows:
@@ -48,6 +48,6 @@ class NextQA:
 
 
 def type_of(result: SampleResult) -> str:
-    """The question's type, previous (TP) merged into next (TN) as in the official report."""
+    """Return the question's type. Previous (TP) counts as next (TN), as in the official report."""
     kind = result.groups.get("type", "")
     return "TN" if kind == "TP" else kind

@@ -21,7 +21,7 @@ class Consistency(Accuracy):
     """
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """``accuracy`` and ``consistency``; groups by accuracy."""
+        """Return ``accuracy`` and ``consistency``; groups by accuracy."""
         rows = list(rows)
         return figures_of(
             rows,
@@ -39,7 +39,7 @@ def _consistency(rows: Sequence[SampleResult]) -> Estimate:
 
 
 def nlvr() -> Consistency:
-    """NLVR: a row is a PNG, a cluster the first number of its identifier.
+    """Build the metric of NLVR: a result is a PNG, a cluster the first number of its identifier.
 
     Source: ``metrics_images.py`` of NLVR (Suhr et al. 2017), which calls accuracy precision.
     """
@@ -47,7 +47,7 @@ def nlvr() -> Consistency:
 
 
 def nlvr2() -> Consistency:
-    """NLVR2: a row is a sentence with a pair of pictures, a cluster the sentence.
+    """Build the metric of NLVR2: a result is a sentence with two pictures, a cluster the sentence.
 
     The sentence is the identifier without the number of its pair: ``dev-SET-PAIR-SENTENCE``.
     Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).

@@ -35,7 +35,7 @@ you're you've
 
 
 def _misspelled(proper: str) -> set[str]:
-    """The word with one of its apostrophes left out."""
+    """Return the word with one of its apostrophes left out, for each of them."""
     places = [index for index, letter in enumerate(proper) if letter == "'"]
     return {proper[:index] + proper[index + 1 :] for index in places}
 
@@ -59,14 +59,14 @@ class OKVQA:
     name = "okvqa"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """The soft accuracy; in the details ``stemmed``, the same over word stems."""
+        """Return the soft accuracy; ``stemmed`` in the details is the same over word stems."""
         answer = None if prediction is None else prediction.value
         answers = [sample.target] if isinstance(sample.target, str) else list(sample.target)
         stems = soft_accuracy(answer, answers, stemmed)
         return Score(soft_accuracy(answer, answers), {"stemmed": stems})
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """Both figures; groups by soft accuracy."""
+        """Return both figures; groups by soft accuracy."""
         rows = list(rows)
         return figures_of(
             rows,
@@ -83,7 +83,7 @@ def soft_accuracy(
     answers: Sequence[str],
     normalise: Callable[[Any], str] | None = None,
 ) -> float:
-    """The mean of ``min(1, matches / 3)`` over all subsets that leave one annotator out.
+    """Return the mean of ``min(1, matches / 3)`` over all subsets without one annotator.
 
     With ten annotators and 0, 1, 2, 3, 4 matches: 0, 0.3, 0.6, 0.9, 1. A single annotator
     cannot be left out: then it is an exact match.
@@ -111,7 +111,7 @@ def soft_accuracy(
 
 
 def vqa_normalised(answer: Any) -> str:
-    """An answer in the VQA challenge's form.
+    """Return an answer in the VQA challenge's form.
 
     Punctuation goes (between words it becomes a space; next to a space, or where the text has
     a number with a comma, it vanishes), points go unless a digit follows, lower case, ``none``
@@ -126,7 +126,7 @@ def vqa_normalised(answer: Any) -> str:
 
 
 def stemmed(answer: Any) -> str:
-    """:func:`vqa_normalised`, then each word's Porter stem (for either side, never for one)."""
+    """Return the word stems of :func:`vqa_normalised`. Stem both sides of a comparison."""
     return " ".join(_stem(word) for word in vqa_normalised(answer).split())
 
 

@@ -30,14 +30,14 @@ class Tagging:
     name = "tagging"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """F1; in the details ``matched``, ``predicted``, ``expected``."""
+        """Return F1, with ``matched``, ``predicted`` and ``expected`` in the details."""
         if prediction is None:
             return Score(0.0, {"expected": float(len(sample.target))})
         counts = match_tags(prediction.value or (), sample.target)
         return Score(counts.f1, {name: float(n) for name, n in counts._asdict().items()})
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """The four figures; groups by ``f1``."""
+        """Return the four figures; groups by ``f1``."""
         rows = list(rows)
         matched, predicted = details(rows, "matched"), details(rows, "predicted")
         expected = [float(len(result.target)) for result in rows]
@@ -64,13 +64,13 @@ class TagCounts(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """``2 matched / (predicted + expected)``; 1 where nothing was expected nor predicted."""
+        """Return ``2 matched / (predicted + expected)``; 1 if nothing was expected or predicted."""
         total = self.predicted + self.expected
         return 2 * self.matched / total if total else 1.0
 
 
 def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
-    """The greatest number of one-to-one matches of label and box.
+    """Count the largest set of one-to-one matches of label and box.
 
     A match has the same label after :func:`normalise_answer` and an IoU of at least 0.5.
     Source: VisProg's factual knowledge tagging (Gupta and Kembhavi 2023, sec. 4.3) counts

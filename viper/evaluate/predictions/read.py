@@ -52,7 +52,7 @@ class PredictionsFile:
 
 
 def read_predictions(path: Path, metric: str) -> PredictionsFile:
-    """Reads the file in the format that goes with a metric.
+    """Read the file in the format that belongs to a metric.
 
     ``nlvr`` and ``nlvr2``: lines ``NAME,true|false``; ``nextqa``: one JSON object
     ``{VIDEO_QID: {"prediction": index}}``; all others: JSON lines ``{"id", "box"}`` or
@@ -67,12 +67,12 @@ def read_predictions(path: Path, metric: str) -> PredictionsFile:
 
 
 def key_of(metric: str) -> Callable[[str], str]:
-    """By what samples and predictions are matched, for sets of that metric: mostly the id."""
+    """Return the function from an id to the key by which samples and predictions match."""
     return _png_identifier if metric == "nlvr" else str
 
 
 def _png_identifier(name: str) -> str:
-    """``1234-0-1`` of ``dev-1234-0-1.png``; the suffix and the split may be missing.
+    """Return ``1234-0-1`` for ``dev-1234-0-1.png``; suffix and split may be missing.
 
     Source: NLVR's ``metrics_images.py`` cuts at the first point and drops the first part.
     """
@@ -112,7 +112,7 @@ def _indices(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
 
 
 def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
-    """Keys and values of the file's object with duplicates, which a dict would lose."""
+    """Return keys and values of the file's object with duplicates, which a dict would lose."""
 
     class Pairs(list[tuple[str, Any]]):
         """An object, told from a list."""
@@ -145,7 +145,7 @@ def _records(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
 
 
 def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None:
-    """The prediction; None where the value is no valid one.
+    """Return the prediction, or None if the value is not valid.
 
     A valid one is: ``ground`` four finite numbers; ``choice`` the index of one of the options, or
     in JSON lines an option's text; ``statement`` a truth value or true or false in any case;
@@ -164,7 +164,7 @@ def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None
 
 
 def value_of(sample: Sample, record: PredictionRecord) -> Any:
-    """The value that stands for the sample's prediction, whatever it is.
+    """Return the value of the sample's prediction, valid or not.
 
     Raises:
         DataError: the line lacks the field that the task needs.
@@ -178,7 +178,7 @@ def value_of(sample: Sample, record: PredictionRecord) -> Any:
 
 
 def pixel_box(value: Any) -> PixelBox | None:
-    """Four finite numbers as a box; None for anything else."""
+    """Return four finite numbers as a box; None for anything else."""
     if not isinstance(value, list | tuple) or len(value) != 4:
         return None
     if not all(_is_finite(number) for number in value):
@@ -202,7 +202,7 @@ def _ground(sample: Sample, value: Any) -> Prediction | None:
 
 
 def _index(sample: Sample, value: Any) -> Prediction | None:
-    """The option that equals the number: ``2.0`` and, as in the official script, truth values."""
+    """Return the option that equals the number: ``2.0`` counts, and truth values as officially."""
     for index, option in enumerate(sample.options):
         if isinstance(value, int | float) and value == index:
             return Prediction(option, choice_index=index)

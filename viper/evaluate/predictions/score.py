@@ -49,7 +49,7 @@ class ScoredPredictions:
     unknown: tuple[str, ...]
 
     def failed(self, kind: str) -> int:
-        """How many rows failed in that way."""
+        """Return the number of results with this failure."""
         return sum(result.failure == kind for result in self.rows)
 
 
@@ -59,7 +59,7 @@ def score_predictions(
     path: Path,
     missing: Literal["error", "wrong"] = "error",
 ) -> ScoredPredictions:
-    """Scores every sample of the set; loads no picture.
+    """Score every sample of the data set. No picture is loaded.
 
     Args:
         samples: all samples that should have a prediction.
@@ -94,7 +94,7 @@ def score_predictions(
 
 
 def first_few(names: Sequence[str]) -> str:
-    """The first three, and that there are more."""
+    """Return the first three names, with "…" if there are more."""
     listed = ", ".join(brief(name) for name in names[:3])
     return f"{listed}, …" if len(names) > 3 else listed
 
@@ -128,7 +128,7 @@ def _row(sample: Sample, record: PredictionRecord | None, judge: Metric) -> Samp
 
 
 def summary(scored: ScoredPredictions) -> dict[str, Any]:
-    """Figures, groups, failures and oddities as JSON values, in full precision."""
+    """Return figures, groups, failures and oddities as JSON values, in full precision."""
     figures = scored.figures
     values: dict[str, Any] = {
         "n": figures.n,
@@ -147,7 +147,7 @@ def summary(scored: ScoredPredictions) -> dict[str, Any]:
 
 
 def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, str, str]]:
-    """Lines of a table under :data:`HEADER`: figures, groups where wanted, failures."""
+    """Yield the lines of a table under :data:`HEADER`: figures, groups on request, failures."""
     yield from _lines(figures.overall)
     if by_group:
         for name, values in figures.groups.items():
@@ -158,7 +158,7 @@ def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, st
 
 
 def percent(estimate: Estimate) -> str:
-    """The value in percent to two decimals, rounded as the official scripts round shares.
+    """Return the value in percent with two decimals, rounded as the official scripts do.
 
     They divide 100 times the count by n; the share times 100 can fall on the other side of a tie.
     """
@@ -169,7 +169,7 @@ def percent(estimate: Estimate) -> str:
 
 
 def rows_csv(rows: Sequence[SampleResult]) -> str:
-    """One line a sample: id, task, score, details, failure, prediction, target, groups, cluster."""
+    """Return one CSV line per sample, with scores, details, prediction, target and groups."""
     details = sorted({name for row in rows for name in row.details})
     groups = sorted({name for row in rows for name in row.groups})
     out = io.StringIO()

@@ -59,13 +59,13 @@ class Comparison:
     changed_failure: tuple[ScoreChange, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the comparison as JSON values."""
         values: dict[str, Any] = plain(to_json(self))
         return {"schema": 1, **values}
 
 
 def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Comparison:
-    """Compares two runs pair by pair.
+    """Compare two runs pair by pair.
 
     Args:
         before: the run to start from.

@@ -47,7 +47,7 @@ class ErrorDiagram:
     failed: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the diagram as JSON values."""
         return {
             "n": self.n,
             "parts": {
@@ -60,7 +60,7 @@ class ErrorDiagram:
 
 
 def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
-    """The parts of a run's rows, under one seed or several.
+    """Return the parts of a run's results, under one seed or several.
 
     Boxes are told from other answers by the detail ``iou``. Kinds of answers that do not occur,
     and the fallback where there was none, are left out.
@@ -80,7 +80,7 @@ def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
 
 
 def part_of(result: SampleResult) -> str:
-    """The part that a row belongs to."""
+    """Return the part that a result belongs to."""
     if result.failure is not None:
         return _FAILURES.get(result.failure, ERRORS[-1])
     if is_fallback(result):
@@ -92,7 +92,7 @@ def part_of(result: SampleResult) -> str:
 
 
 def is_fallback(result: SampleResult) -> bool:
-    """Whether something else answered after the strategy had failed."""
+    """Return whether a fallback answered after the strategy had failed."""
     return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
 
 
@@ -115,5 +115,5 @@ def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
 
 
 def share_json(share: Estimate) -> dict[str, float]:
-    """A share with its interval, as JSON values."""
+    """Return a share with its interval as JSON values."""
     return {"share": share.value, "low": share.low, "high": share.high}

@@ -14,7 +14,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def for_terminal(text: str, width: int | None = None) -> str:
-    """One line without control characters, cut to ``width`` with an ellipsis."""
+    """Return one line without control characters, cut to ``width`` with an ellipsis."""
     line = _SPACES.sub(" ", _visible(text)).strip()
     if width is not None and len(line) > width:
         return line[: width - 1] + "…"
@@ -22,7 +22,9 @@ def for_terminal(text: str, width: int | None = None) -> str:
 
 
 def for_csv(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula: a leading apostrophe where one could.
+    """Return a cell that no spreadsheet reads as a formula.
+
+    An apostrophe is put before such a cell.
 
     Source: OWASP, "CSV Injection".
     """
@@ -31,7 +33,7 @@ def for_csv(text: str) -> str:
 
 
 def for_markdown(text: str) -> str:
-    """One line in which nothing is markup: no cell ends, no link, no HTML."""
+    """Return one line without active markup: no end of a cell, no link, no HTML."""
     escaped = _MARKDOWN.sub(r"\\\1", for_terminal(text))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -44,7 +46,7 @@ def for_html(text: object) -> Markup:
 
 
 def _visible(text: str) -> str:
-    """Control and direction-changing characters as ``\\x1b``; line ends and tabs are kept."""
+    """Write control and direction-changing characters as ``\\x1b``; line ends and tabs stay."""
     return "".join(
         character
         if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")

@@ -40,7 +40,7 @@ _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 def drawing(
     salt: str, title: str, size_in: tuple[float, float], draw: Callable[[Any, Any], None]
 ) -> Markup:
-    """An SVG element with a title for screen readers.
+    """Return an SVG element with a title for screen readers.
 
     Args:
         salt: of the ids in it; no other drawing of the page has the same.
@@ -77,7 +77,7 @@ def drawing(
 
 
 def _inlined(svg: str, salt: str, title: str) -> Markup:
-    """The SVG element alone, named for screen readers, in the page's colours."""
+    """Return the SVG element alone, named for screen readers, in the page's colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(
@@ -111,7 +111,7 @@ class Bar:
 
 
 def failure_plot(report: Mapping[str, Any]) -> str:
-    """The share of each kind of failure; empty text where nothing failed."""
+    """Return a plot of the share of each kind of failure; empty if nothing failed."""
     bars = [
         Bar(kind, failure["share"], failure["low"], failure["high"], f"{failure['count']:,}")
         for kind, failure in report["failures"].items()
@@ -120,7 +120,7 @@ def failure_plot(report: Mapping[str, Any]) -> str:
 
 
 def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
-    """The headline figure of each group with its 95% interval."""
+    """Return a plot of the headline figure of each group with its 95% interval."""
     bars = [
         Bar(name, g["value"], g["low"], g["high"], f"{g['value']:.2f} (n = {g['n']:,})")
         for name, g in groups.items()
@@ -180,7 +180,7 @@ _SMALLEST_LABELLED = 0.05
 
 
 def error_plot(runs: Sequence[NamedErrors]) -> str:
-    """Stacked bars of the shares, in percent; empty text where no run has an answer."""
+    """Return stacked bars of the shares in percent; empty if no run has an answer."""
     plotted = [run for run in runs if run.errors["n"]]
     if not plotted:
         return ""
@@ -233,12 +233,12 @@ def _stack(axes: Any, runs: Sequence[NamedErrors], parts: Sequence[str]) -> None
 
 
 def _label(name: str) -> str:
-    """The end of a name, in which folders of runs differ."""
+    """Return the end of a name, where folders of runs differ."""
     line = for_terminal(name)
     return line if len(line) <= _LONGEST_LABEL else f"…{line[1 - _LONGEST_LABEL :]}"
 
 
 def _number(axes: Any, x: float, y: float, share: float) -> None:
-    """A share in percent, on a ground of its own: hatches are no ground for numbers."""
+    """Write a share in percent on a plain background, since hatches hide numbers."""
     ground = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}
     axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=ground)

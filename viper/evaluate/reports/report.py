@@ -29,7 +29,7 @@ _EXAMPLES = 3
 
 
 def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
-    """The report of a run, finished or not; reads the rows, never the traces.
+    """Build the report of a run, finished or not. Traces are not read.
 
     Every figure counts failed samples as 0. Over several seeds a figure is the mean of the
     seeds' figures, and its interval the mean of their intervals: they speak of the same
@@ -95,7 +95,7 @@ def _timing(store: RunStore, tally: Tally) -> dict[str, Any]:
 
 
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
-    """Each figure's mean over seeds; those that some seed lacks are averaged over the others."""
+    """Return each figure's mean over the seeds that have it."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: _mean([part[name] for part in parts if name in part]) for name in names}
 
@@ -128,7 +128,7 @@ def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
 def _fallbacks(
     store: RunStore, judge: Metric, tally: Tally, seeds: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Figures as if no fallback had answered: what it answered counts as failed."""
+    """Return the figures if each answer of a fallback counts as failed."""
     if not tally.not_own:
         return None
     parts = [judge.figures(_own(store.rows(seed))).overall for seed in seeds]
@@ -148,7 +148,7 @@ def _own(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
 
 
 def _notes(report: Mapping[str, Any]) -> list[str]:
-    """What a reader must know before quoting a figure, in words."""
+    """Return what a reader must know before quoting a figure, in words."""
     notes = []
     if not report["complete"]:
         notes.append(
@@ -229,7 +229,7 @@ class Tally:
             self.cost_usd += result.usage.cost_usd
 
     def usage_json(self) -> dict[str, Any]:
-        """Totals; the cost is None where no row has one, and says how many rows have none."""
+        """Return totals, and how many results have no cost. The cost is None if none is known."""
         has_cost = self.without_cost < self.n
         return {
             **{name: self.usage[name] for name in
@@ -239,7 +239,7 @@ class Tally:
         }  # fmt: skip
 
     def seconds_json(self) -> Mapping[str, float]:
-        """Seconds of a sample, waiting for shared models included."""
+        """Return the seconds per sample, waiting for shared models included."""
         if not self.n:
             return {}
         values = np.frombuffer(self.seconds, dtype=np.float64)

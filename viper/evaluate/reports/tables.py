@@ -31,12 +31,12 @@ class NamedReport:
 
 
 def rendered(reports: Sequence[NamedReport], form: Format) -> str:
-    """The reports in that format, ending with a line end."""
+    """Render the reports in this format, ending with a line end."""
     return _FORMS[form](reports)
 
 
 def with_interval(estimate: Mapping[str, Any]) -> str:
-    """``0.523 [0.491, 0.554]``: a value with its 95% interval."""
+    """Return a value with its 95% interval, as ``0.523 [0.491, 0.554]``."""
     return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 
 
@@ -64,7 +64,7 @@ def _as_markdown(reports: Sequence[NamedReport]) -> str:
 
 
 def _as_csv(reports: Sequence[NamedReport]) -> str:
-    """One line for each figure of each run, groups and failures included: tidy data."""
+    """Render one line per figure of each run, groups and failures included (tidy data)."""
     lines = [[*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"]]
     for run in reports:
         about = [for_csv(cell) for cell in _about(run)]
@@ -83,7 +83,7 @@ _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
 
 
 def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Title and lines (the first is the header) of what one report says beyond its figures."""
+    """Yield title and lines of a report's other tables. The first line is the header."""
     for kind, groups in report["groups"].items():
         lines = [[name, with_interval(entry), f"{entry['n']:,}"] for name, entry in groups.items()]
         yield f"by {kind}", [[kind, report["headline"], "n"], *lines]
@@ -109,7 +109,7 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
 
 
 def usage_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the run cost, in words."""
+    """Yield the cost of the run, in words."""
     usage, seconds = report["timing"]["usage"], report["timing"]["sample_seconds"]
     yield "calls of the language model", f"{usage['llm_calls']:,}"
     yield "tokens read", f"{usage['prompt_tokens']:,}"
@@ -168,7 +168,7 @@ class NamedErrors:
 
 
 def rendered_errors(runs: Sequence[NamedErrors], form: Format) -> str:
-    """The diagrams in that format, ending with a line end."""
+    """Render the diagrams in this format, ending with a line end."""
     if form == "json":
         return _json([{"run": run.name, **run.errors} for run in runs])
     if form == "csv":
@@ -178,7 +178,7 @@ def rendered_errors(runs: Sequence[NamedErrors], form: Format) -> str:
 
 
 def error_lines(runs: Sequence[NamedErrors]) -> list[list[str]]:
-    """Lines of a table, the header first: a line for each part, a column for each run."""
+    """Return the lines of a table: header first, a line for each part, a column for each run."""
     lines = [["share of answers [95% interval]", *[run.name for run in runs]]]
     for part in parts_of(runs):
         lines.append([part, *[_share(run.errors["parts"].get(part)) for run in runs]])
@@ -188,7 +188,7 @@ def error_lines(runs: Sequence[NamedErrors]) -> list[list[str]]:
 
 
 def parts_of(runs: Sequence[NamedErrors]) -> list[str]:
-    """The parts that any of the runs has, from the best to the worst."""
+    """Return the parts that any of the runs has, from best to worst."""
     return [part for part in PARTS if any(part in run.errors["parts"] for run in runs)]
 
 
@@ -222,7 +222,7 @@ def _markdown_table(lines: Sequence[Sequence[str]]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines as columns of equal width, safe for a terminal."""
+    """Return the lines as columns of equal width, safe for a terminal."""
     table = [[for_terminal(cell) for cell in line] for line in lines if any(line)]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     padded = [
@@ -233,7 +233,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def answer_words(result: SampleResult) -> str:
-    """What was answered; ``none`` where nothing was."""
+    """Return the answer in words; ``none`` without an answer."""
     prediction = result.prediction
     if prediction is None:
         return "none"
@@ -248,7 +248,7 @@ def answer_words(result: SampleResult) -> str:
 
 
 def target_words(row: SampleResult) -> str:
-    """What is right."""
+    """Return the right answer in words."""
     target = row.target
     if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < len(row.options):
         return row.options[target]

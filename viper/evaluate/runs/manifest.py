@@ -65,7 +65,7 @@ class SetDescription:
 
     @classmethod
     def of(cls, name: str, spec: DatasetSpec, samples: Sequence[Sample]) -> SetDescription:
-        """The description of the samples that a run will go through."""
+        """Return the description of the samples that a run will answer."""
         return cls(name, spec.split, spec.seed, spec.limit, len(samples), samples_hash(samples))
 
 
@@ -86,7 +86,7 @@ class Environment:
 
     @classmethod
     def here(cls) -> Environment:
-        """This process's; imports none of the packages."""
+        """Return the environment of this process. None of the packages is imported."""
         versions = {"python": platform.python_version()}
         for name, distribution in PACKAGES.items():
             try:
@@ -132,7 +132,7 @@ class Manifest:
     schema: int = MANIFEST_VERSION
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest as JSON values, without secrets and without the path of a home."""
+        """Return the manifest as JSON values, without secrets and without the path of a home."""
         values: dict[str, Any] = plain(self)
         values["arguments"] = list(redacted_arguments(self.arguments))
         for name in ("document", "settings", "execution", "models"):
@@ -141,7 +141,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Manifest:
-        """The inverse of :meth:`to_json`; keys that this version does not know are left out.
+        """Read the values of :meth:`to_json`. Keys that this version does not know are ignored.
 
         Raises:
             StoreError: not a manifest, or one of a newer version.
@@ -164,12 +164,12 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """A hash over everything that changes answers or scores, and nothing else."""
+        """Return a hash of everything that changes answers or scores, and of nothing else."""
         return hashlib.sha256(dumps(dict(sorted(_decisive(self)))).encode()).hexdigest()[:16]
 
 
 def differences(old: Manifest, new: Manifest) -> list[str]:
-    """A line for each setting that changes answers and is not the same; empty for one run."""
+    """Return a line for each differing setting that changes answers; empty if none does."""
     before, after = dict(_decisive(old)), dict(_decisive(new))
     return [
         f"{name}: {_shown(before, name)} in the run, {_shown(after, name)} now"
@@ -179,7 +179,7 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
 
 
 def samples_hash(samples: Iterable[Sample]) -> str:
-    """A SHA-256 over ids, queries, options and targets of samples, in order."""
+    """Return the SHA-256 of ids, queries, options and targets of the samples, in order."""
     digest = hashlib.sha256()
     for item in samples:
         judged = [item.sample_id, item.text, item.task, item.media, item.options, item.target]
@@ -197,7 +197,7 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 
 def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
-    """Name and value of everything that changes answers or scores."""
+    """Yield name and value of everything that changes answers or scores."""
     values = manifest.to_json()
     for name, value in values["set"].items():
         yield f"set {name}", value
@@ -211,7 +211,7 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
 
 
 def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
-    """The profile without paths, what settings replace, and what model ids stand for."""
+    """Return the profile without paths, replaced settings, and what model ids stand for."""
     document = {
         key: value for key, value in written["document"].items() if key not in _NO_INFLUENCE
     }
@@ -252,7 +252,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def revision(package: Path) -> str | None:
-    """The git revision of the checkout that a package's folder is the source of.
+    """Return the git revision of the checkout that holds a package's source.
 
     None where there is no git, no checkout, or the package lies deeper in somebody else's
     (an environment inside a repository).
@@ -277,7 +277,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def redacted(value: Any) -> Any:
-    """JSON values without what a name or a form gives away as secret, homes written as ``~``."""
+    """Return JSON values without anything that looks like a secret; homes become ``~``."""
     if isinstance(value, Mapping):
         return {
             key: HIDDEN if item and _SECRET_NAME.search(str(key)) else redacted(item)
@@ -289,7 +289,7 @@ def redacted(value: Any) -> Any:
 
 
 def redacted_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
-    """A command line as typed, the values of options like ``--api-key`` hidden."""
+    """Return the command line with the values of options like ``--api-key`` hidden."""
     arguments_shown: list[str] = []
     hide = False
     for argument in arguments:

@@ -74,7 +74,7 @@ _USAGE = [field.name for field in fields(Usage)]
 
 
 def values_of(position: int, row: SampleResult, trace: Trace | None) -> list[Any]:
-    """The line of a row, in the order of :data:`COLUMNS`."""
+    """Return the database line of a result, in the order of :data:`COLUMNS`."""
     if not math.isfinite(row.score):
         raise ValueError(f"sample {row.sample_id}: the score {row.score} is no number")
     prediction = None if row.prediction is None else dict(vars(row.prediction))
@@ -95,14 +95,14 @@ def values_of(position: int, row: SampleResult, trace: Trace | None) -> list[Any
 
 
 def _cell(name: str, value: Any) -> Any:
-    """A value as SQLite takes it: lone surrogates, which a model may write, become ``?``."""
+    """Return a value as SQLite takes it. Lone surrogates, which a model may write, become ``?``."""
     if name in _JSON and (value is not None or name == "target"):
         return dumps(value)
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
 def row_from(line: Sequence[Any]) -> SampleResult:
-    """The row of a line with the columns :data:`ROW_COLUMNS`."""
+    """Read the result from a line with the columns :data:`ROW_COLUMNS`."""
     values = {
         name: json.loads(value) if name in _JSON and value is not None else value
         for name, value in zip(ROW_COLUMNS, line, strict=True)

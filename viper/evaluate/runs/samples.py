@@ -22,12 +22,12 @@ MEDIA = "media"
 
 
 def keeps_media(store: RunStore) -> bool:
-    """Whether a run's samples lie in its own folder."""
+    """Return whether a run's samples lie in its own folder."""
     return store.manifest.set.name == KEPT_SET
 
 
 def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> dict[str, Sample]:
-    """Samples of a run by id, wherever they lie; those that cannot be had are absent.
+    """Return the samples of a run by id. Samples that cannot be read are absent.
 
     Args:
         root: folder of the set's official files.
@@ -46,7 +46,7 @@ def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> di
 
 
 def kept_sample(folder: Path, result: SampleResult) -> Sample:
-    """A row as the sample it was; of its files only names below ``media`` are looked at."""
+    """Return the sample of a result. Only files below ``media`` are used."""
     names = tuple(f"{MEDIA}/{Path(name).name}" for name in result.files)
     return Sample(
         result.sample_id,

@@ -58,7 +58,7 @@ class RunStore:
 
     @classmethod
     def create(cls, folder: Path, manifest: Manifest) -> RunStore:
-        """A new run in a folder that is absent or empty.
+        """Create a run in a folder that is absent or empty.
 
         Raises:
             UsageError: the folder holds a run or other files.
@@ -69,7 +69,7 @@ class RunStore:
 
     @classmethod
     def resume(cls, folder: Path, manifest: Manifest) -> RunStore:
-        """The run of that folder, to be continued; a new one where there is none.
+        """Open the run of this folder to continue it, or create a new one.
 
         Raises:
             UsageError: the run has another configuration (the message shows the differences),
@@ -82,7 +82,7 @@ class RunStore:
 
     @classmethod
     def read(cls, folder: Path) -> RunStore:
-        """The run of that folder for reading, finished or still being written.
+        """Open the run of this folder for reading, finished or still being written.
 
         Raises:
             UsageError: no run there.
@@ -121,7 +121,7 @@ class RunStore:
         self.close()
 
     def close(self) -> None:
-        """Folds the log into the database and lets the next writer in; may be called twice."""
+        """Fold the log into the database and admit the next writer. May be called twice."""
         with self._turn:
             try:
                 self._connection.close()
@@ -130,7 +130,7 @@ class RunStore:
                     self._lock.release()
 
     def add(self, position: int, result: SampleResult, trace: Trace | None = None) -> None:
-        """Stores a judged sample; when this returns, the end of the process cannot undo it.
+        """Store a result. Once this returns, the end of the process cannot undo it.
 
         Args:
             position: the sample's place in its set, from 0; rows are read in this order.
@@ -146,29 +146,29 @@ class RunStore:
         self._insert(result, values_of(position, result, trace))
 
     def done(self) -> set[tuple[str, int]]:
-        """Sample id and seed of every row."""
+        """Return sample id and seed of every result."""
         lines = self._select("SELECT sample_id, seed FROM samples")
         return {(sample_id, seed) for sample_id, seed in lines}
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Return the number of results."""
         ((number,),) = self._select("SELECT COUNT(*) FROM samples")
         return int(number)
 
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
-        """The row of a sample under a seed; None where there is none."""
+        """Return the result of a sample under a seed, or None."""
         line = self._select(
             f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
         )
         return row_from(line[0]) if line else None
 
     def tools(self) -> dict[tuple[str, int], list[str]]:
-        """The tools that each row's programs called, by sample id and seed."""
+        """Return the tools that each result's programs called, by sample id and seed."""
         lines = self._select("SELECT sample_id, seed, tools FROM samples")
         return {(sample_id, seed): json.loads(tools) for sample_id, seed, tools in lines}
 
     def rows(self, seed: int | None = None) -> Iterator[SampleResult]:
-        """The rows in the order of the set, of one seed or all; a page in memory at a time."""
+        """Yield the results in the order of the set, for one seed or all. One page is in memory."""
         last = (-1, 0)
         while True:
             page = self._select(
@@ -183,7 +183,7 @@ class RunStore:
             last = (page[-1][ROW_COLUMNS.index("position")], page[-1][ROW_COLUMNS.index("seed")])
 
     def worst(self, limit: int) -> Iterator[SampleResult]:
-        """The rows with the lowest scores, failed ones before wrong answers."""
+        """Yield the results with the lowest scores, failed ones before wrong answers."""
         keys = self._select(
             "SELECT sample_id, seed FROM samples "
             "ORDER BY score, failure IS NULL, position, seed LIMIT ?",
@@ -194,7 +194,7 @@ class RunStore:
                 yield result
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
-        """The JSON values of a sample's :class:`viper.schema.Trace`; None where there is none."""
+        """Return the JSON values of a sample's :class:`viper.schema.Trace`, or None."""
         lines = self._select(
             "SELECT trace FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
         )
@@ -204,7 +204,7 @@ class RunStore:
         return trace
 
     def sessions(self) -> list[dict[str, Any]]:
-        """When, from which revision and with which arguments the run was begun and resumed."""
+        """Return when the run was begun and resumed, with revision and arguments."""
         lines = self._select("SELECT started, revision, arguments FROM sessions ORDER BY rowid")
         return [
             {"started": started, "revision": revision, "arguments": json.loads(arguments)}
@@ -212,7 +212,7 @@ class RunStore:
         ]
 
     def write_report(self, report: Mapping[str, Any], html: str | None = None) -> None:
-        """Writes ``report.json`` and, where given, ``report.html``; each whole or not at all.
+        """Write ``report.json`` and, if given, ``report.html``; each whole or not at all.
 
         Raises:
             StoreError: full disk or another I/O error.
@@ -254,7 +254,7 @@ class RunStore:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run.
+    """Read the manifest of a run.
 
     Raises:
         StoreError: not readable, not a manifest, or of a newer version.
@@ -271,7 +271,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _same_run(folder: Path, manifest: Manifest) -> Manifest:
-    """The manifest of the run that is there, if it asked for the same."""
+    """Return the manifest of the run in the folder if it has the same configuration."""
     first = read_manifest(folder)
     changed = differences(first, manifest)
     if changed:
@@ -283,7 +283,7 @@ def _same_run(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def check_free(folder: Path) -> None:
-    """Checks that a new run may begin in a folder.
+    """Check that a new run may begin in a folder.
 
     Raises:
         UsageError: it holds a run or other files, or is a file.
@@ -305,7 +305,7 @@ def check_free(folder: Path) -> None:
 
 
 def _is_left_over(name: str) -> bool:
-    """Whether a file is what a process that was killed before its run began leaves."""
+    """Return whether a process that was killed before its run began may leave this file."""
     return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".tmp"))
 
 

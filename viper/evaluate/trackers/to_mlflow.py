@@ -61,5 +61,5 @@ class MLflowTracker:
 
 
 def _name(text: str) -> str:
-    """A name as MLflow admits it: other characters become ``_``."""
+    """Return a name that MLflow admits: other characters become ``_``."""
     return re.sub(r"[^\w\-. /]", "_", text)[:250]

@@ -28,20 +28,20 @@ class Tracker(Protocol):
     """Where a run is shown while it goes on. Called by one thread at a time."""
 
     def start(self, manifest: Manifest) -> None:
-        """The run begins, or goes on after a resume."""
+        """Begin the run, or continue it after a resume."""
         ...
 
     def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
-        """A sample is stored; ``running`` holds figures over all rows so far, by name."""
+        """Record a stored result; ``running`` holds figures over all results so far, by name."""
         ...
 
     def finish(self, report: Mapping[str, Any]) -> None:
-        """The run ended; the report as in ``report.json``."""
+        """End the run; the report is as in ``report.json``."""
         ...
 
 
 def open_tracker(spec: str) -> Tracker:
-    """The tracker that ``NAME:WHERE`` says, guarded: it never raises once it is open.
+    """Open the tracker that ``NAME:WHERE`` names. It never raises once it is open.
 
     ``tensorboard:DIR``, ``mlflow:URI``, ``wandb:PROJECT``.
 
@@ -88,7 +88,7 @@ class GuardedTracker:
 
 
 def settings_of(manifest: Manifest) -> dict[str, str]:
-    """What a tracker lists as the run's parameters; without secrets."""
+    """Return the run's parameters for a tracker, without secrets."""
     values = manifest.to_json()
     settings = {
         "set": values["set"]["name"],
@@ -104,7 +104,7 @@ def settings_of(manifest: Manifest) -> dict[str, str]:
 
 
 def final_figures(report: Mapping[str, Any]) -> dict[str, float]:
-    """A report's figures and shares of failures, by name."""
+    """Return a report's figures and shares of failures, by name."""
     figures = {name: float(part["value"]) for name, part in report["figures"].items()}
     for kind, groups in report["groups"].items():
         figures |= {f"{kind}/{name}": float(part["value"]) for name, part in groups.items()}

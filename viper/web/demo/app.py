@@ -37,7 +37,7 @@ it, vision models answer its calls.</p>"""
 
 
 def theme() -> gr.themes.Base:
-    """Fonts of the reader's own system, colours with contrast enough in light and dark."""
+    """Return a theme with system fonts and enough contrast in light and dark."""
     base = gr.themes.Default(
         primary_hue="blue",
         font=("system-ui", "sans-serif"),
@@ -56,12 +56,12 @@ def theme() -> gr.themes.Base:
 
 
 def css() -> str:
-    """The page's own style."""
+    """Return the style of the page."""
     return asset("demo.css")
 
 
 def build(demo: Demo) -> gr.Blocks:
-    """The page with its handlers."""
+    """Build the page with its handlers."""
     handlers, draws = Handlers(demo), demo.scenes is not None
     with gr.Blocks(
         title="viper demo", analytics_enabled=False, delete_cache=(UPLOAD_S, UPLOAD_S)
@@ -129,7 +129,7 @@ def build(demo: Demo) -> gr.Blocks:
 
 
 def _take_uploads_only(component: gr.UploadButton) -> None:
-    """Lets a component take what was uploaded, and nothing else.
+    """Make a component accept uploaded files only.
 
     A caller may name any path or address in place of an upload; gradio would fetch the address, and
     under some conditions copy the file.

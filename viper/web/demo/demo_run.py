@@ -58,7 +58,7 @@ class DemoRun:
 
     @classmethod
     def open(cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any]) -> DemoRun:
-        """The run of a folder, new or gone on with; loads the models for their ids.
+        """Open the run of a folder, new or continued. This loads the models for their ids.
 
         Args:
             document: the profile as JSON values.
@@ -71,7 +71,7 @@ class DemoRun:
         return cls(RunStore.resume(folder, _manifest(reasoner, document)))
 
     def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
-        """A question with a number of its own, and as a sample that names its files."""
+        """Give a question a number and return both the number and the sample."""
         with self._turn:
             self._last += 1
             number = self._last
@@ -90,7 +90,7 @@ class DemoRun:
         )
 
     def keep(self, done: ItemOutcome, sample: Sample, question: DemoQuestion) -> SampleResult:
-        """Stores an answered question and a copy of its picture; gives its row.
+        """Store an answered question and a copy of its picture. Return the result.
 
         Raises:
             StoreError: it cannot be written.
@@ -108,7 +108,7 @@ class DemoRun:
         return result
 
     def note(self, sample_id: str, answer: str, comment: str) -> None:
-        """Notes what would have been right, as ``viper learn feedback`` does.
+        """Store the right answer or a comment, as ``viper learn feedback`` does.
 
         Raises:
             UsageError: both are empty, or the answer is none of the question's task.
@@ -119,7 +119,7 @@ class DemoRun:
         add_feedback(self.store.folder, Feedback(sample_id, SEED, right, comment.strip()))
 
     def row(self, sample_id: str) -> SampleResult:
-        """What was answered.
+        """Return the result of an answered question.
 
         Raises:
             UsageError: nothing was, under that id.
@@ -130,7 +130,7 @@ class DemoRun:
         return result
 
     def trace(self, sample_id: str) -> tuple[Trace, Media]:
-        """How an answer came about, and what was asked about.
+        """Return the trace and the media of an answer.
 
         Raises:
             UsageError: there is no such answer.
@@ -144,12 +144,12 @@ class DemoRun:
         )
 
     def close(self) -> None:
-        """Lets the next writer in."""
+        """Admit the next writer."""
         self.store.close()
 
 
 def check_folder(folder: Path) -> None:
-    """Checks that the demo's run may begin in a folder, or go on there.
+    """Check that the demo's run may begin or continue in a folder.
 
     Raises:
         UsageError: it holds other files, or the run of a data set.
@@ -162,7 +162,7 @@ def check_folder(folder: Path) -> None:
 
 
 def number_of(sample_id: str) -> int:
-    """The number in the id of a question; 0 where there is none."""
+    """Return the number in the id of a question; 0 if it has none."""
     digits = sample_id.removeprefix(f"{KEPT_SET}-")
     return int(digits) if digits.isdecimal() else 0
 
@@ -201,11 +201,11 @@ class RunOpener:
         self._error: ViperError | None = None
 
     def start(self) -> None:
-        """Begins; returns at once."""
+        """Start opening the run. Returns at once."""
         threading.Thread(target=self._open, name="viper-demo-opening", daemon=True).start()
 
     def wait(self, timeout_s: float) -> DemoRun | None:
-        """The run once models are loaded; None where they still are not after that time.
+        """Return the run once models are loaded, or None if they are still loading after this time.
 
         Raises:
             ViperError: they cannot be loaded, or the folder cannot be written.
@@ -216,7 +216,7 @@ class RunOpener:
         return self._run
 
     def close(self) -> None:
-        """Lets the next writer into the run's folder."""
+        """Admit the next writer to the run's folder."""
         if self._run is not None:
             self._run.close()
 

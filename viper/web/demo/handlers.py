@@ -74,12 +74,12 @@ class PageParts:
 
     @property
     def choosing(self) -> list[Any]:
-        """What choosing a picture changes."""
+        """Return the parts that change when a picture is chosen."""
         return [self.media, self.query, self.options, self.examples, *self.asking]
 
     @property
     def asking(self) -> list[Any]:
-        """What a question changes."""
+        """Return the parts that change when a question is asked."""
         return [
             self.status, self.answer, self.trials, self.trace, self.stop,
             self.right, self.comment, self.noted,
@@ -99,36 +99,36 @@ class Handlers:
         self._demo = demo
 
     def upload(self, session: DemoSession, uploaded: str | None) -> dict[Any, Any]:
-        """Takes an uploaded file."""
+        """Take an uploaded file."""
         if uploaded is None:
             return {self.parts.session: session}
         path = Path(uploaded)
         return self._choose(session, lambda: session.upload(path, self._demo.uploads))
 
     def draw_picture(self, session: DemoSession) -> dict[Any, Any]:
-        """Draws a scene."""
+        """Draw a scene."""
         draw = self._scenes().draw_picture
         return self._choose(session, lambda: session.draw(draw(some_number()), self._demo.uploads))
 
     def draw_clip(self, session: DemoSession) -> dict[Any, Any]:
-        """Draws a clip."""
+        """Draw a clip."""
         draw = self._scenes().draw_clip
         return self._choose(session, lambda: session.draw(draw(some_number()), self._demo.uploads))
 
     def _scenes(self) -> SceneSource:
-        """The source of scenes; without one the page shows no button that comes here."""
+        """Return the source of scenes. Without a source, the page has no button that calls this."""
         assert self._demo.scenes is not None
         return self._demo.scenes
 
     def example(self, session: DemoSession, number: int) -> tuple[str, str]:
-        """Text and options of an example."""
+        """Return text and options of an example."""
         example = session.asked_about().examples[number]
         return example.text, "\n".join(example.options)
 
     def ask(
         self, session: DemoSession, query: str, options: str, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        """Tells what becomes of a question."""
+        """Yield the changes of the page while a question is answered."""
         parts, trials = self.parts, list[TrialEvent]()
         yield {**self._cleared(), parts.stop: gr.update(interactive=True)}
         try:
@@ -151,13 +151,13 @@ class Handlers:
         yield {parts.stop: gr.update(interactive=False)}
 
     def stop(self, request: gr.Request) -> str:
-        """Stops the visitor's question."""
+        """Stop the visitor's question."""
         stopping = self._demo.manager.stop(_visitor(request))
         text = "stopping; a model that is at work comes to its end first"
         return status_html(Status(text)) if stopping else line_html("nothing is being answered")
 
     def note(self, session: DemoSession, right: str, comment: str) -> tuple[str, Any, Any]:
-        """Keeps feedback about the last answer."""
+        """Store feedback about the last answer."""
         try:
             self._demo.manager.run().note(session.answered, right or "", comment or "")
         except Exception as error:  # noqa: BLE001 - boundary: one remark
@@ -165,11 +165,11 @@ class Handlers:
         return line_html(f"kept for {session.answered}; thank you"), "", ""
 
     def leave(self, request: gr.Request) -> None:
-        """Stops what nobody waits for any longer."""
+        """Stop the question of a visitor who has left."""
         self._demo.manager.stop(_visitor(request))
 
     def _choose(self, session: DemoSession, choose: Callable[[], DemoMedia]) -> dict[Any, Any]:
-        """What the page shows of something newly chosen; of what it was where that fails."""
+        """Return the page with newly chosen media. If choosing fails, return the error line."""
         parts = self.parts
         try:
             chosen = choose()
@@ -194,7 +194,7 @@ class Handlers:
 
 
 def split_options(text: str) -> tuple[str, ...]:
-    """Candidate answers, one a line or with semicolons between them."""
+    """Split candidate answers at line ends or semicolons."""
     return tuple(part.strip() for part in re.split(r"[;\n]", text or "") if part.strip())
 
 
@@ -203,7 +203,7 @@ def _visitor(request: gr.Request) -> str:
 
 
 def _said(error: Exception) -> str:
-    """An error as its visitor reads it; what nobody foresaw is told in the terminal alone."""
+    """Return an error in words for the visitor. Log unexpected errors in the terminal only."""
     if isinstance(error, ViperError):
         return str(error)
     LOG.error("unforeseen", exc_info=error)

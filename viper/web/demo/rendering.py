@@ -29,7 +29,7 @@ CLIP_SIDE = 480
 
 
 def media_html(chosen: DemoMedia | None) -> str:
-    """What is asked about, with its name and size."""
+    """Render the chosen media with name and size."""
     if chosen is None:
         return rendered("demo_media.html", chosen=None)
     media = chosen.media
@@ -49,17 +49,17 @@ def media_html(chosen: DemoMedia | None) -> str:
 
 
 def trials_html(trials: Sequence[TrialEvent]) -> str:
-    """The trials so far, the last one unfolded."""
+    """Render the trials so far. The last one is unfolded."""
     return rendered("demo_trials.html", trials=trials) if trials else ""
 
 
 def answer_html(event: AnswerEvent) -> str:
-    """The answer, or why there is none."""
+    """Render the answer, or the reason that there is none."""
     return rendered("demo_answer.html", row=event.row)
 
 
 def trace_html(address: str) -> str:
-    """How an answer came about.
+    """Render the frame with the trace of an answer.
 
     The trace is a page of its own behind an address of its own, in a frame whose sandbox lets its
     script run and nothing else: no access to this page, no forms, no other windows. Handed over as
@@ -69,7 +69,7 @@ def trace_html(address: str) -> str:
 
 
 def status_html(event: AskEvent) -> str:
-    """One line about how things stand."""
+    """Render one line about the state of the question."""
     match event:
         case Status():
             return line_html(event.text, busy=True)
@@ -87,7 +87,7 @@ def status_html(event: AskEvent) -> str:
 
 
 def line_html(text: str, *, wrong: bool = False, busy: bool = False) -> str:
-    """A line of text; ``busy`` while something goes on."""
+    """Render a line of text; ``busy`` while work is under way."""
     return rendered("demo_status.html", text=text, wrong=wrong, busy=busy)
 
 
@@ -103,7 +103,7 @@ def _clip_address(video: Pixels) -> str:
 
 
 def _small(video: Pixels) -> Pixels:
-    """Frames with even sides, as H.264 takes them, every n-th pixel of large ones."""
+    """Return frames with even sides, as H.264 requires. Large frames keep every n-th pixel."""
     step = -(-max(video.shape[1:3]) // CLIP_SIDE)
     thin = video[:, ::step, ::step]
     height, width = max(2, thin.shape[1] // 2 * 2), max(2, thin.shape[2] // 2 * 2)

@@ -78,15 +78,15 @@ class DemoAddress:
 
     @classmethod
     def at(cls, host: str) -> DemoAddress:
-        """The place of an address."""
+        """Build the address of a host."""
         return cls(host, "" if is_loopback(host) else f"/{secrets.token_urlsafe(18)}")
 
     def trace_address(self, sample_id: str) -> str:
-        """The address of an answer's trace page."""
+        """Return the address of an answer's trace page."""
         return f"{self.prefix}/trace/{sample_id}/{self._signature(sample_id)}"
 
     def signed(self, sample_id: str, signature: str) -> bool:
-        """Whether that address was given out."""
+        """Return whether this address was issued by :meth:`trace_address`."""
         return hmac.compare_digest(self._signature(sample_id).encode(), signature.encode())
 
     def _signature(self, sample_id: str) -> str:
@@ -151,7 +151,7 @@ class DemoServer(uvicorn.Server):
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder for visitors' files that is gone afterwards, uploads apart; tells gradio of these.
+    """Create a temporary folder for visitors' files, and point gradio's uploads to it.
 
     gradio reads its variables when it is imported, so this comes first.
     """
@@ -167,7 +167,7 @@ def private_folder() -> Iterator[Path]:
 def make_server(
     manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
 ) -> DemoServer:
-    """The server; its ``run`` takes a listening socket. Models begin to load."""
+    """Build the server and start to load the models. Its ``run`` takes a listening socket."""
     app = create_app(manager, place, replayer, uploads)
     config = uvicorn.Config(
         app,
@@ -187,7 +187,7 @@ def make_server(
 def create_app(
     manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
 ) -> ASGIApp:
-    """The application: the page, the trace pages, the gate before all."""
+    """Build the application: the page, the trace pages and the gate in front of them."""
     import gradio as gr
     from fastapi import FastAPI
     from fastapi.responses import HTMLResponse

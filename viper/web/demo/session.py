@@ -96,7 +96,7 @@ class DemoSession:
     _files: int = 0
 
     def upload(self, uploaded: Path, below: Path) -> DemoMedia:
-        """Takes a copy of an uploaded file as what is asked about.
+        """Choose a copy of an uploaded file as the media to ask about.
 
         Args:
             uploaded: may be another visitor's, too, where both uploaded the same.
@@ -117,7 +117,7 @@ class DemoSession:
         return self._choose(DemoMedia(path, name, media))
 
     def draw(self, scene: DemoScene, below: Path) -> DemoMedia:
-        """Takes a drawn scene or clip as what is asked about; arguments as :meth:`upload`."""
+        """Choose a drawn scene or clip. Arguments as for :meth:`upload`."""
         from PIL import Image
 
         is_clip = scene.pixels.ndim == 4
@@ -130,7 +130,7 @@ class DemoSession:
         return self._choose(DemoMedia(path, scene.name, media_from([path]), scene.examples))
 
     def asked_about(self) -> DemoMedia:
-        """What is chosen.
+        """Return the chosen media.
 
         Raises:
             UsageError: nothing is.
@@ -140,7 +140,7 @@ class DemoSession:
         return self.chosen
 
     def end(self) -> None:
-        """Removes the visitor's files."""
+        """Remove the visitor's files."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -156,5 +156,5 @@ class DemoSession:
 
 
 def some_number() -> int:
-    """A scene's number that nobody foresees."""
+    """Return a random number for a scene."""
     return Random().randrange(1_000_000)

@@ -96,7 +96,7 @@ class SessionManager:
         self._turn = threading.Lock()
 
     def ask(self, visitor: str, question: DemoQuestion) -> Iterator[AskEvent]:
-        """What happens, as it happens; the last one is AnswerEvent, StopEvent or RejectEvent.
+        """Yield the events of a question. The last one is AnswerEvent, StopEvent or RejectEvent.
 
         Args:
             visitor: whose question it is; each may have one at a time.
@@ -117,7 +117,7 @@ class SessionManager:
             yield RejectEvent(str(error))
 
     def stop(self, visitor: str) -> bool:
-        """Stops the visitor's question; False where none is being answered."""
+        """Stop the visitor's question. Return False if none is being answered."""
         with self._turn:
             cancel = self._running.get(visitor)
         if cancel is not None:
@@ -125,14 +125,14 @@ class SessionManager:
         return cancel is not None
 
     def stop_all(self) -> None:
-        """Stops everybody's."""
+        """Stop the questions of all visitors."""
         with self._turn:
             running = list(self._running.values())
         for cancel in running:
             cancel.set()
 
     def run(self) -> DemoRun:
-        """Where questions are stored.
+        """Return the run that stores the questions.
 
         Raises:
             UsageError: it is not open yet.
@@ -143,7 +143,7 @@ class SessionManager:
         return run
 
     def _opened(self, cancel: threading.Event) -> DemoRun | None:
-        """The run once there is one; None where the question is stopped before."""
+        """Return the run once it is open, or None if the question is stopped first."""
         while not cancel.is_set():
             run = self.opener.wait(_LOOK_S)
             if run is not None:

@@ -87,7 +87,7 @@ class Viewer:
 
 
 def create_viewer(viewer: Viewer) -> Starlette:
-    """The application: everything lies below ``/TOKEN/``."""
+    """Build the application. Everything lies below ``/TOKEN/``."""
     routes = [
         Route("/", partial(_grid, viewer), name="grid"),
         Route("/sample", partial(_sample, viewer), name="sample"),
@@ -147,7 +147,7 @@ def _card(viewer: Viewer, key: tuple[str, int]) -> SampleCard:
 
 
 def _sample(viewer: Viewer, request: Request) -> Response:
-    """Both runs' answers to a sample, with their programs line by line."""
+    """Render both runs' answers to a sample, with their programs line by line."""
     rows = [_row(shelf, request) for shelf in viewer.shelves]
     programs = [row.program or "" for row in rows]
     page = rendered(
@@ -236,7 +236,7 @@ def _row(shelf: ViewedRun, request: Request) -> SampleResult:
 
 
 def filter_from(fields: Mapping[str, str]) -> RowFilter:
-    """The filter of an address; what makes no sense in it is passed over."""
+    """Read the filter from the fields of an address. Invalid values are ignored."""
 
     def text(name: str) -> str:
         return fields.get(name, "")[:_LONGEST_FIELD]
@@ -258,7 +258,7 @@ def filter_from(fields: Mapping[str, str]) -> RowFilter:
 
 
 def address(fields: Mapping[str, str], changed: Mapping[str, str]) -> str:
-    """The grid's address with some fields changed; empty ones are left out."""
+    """Return the grid's address with some fields changed. Empty fields are left out."""
     merged = {**fields, **changed}
     if "page" not in changed and changed:
         merged.pop("page", None)
@@ -268,7 +268,7 @@ def address(fields: Mapping[str, str], changed: Mapping[str, str]) -> str:
 
 
 def whole(text: str) -> int | None:
-    """A whole number that SQLite can take; None for anything else."""
+    """Return a whole number that SQLite can store; None for anything else."""
     try:
         value = int(text)
     except ValueError:
@@ -293,7 +293,7 @@ class FeedbackInput:
 
 
 async def read_feedback_form(request: Request) -> FeedbackInput:
-    """The form of a request.
+    """Read the feedback form of a request.
 
     Raises:
         HTTPException: it is too long, or no form.
@@ -304,7 +304,7 @@ async def read_feedback_form(request: Request) -> FeedbackInput:
 
 
 def save_feedback(run: Path, result: SampleResult, form: FeedbackInput) -> str:
-    """Keeps what was said of a row; why it was not kept, empty where it was."""
+    """Store feedback about a result. Return why that failed, or an empty text."""
     try:
         right = answer_from(form.answer, result) if form.answer else None
         add_feedback(run, Feedback(result.sample_id, result.seed, right, form.comment))
@@ -316,7 +316,7 @@ def save_feedback(run: Path, result: SampleResult, form: FeedbackInput) -> str:
 def feedback_form(
     run: Path, result: SampleResult, address: str, refused: tuple[FeedbackInput, str] | None = None
 ) -> FeedbackForm:
-    """The form of a row's page.
+    """Build the feedback form of a result's page.
 
     Args:
         address: that takes the form.
@@ -328,7 +328,7 @@ def feedback_form(
 
 
 def _known(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
-    """The last remarks about a row; none where they cannot be read."""
+    """Return the last remarks about a result; none if they cannot be read."""
     try:
         remarks = read_feedback(run)
     except ViperError:
@@ -339,7 +339,7 @@ def _known(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
 
 
 def _words(remark: Feedback, result: SampleResult) -> str:
-    """The right answer that a remark gives, in words; empty where it gives none."""
+    """Return the right answer of a remark in words; empty if it gives none."""
     answer = remark.answer
     if type(answer) is int and result.task == "choice" and 0 <= answer < len(result.options):
         return result.options[answer]

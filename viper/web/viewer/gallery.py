@@ -47,15 +47,15 @@ class Gallery:
 
     @property
     def ready(self) -> bool:
-        """Whether the samples are known."""
+        """Return whether the samples are loaded."""
         return self._ready.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until they are."""
+        """Wait until the samples are loaded."""
         return self._ready.wait(timeout_s)
 
     def media(self, sample_id: str) -> Media | None:
-        """What a sample is about; None where it cannot be read, or is not known yet."""
+        """Return the media of a sample; None if they cannot be read or are not loaded yet."""
         sample = self._samples.get(sample_id)
         if sample is None and keeps_media(self._store):
             # Asked since this run was opened: the demo may still be going on.
@@ -68,7 +68,7 @@ class Gallery:
             return None
 
     def small(self, sample_id: str, seed: int) -> bytes | None:
-        """A JPEG of a row's picture, or of the frame in the middle of a video, with its boxes.
+        """Return a JPEG of a result's picture, or of a video's middle frame, with its boxes.
 
         None where the picture cannot be read, or is not known yet.
         """
@@ -118,7 +118,7 @@ def _jpeg(pixels: Any, result: SampleResult) -> bytes:
 
 
 def _box(draw: Any, sides: Sequence[float], colour: tuple[int, int, int], *, dashed: bool) -> None:
-    """An outline on a white one, so that it shows on any ground; dashes tell truth from answer."""
+    """Draw an outline over a white one, visible on any ground. Dashes mark the right box."""
     x0, y0, x1, y1 = sides[0], sides[1], max(sides[0], sides[2]), max(sides[1], sides[3])
     draw.rectangle([x0, y0, x1, y1], outline="white", width=4)
     if not dashed:

@@ -127,11 +127,11 @@ class ViewerIndex:
         self.refresh()
 
     def close(self) -> None:
-        """Lets go of the table."""
+        """Close the table."""
         self._connection.close()
 
     def refresh(self) -> None:
-        """Reads the runs anew if they have grown: they may still be going on."""
+        """Read the runs again if they have grown. They may still be running."""
         counts = tuple(store.count() for store in self._stores)
         with self._lock:
             if counts == self._counts:
@@ -146,11 +146,11 @@ class ViewerIndex:
 
     @property
     def facets(self) -> Facets:
-        """What there is to filter by."""
+        """Return what can be filtered by."""
         return self._facets
 
     def find(self, row_filter: RowFilter) -> ResultsPage:
-        """A page of the rows that pass the filter."""
+        """Return a page of the results that pass the filter."""
         tables, conditions, values = _conditions(row_filter, len(self._stores) > 1)
         where = " AND ".join(conditions)
         order = SORTS.get(row_filter.sort, SORTS["order"])
@@ -239,7 +239,7 @@ _OF_ROW = "SELECT 1 FROM {} t WHERE t.run = a.run AND t.sample_id = a.sample_id 
 
 
 def _literal(text: str) -> str:
-    """Text in which LIKE sees no wildcard."""
+    """Escape text so that LIKE sees no wildcard."""
     return text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
 
 
@@ -275,6 +275,6 @@ def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
 
 
 def _words(row: SampleResult, answer: str) -> str:
-    """All that a text is looked for in."""
+    """Return all text that a search looks through."""
     parts = (row.sample_id, row.text, answer, target_words(row), row.message, row.program)
     return "\n".join(filter(None, parts)).casefold()

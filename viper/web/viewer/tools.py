@@ -29,7 +29,7 @@ class ToolsPage:
 
 
 def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
-    """The tables of runs; empty cells where a run has no turns."""
+    """Build the tables of runs. Cells are empty for a run without turns."""
     runs = [_awareness(store, store.count()) for store in stores]
     names = sorted({(tool.tool, tool.kind) for each in runs if each for tool in each.tools})
     return ToolsPage(
@@ -44,7 +44,7 @@ def tools_page(stores: Sequence[RunStore]) -> ToolsPage:
 
 @lru_cache(maxsize=8)
 def _awareness(store: RunStore, rows: int) -> Awareness | None:
-    """Read anew once the run has grown."""
+    """Return the tool awareness of a run. It is read again once the run has grown."""
     return run_awareness(store)
 
 

@@ -1,4 +1,4 @@
-"""Recipes that train the embedded models on rendered scenes, one module a role."""
+"""Recipes that train the embedded models on rendered scenes, one module per role."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ RECIPES: Mapping[str, str] = {
     for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter", "writer")
     + ("planner", "critic", "seeker", "explorer")
 } | {"writer-small": "viper_lab.recipes.writer:train_small"}
-"""Role -> ``module:function`` taking a ``TrainOptions`` and returning what it reached.
+"""Map each role to ``module:function``; the function takes ``TrainOptions`` and returns figures.
 
-Modules load only when their recipe is asked for.
+A module is loaded only when its recipe is requested.
 """
 
 
 def recipe(role: str) -> Callable[..., Mapping[str, float]]:
-    """The training function of a role.
+    """Return the training function of a role.
 
     Raises:
-        UnknownNameError: no recipe has that name; the message lists those there are.
+        UnknownNameError: no recipe has that name; the message lists the existing ones.
     """
     if role not in RECIPES:
         raise UnknownNameError("recipe", role, RECIPES)
     module, function = RECIPES[role].split(":")
-    found: Callable[..., Mapping[str, float]] = getattr(importlib.import_module(module), function)
-    return found
+    function_of_role: Callable[..., Mapping[str, float]] = getattr(
+        importlib.import_module(module), function
+    )
+    return function_of_role

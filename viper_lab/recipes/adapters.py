@@ -1,10 +1,10 @@
 """Adapters of the embedded writer: low-rank matrices beside its frozen weights.
 
-The base is one of the shipped writers; only the matrices of the adapter are trained, saved and
-shipped. :mod:`viper.models.llm.adapters` lays them over the base again.
+The base is a shipped writer. Only the matrices of the adapter are trained, saved and shipped.
+:mod:`viper.models.llm.adapters` loads them over the base again.
 
-Source: LoRA (Hu et al. 2022). Differs: also over the embedding and the output layer, since what an
-adapter writes has other words than the base's programs.
+Source: LoRA (Hu et al. 2022). Differs: also adapts the embedding and the output layer, because the
+texts of an adapter use other words than the base's programs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 WRITER = WEIGHTS / "writer"
-"""The base of the shipped adapters."""
+"""Base model of the shipped adapters."""
 
 Row = tuple[list[int], list[bool]]
-"""Token ids of a text, and for each whether it counts in the loss."""
+"""Token ids of a text, and a flag per token: does it count in the loss?"""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class AdapterShape:
 
 @dataclass(frozen=True)
 class AdapterTraining:
-    """How long and on how much an adapter is trained.
+    """Length and size of an adapter's training.
 
     Attributes:
-        name: of its checkpoint; its texts are drawn from it too.
-        step_tokens: about how many tokens a step takes.
-        longest: tokens of a text at most.
+        name: name of the checkpoint; it also seeds the texts.
+        step_tokens: approximate tokens per step.
+        longest: maximum tokens of a text.
         shape: size of the adapter.
     """
 
@@ -82,7 +82,7 @@ class AdapterTraining:
 
 
 def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: int = 0) -> Any:
-    """The frozen base with an untrained adapter, which changes nothing yet."""
+    """Return the frozen base with an untrained adapter, which changes no output yet."""
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
@@ -101,25 +101,25 @@ def fresh_adapter(base: Path = WRITER, shape: AdapterShape | None = None, seed: 
 def train_adapter(
     model: Any,
     options: TrainOptions,
-    course: AdapterTraining,
+    training: AdapterTraining,
     rows_at: Callable[[str], Iterator[Row]],
 ) -> Any:
-    """The adapter with averaged weights; resumes from ``options.work``.
+    """Train an adapter and return it with averaged weights; resume from ``options.work``.
 
-    Each step adds the adapter into the weights once and runs the plain model with them: 0.7 times
-    the cost of running base and adapter side by side.
+    Each step adds the adapter into the weights once and runs the plain model with them. This takes
+    0.7 times as long as running base and adapter side by side.
 
     Args:
-        model: of :func:`fresh_adapter`.
-        rows_at: texts without end, drawn by a seed alone.
+        model: result of :func:`fresh_adapter`.
+        rows_at: returns an endless stream of texts that depends on the seed alone.
     """
     plain = copy.deepcopy(model).merge_and_unload().to(options.device)
     model.to(options.device)
-    steps = options.steps or course.steps
+    steps = options.steps or training.steps
     plan = FitOptions(
         steps=steps,
-        learning_rate=course.learning_rate,
-        warmup=min(course.warmup, steps),
+        learning_rate=training.learning_rate,
+        warmup=min(training.warmup, steps),
         final_share=0.03,
         betas=(0.9, 0.95),
         weight_decay=0.01,
@@ -129,46 +129,48 @@ def train_adapter(
     )
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
-        batches = step_batches(rows_at(f"{course.name} {options.seed} {step}"), course.step_tokens)
+        batches = step_batches(
+            rows_at(f"{training.name} {options.seed} {step}"), training.step_tokens
+        )
         weights = merged_weights(model)
         outer = weights.pop("lm_head.weight", plain.lm_head.weight)
         inner = {name.removeprefix("model."): value for name, value in weights.items()}
 
-        def hidden_states(**given: Any) -> Any:
-            return torch.func.functional_call(plain.model, inner, (), given)
+        def hidden_states(**inputs: Any) -> Any:
+            return torch.func.functional_call(plain.model, inner, (), inputs)
 
         def output(hidden: Tensor) -> Tensor:
             return torch.nn.functional.linear(hidden, outer)
 
         return loss_of(hidden_states, output, batches, options.device)
 
-    return fit(model, loss_at, plan, options.work / f"{course.name}.pt")
+    return fit(model, loss_at, plan, options.work / f"{training.name}.pt")
 
 
 def learn(
     options: TrainOptions,
-    course: AdapterTraining,
+    training: AdapterTraining,
     documents: Callable[[Random], Iterable[Sequence[Piece]]],
 ) -> None:
-    """Trains a fresh adapter of the shipped writer and saves it to ``options.out``.
+    """Train a fresh adapter of the shipped writer and save it to ``options.out``.
 
     Args:
-        documents: texts without end, of a draw of its own for each step.
+        documents: returns an endless stream of texts; each step passes a new generator.
     """
     tokenizer = load_tokenizer(WRITER)
 
     def rows_at(seed: str) -> Iterator[Row]:
-        return encoded(tokenizer, documents(Random(seed)), course.longest)
+        return encoded(tokenizer, documents(Random(seed)), training.longest)
 
-    fresh = fresh_adapter(shape=course.shape, seed=options.seed)
-    model = train_adapter(fresh, options, course, rows_at)
+    fresh = fresh_adapter(shape=training.shape, seed=options.seed)
+    model = train_adapter(fresh, options, training, rows_at)
     save_adapter(model, options.out)
 
 
 def encoded(
     tokenizer: Tokenizer, documents: Iterable[Sequence[Piece]], longest: float
 ) -> Iterator[Row]:
-    """The texts as token ids, without those that are too long."""
+    """Yield the texts as token ids, without those longer than ``longest``."""
     for pieces in documents:
         row = encode_pieces(tokenizer, pieces)
         if len(row[0]) <= longest:
@@ -176,7 +178,8 @@ def encoded(
 
 
 def merged_weights(model: Any) -> dict[str, Tensor]:
-    """Name in the base -> weight with the adapter added in, for every layer that has one."""
+    """Return base weight names mapped to weights with the adapter added, for every adapted
+    layer."""
     return {
         f"{name}.weight": layer.get_base_layer().weight + layer.get_delta_weight("default")
         for name, layer in model.base_model.model.named_modules()
@@ -185,17 +188,17 @@ def merged_weights(model: Any) -> dict[str, Tensor]:
 
 
 def step_batches(rows: Iterator[Row], step_tokens: int) -> Sequence[Batch]:
-    """The texts of one step, in a few batches of similar length."""
-    taken: list[Row] = []
+    """Collect the texts of one step into a few batches of similar length."""
+    chosen: list[Row] = []
     total = 0
     while total < step_tokens:
-        taken.append(next(rows))
-        total += len(taken[-1][0])
-    return batched(taken)
+        chosen.append(next(rows))
+        total += len(chosen[-1][0])
+    return batched(chosen)
 
 
 def save_adapter(model: Any, folder: Path, base: Path = WRITER) -> None:
-    """The adapter alone, in half precision, as safetensors; names no place on this machine."""
+    """Save only the adapter, in half precision, as safetensors without local paths."""
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)
     half.save_pretrained(folder, safe_serialization=True, save_embedding_layers=False)

@@ -1,9 +1,9 @@
 """The critic's recipe: an adapter of the program writer that says what made an answer wrong.
 
-``viper lab world faults``, then ``viper lab world train critic``. It goes on after the compact
-prompt of :mod:`viper.prompting.reflection` with a tool and step, or with ``program``. The
-faults are planted ones (:mod:`viper_lab.faults.cases`); as there are few, words that
-the world treats alike (colours, shapes, materials) change places in each text that is drawn.
+Run ``viper lab world faults``, then ``viper lab world train critic``. The critic continues the
+compact prompt of :mod:`viper.prompting.reflection` with a tool and step, or with ``program``. It
+learns from injected faults (:mod:`viper_lab.faults.cases`). These are few, so each text exchanges
+words that the world treats alike (colours, shapes, materials).
 """
 
 from __future__ import annotations
@@ -27,42 +27,43 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 FAULTS = "faults"
 """Folder of the injected faults within the work folder."""
 
-COURSE = AdapterTraining("critic", steps=300)
+TRAINING = AdapterTraining("critic", steps=300)
 
 FAMILIES: Sequence[Sequence[str]] = (COLOURS, SHAPES, MATERIALS)
-"""Words that may change places; sizes may not, as programs order by area."""
+"""Words that may be exchanged; sizes may not, because programs order by area."""
 
 WITHOUT_DESIRED = 0.05
-"""Share of the texts that leave the right answer out, as feedback in words alone does."""
+"""Share of the texts without the right answer, as in feedback that consists of words alone."""
 
 RIGHT_PROGRAMS = 0.2
-"""Share of the texts about a tool whose program is learned, too: it is a right one, and who can
-predict the program from the query sees where another one departs."""
+"""Share of the texts about a tool whose program is learned, too. That program is right, and a
+critic that can predict it from the query sees where another program departs."""
 
 _PROGRAM = re.compile(r"^def .*?(?=\n# )", re.MULTILINE | re.DOTALL)
-"""Without its last line's end: a prompt's tokenizer has one token for that and the next ``# ``."""
+"""Matches a program without its last newline: the tokenizer has one token for that newline and the
+next ``# ``."""
 
 _DESIRED = re.compile(r"^# desired: .*\n", re.MULTILINE)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Trains the critic on the faults in ``options.work`` and saves it to ``options.out``.
+    """Train the critic on the faults in ``options.work`` and save it to ``options.out``.
 
     Returns:
-        Shares of validation faults as :func:`evaluate` has them;
-        nothing where the work folder holds none of the validation split.
+        Shares of validation faults, see :func:`evaluate`; empty if the work folder holds none.
 
     Raises:
-        DataError: no injected faults there.
+        DataError: the folder holds no injected faults.
     """
     cases = read_cases(options.work / FAULTS, "train")
-    learn(options, COURSE, partial(critic_documents, cases))
+    learn(options, TRAINING, partial(critic_documents, cases))
     held_back = read_cases(options.work / FAULTS, "val", needed=False)
     return evaluate(options.out, held_back) if held_back else {}
 
 
 def critic_documents(cases: Sequence[FaultCase], random: Random) -> Iterator[list[Piece]]:
-    """Texts without end: families and sorts of fault equally often, words exchanged."""
+    """Yield training texts without end: families and sorts of fault equally often, words
+    exchanged."""
     groups: dict[tuple[str, str], list[FaultCase]] = {}
     for case in cases:
         groups.setdefault((case.family, case.sort), []).append(case)
@@ -72,7 +73,7 @@ def critic_documents(cases: Sequence[FaultCase], random: Random) -> Iterator[lis
 
 
 def pieces_of(case: FaultCase, random: Random) -> list[Piece]:
-    """A case as a training text, its words exchanged."""
+    """Return a case as a training text with its words exchanged."""
     prompt, fault = exchanged((case.prompt, case.fault), random)
     if random.random() < WITHOUT_DESIRED:
         prompt = _DESIRED.sub("", prompt)
@@ -89,25 +90,25 @@ def pieces_of(case: FaultCase, random: Random) -> list[Piece]:
 
 
 def exchanged(texts: Sequence[str], random: Random) -> list[str]:
-    """The texts with the words of each family dealt anew, the same in all of them."""
-    dealt: dict[str, str] = {}
+    """Return the texts with the words of each family permuted, in the same way in all texts."""
+    replacements: dict[str, str] = {}
     for family in FAMILIES:
         words = list(family)
         random.shuffle(words)
-        dealt.update(zip(family, words, strict=True))
-    word = re.compile(rf"\b({'|'.join(dealt)})(s?)\b")
-    return [word.sub(lambda found: dealt[found[1]] + found[2], text) for text in texts]
+        replacements.update(zip(family, words, strict=True))
+    word = re.compile(rf"\b({'|'.join(replacements)})(s?)\b")
+    return [word.sub(lambda match: replacements[match[1]] + match[2], text) for text in texts]
 
 
 class FaultLine(NamedTuple):
-    """What a line after ``# fault:`` blames; the step is "" where it names none."""
+    """Fault that a line after ``# fault:`` names; the step is "" if the line names none."""
 
     location: str
     step: str
 
 
 def named(fault: str) -> FaultLine:
-    """Location and step of a line, whatever a small model wrote."""
+    """Read location and step from a line, which may be malformed."""
     words = fault.strip().partition(":")[0].split()
     if len(words) == 2 and words[0].isdigit():
         return FaultLine(words[1], words[0])
@@ -115,7 +116,7 @@ def named(fault: str) -> FaultLine:
 
 
 def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, float]:
-    """Shares of the cases.
+    """Return shares of the cases that the critic explains correctly.
 
     Keys: ``location`` (program, or which tool), ``step`` (location and call),
     ``location/tool``, ``location/program`` (of faults of that sort).
@@ -125,9 +126,9 @@ def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, flo
     """
     llm = opened(critic, WRITER)
     stops = Sampling(max_tokens=48, stop=(END_OF_FAULT,))
-    said = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
+    predictions = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
     true = [named(case.fault) for case in cases]
-    pairs = list(zip(cases, said, true, strict=True))
+    pairs = list(zip(cases, predictions, true, strict=True))
     figures = {
         "location": _share([one.location == other.location for _, one, other in pairs]),
         "step": _share([one == other for _, one, other in pairs]),

@@ -1,18 +1,18 @@
 """The embedded depth model: a small Depth Anything that predicts metric depth.
 
-Trained in two stages on the exact depth of rendered stills, from the detector's image
-tower. First the tower alone, with a linear
-head on its tokens that training only uses: an object on a stand is as far away as the
-foot of its stand, and finding that takes many, therefore cheap, steps. The head also
-says where the foot is, which is the easier lesson. Then neck and head, on maps. Most
-of the loss looks at objects only, each counting alike and those that do not stand on
-the table more: elsewhere the height in the picture gives the depth away. Of the maps the
-deepest features are read at full resolution: an object is hardly larger than a patch.
+Training on the exact depth of rendered stills has two stages and starts from the detector's image
+tower. The first stage trains the tower alone, with a linear head on its tokens that only training
+uses. An object on a stand is as far away as the foot of its stand. Learning that takes many steps,
+which are cheap in this stage. The head also predicts the foot, which is easier to learn. The second
+stage trains neck and head on maps. Most of the loss is about objects. Each counts alike, and
+objects that do not stand on the table count more, because elsewhere the height in the picture
+reveals the depth. Of the maps, the deepest features are read at full resolution, because an object
+is hardly larger than a patch.
 
-The detector has learned where an object ends and which one it is, which decides how far away it
-is. Its tower and a DINOv2 tower are the same transformer but for one layer norm before the first
-block; folded into the patch embedding with the mean spread of real tokens, that norm is met closely
-enough for a few steps to make up the difference.
+The detector already knows the outline and the class of an object, and both determine its depth. Its
+tower and a DINOv2 tower are the same transformer except for one layer norm before the first block.
+That norm is folded into the patch embedding with the mean spread of real tokens. A few training
+steps make up for the small difference.
 """
 
 from __future__ import annotations
@@ -41,33 +41,34 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.stills import StillTruth
 
 DETECTOR = WEIGHTS / "detector"
-"""The trained detector that lends its image tower."""
+"""Trained detector whose image tower is reused."""
 
 TOKEN_STEPS, TOKEN_BATCH = 5500, 16
 STEPS, BATCH = 1500, 8
 
 PAIR_RATIO = 1.03
-"""Pairs nearer to one another count as ``order_close``. The widest margin, on validation, at
-which "the lower box is nearer" is right for at most 85% of the pairs."""
+"""Ratio of depths below which a pair counts as ``order_close``. It is the widest margin, on
+validation, at which "the lower box is nearer" is right for at most 85% of the pairs."""
 
 PAIR_GAP = 0.05
-"""Pairs closer in depth than this, in table units, have no order worth asking for."""
+"""Smallest difference of depth, in table units, at which the order of a pair is asked for."""
 
 OBJECT_THICKNESS = 0.8
-"""Pixels of a box this near to the object's depth, in table units, are taken for the object."""
+"""Largest distance from the object's depth, in table units, for a pixel of its box to belong to
+it."""
 
 FOOT_UNIT = 100.0
-"""Pixels; about so many change an object's log depth by 1."""
+"""Number of pixels that change an object's log depth by about 1."""
 
 RAISED_WEIGHT = 2.5
-"""How much more an object counts that does not stand on the table itself."""
+"""Weight of an object that does not stand on the table itself."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+    """Train on rendered stills, write the weights, and return the validation figures.
 
-    ``options.steps`` counts the steps of the second stage; the first takes
-    ``TOKEN_STEPS / STEPS`` times as many.
+    ``options.steps`` counts the steps of the second stage; the first takes ``TOKEN_STEPS / STEPS``
+    times as many.
     """
     torch.manual_seed(options.seed)
     views = ObjectViews.load("train", options.work)
@@ -90,7 +91,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:
-    """First stage: a token says the depth of the objects in its patch, and where their foot is."""
+    """Train the first stage: each token predicts depth and foot of the objects in its patch."""
     backbone, head = tower["backbone"], tower["head"]
 
     def in_patches(pixels: Tensor) -> Tensor:
@@ -105,13 +106,15 @@ def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: 
         depths = in_patches(shares * log_depths)
         feet = [in_patches(shares * batch.feet[..., axis]) for axis in range(2)]
         tokens = backbone(pixel_values=batch.images).feature_maps[-1][:, 1:]
-        said = head(tokens).unflatten(1, depths.shape[1:]).unbind(-1)
+        predicted = head(tokens).unflatten(1, depths.shape[1:]).unbind(-1)
 
         def error(index: int, truth: Tensor) -> Tensor:
-            return ((said[index] - truth).abs() * weights).sum() / weights.sum().clamp(min=1e-6)
+            return ((predicted[index] - truth).abs() * weights).sum() / weights.sum().clamp(
+                min=1e-6
+            )
 
         objects, astray = error(0, depths), error(1, feet[0]) + error(2, feet[1])
-        bare = (said[0] - in_patches(log_depths)).abs()[weights < 1e-7].mean()
+        bare = (predicted[0] - in_patches(log_depths)).abs()[weights < 1e-7].mean()
         parts = {"objects": objects, "feet": astray, "bare": bare}
         loss = 4 * objects + astray + 0.3 * bare
         return loss, {name: float(part.detach()) for name, part in parts.items()}
@@ -121,27 +124,27 @@ def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: 
 
 
 def _spread_out(patches: Tensor) -> Tensor:
-    """A value a pixel, ``[B, H, W]``, of a value a patch."""
+    """Repeat each patch's value for all its pixels; return ``[B, H, W]``."""
     return patches.repeat_interleave(PATCH, 1).repeat_interleave(PATCH, 2)
 
 
 def _learn_maps(model: Any, views: ObjectViews, options: TrainOptions, steps: int) -> Any:
-    """Second stage: neck and head learn to say a map; the tower stays as it is."""
+    """Train the second stage: neck and head predict a map; the tower is frozen."""
     model.backbone.requires_grad_(False)
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed + 1, step))
         batch = _batch(views, rng, BATCH, options.device)
-        said = model(pixel_values=batch.images).predicted_depth.clamp(min=0.1).log()
-        return _loss(said, batch.depths.log(), batch.weights)
+        predicted = model(pixel_values=batch.images).predicted_depth.clamp(min=0.1).log()
+        return _loss(predicted, batch.depths.log(), batch.weights)
 
     plan = FitOptions(steps=steps, learning_rate=1.5e-3, weight_decay=0.02, ema=0.99)
     return fit(model, loss_at, plan, options.work / "depth" / "checkpoint.pt")
 
 
-def _loss(said: Tensor, truth: Tensor, weights: Tensor) -> tuple[Tensor, Mapping[str, float]]:
-    """Error of log depth, everywhere and on objects; all arguments ``[B, h, w]``."""
-    difference = (said - truth).abs()
+def _loss(predicted: Tensor, truth: Tensor, weights: Tensor) -> tuple[Tensor, Mapping[str, float]]:
+    """Return the error of log depth, everywhere and on objects; all arguments ``[B, h, w]``."""
+    difference = (predicted - truth).abs()
     everywhere = difference.mean()
     objects = (difference * weights).sum() / weights.sum().clamp(min=1e-6)
     figures = {"everywhere": float(everywhere.detach()), "objects": float(objects.detach())}
@@ -149,18 +152,18 @@ def _loss(said: Tensor, truth: Tensor, weights: Tensor) -> tuple[Tensor, Mapping
 
 
 def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) -> dict[str, float]:
-    """How often the model tells which of two objects is farther.
+    """Return how often the model tells which of two objects is farther.
 
-    ``order`` counts pairs whose depths differ by at least ``PAIR_RATIO`` (queries ask about
-    pairs 1.045 apart or more), ``order_hard`` those where the lower box is not the nearer object,
-    ``lower_is_nearer`` what that rule alone would reach on them; ``order_close`` counts the
-    nearer-together rest. ``relative_error`` is the mean error of an object's depth as a share
-    of it.
+    ``order`` counts pairs whose depths differ by at least ``PAIR_RATIO`` (queries ask about pairs
+    1.045 apart or more), ``order_hard`` those of them in which the lower box is not the nearer
+    object. ``lower_is_nearer`` is the score of that rule alone. ``order_close`` counts the
+    remaining, closer pairs. ``relative_error`` is the mean error of an object's depth divided by
+    that depth.
 
     Args:
         estimator: the model under test.
-        views: scenes to look at, e.g. of the test split.
-        limit: how many scenes at most.
+        views: scenes to use, e.g. of the test split.
+        limit: maximum number of scenes.
     """
     right: list[bool] = []
     by_rule: list[bool] = []
@@ -200,14 +203,14 @@ def evaluate(estimator: DepthEstimator, views: ObjectViews, limit: int = 300) ->
 
 
 class _Batch(NamedTuple):
-    """Pictures with what is to be learned about their pixels.
+    """Pictures with their training targets per pixel.
 
     Attributes:
         images: [B, 3, h, w], normalised.
         depths: [B, h, w], table units.
-        weights: [B, h, w], how much a pixel counts as part of its object.
-        feet: [B, h, w, 2], way from an object's pixel to where it stands, (x, y) in
-            :data:`FOOT_UNIT` pixels; 0 elsewhere.
+        weights: [B, h, w], weight of a pixel as part of its object.
+        feet: [B, h, w, 2], offset from an object's pixel to its foot, (x, y) in :data:`FOOT_UNIT`
+            pixels; 0 elsewhere.
     """
 
     images: Tensor
@@ -236,9 +239,9 @@ def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str
 
 
 def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
-    """Weights ``[H, W]`` that sum to each object's importance, and ways to its foot ``[H, W, 2]``.
+    """Return weights ``[H, W]`` that sum to each object's importance, and offsets to its foot.
 
-    An object's pixels are what its box shows at about its depth.
+    The offsets are ``[H, W, 2]``. An object's pixels are those of its box at about its depth.
     """
     height, width = depth.shape
     weights = np.zeros((height, width), dtype=np.float32)
@@ -260,14 +263,14 @@ def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
 INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
 PATCH, WIDTH, LAYERS, HEADS = 16, 192, 4, 4
 GRID = (INPUT_HEIGHT // PATCH, INPUT_WIDTH // PATCH)
-"""Patches down and across."""
+"""Number of patches down and across."""
 
 MAX_DEPTH = 16.0
-"""Farthest that the model can say, in table units; only the background lies beyond."""
+"""Largest depth that the model can predict, in table units; only the background lies beyond."""
 
 
 def build_model() -> Any:
-    """An untrained ``DepthAnythingForDepthEstimation`` on a small DINOv2 tower."""
+    """Build an untrained ``DepthAnythingForDepthEstimation`` on a small DINOv2 tower."""
     from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
 
     make_tower: Any = Dinov2Config
@@ -305,7 +308,7 @@ def build_model() -> Any:
 
 
 def detector_tower(folder: Path) -> Any:
-    """The image tower of a trained detector of this package, in float32."""
+    """Load the image tower of a trained detector of this package, in float32."""
     from transformers import Owlv2ForObjectDetection
 
     detector: Any = Owlv2ForObjectDetection.from_pretrained(folder, dtype=torch.float32)
@@ -314,13 +317,13 @@ def detector_tower(folder: Path) -> Any:
 
 @torch.no_grad()
 def start_from_detector(model: Any, tower: Any, images: Tensor) -> None:
-    """Gives the depth model's tower the weights of the detector's.
+    """Copy the weights of the detector's tower to the depth model's tower.
 
     Args:
         model: changed in place.
         tower: see :func:`detector_tower`.
-        images: float [N, 3, H, W], normalised; their tokens tell what the norm before the
-            first block divides by on average.
+        images: float [N, 3, H, W], normalised; their tokens give the mean divisor of the norm
+            before the first block.
     """
     backbone, (rows, columns) = model.backbone, GRID
     filters = tower.embeddings.patch_embedding.weight
@@ -358,7 +361,7 @@ def start_from_detector(model: Any, tower: Any, images: Tensor) -> None:
 
 
 def save(model: Any, folder: Path) -> None:
-    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    """Write the folder that ``from_pretrained`` loads, in half precision."""
     from transformers import DPTImageProcessor
 
     processor = DPTImageProcessor(

@@ -1,8 +1,8 @@
-"""The embedded detector: a small stock OWLv2 trained from nothing on rendered stills.
+"""The embedded detector: a small stock OWLv2 trained from scratch on rendered stills.
 
-``viper lab world train detector``: 3,600 steps, 23 minutes of one CPU core. Reached on 300
-test stills: AP50 .99 (object), .98 (shape), .98 (colour and shape; .99 on pairs never
-seen in training), .95 (full phrase); referring by a full phrase .99.
+``viper lab world train detector``: 3,600 steps, 23 minutes on one CPU core. Scores on 300 test
+stills: AP50 .99 (object), .98 (shape), .98 (colour and shape; .99 on pairs that training never
+showed), .95 (full phrase); referring by a full phrase .99.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from viper.models.vision.roles import Detector, Pixels
 from viper_lab.recipes.detector_batches import (
     Labels,
     batch_targets,
-    kept_patches,
     normalised,
     random_view,
+    select_patches,
 )
 from viper_lab.recipes.detector_model import (
     DetectorShape,
@@ -43,14 +43,14 @@ STEPS, BATCH, PHRASES = 3_600, 16, 56
 MERGES = 120
 
 WINDOWED = 0.2
-"""Share of batches whose pictures are cut or shrunk first."""
+"""Share of batches whose pictures are cropped or shrunk first."""
 
 SPARSE_UNTIL, SPARSE_PATCHES = 0.85, 64
-"""Share of the training in which the image tower sees only so many patches of each picture."""
+"""Share of the training with a sparse image tower, and its number of patches per picture."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    """Train on rendered stills, write the weights, and return the validation figures."""
     torch.manual_seed(options.seed)
     shape = DetectorShape()
     tokenizer = train_tokenizer(corpus(), MERGES, shape.text_length)
@@ -71,7 +71,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def _some_pixels(pictures: Sequence[tuple[Pixels, Labels]], seed: int) -> Tensor:
-    """float [N, 3, H, W]: a few hundred training pictures, normalised."""
+    """Return a few hundred normalised training pictures, float [N, 3, H, W]."""
     chosen = np.random.default_rng(seed).integers(len(pictures), size=300)
     stacked = np.stack([pictures[int(i)][0] for i in chosen])
     return normalised(torch.from_numpy(stacked).permute(0, 3, 1, 2).float() / 255)
@@ -85,7 +85,7 @@ def batch_loss(
     seed: int,
     steps: int,
 ) -> Callable[[int], tuple[Tensor, Mapping[str, float]]]:
-    """The loss of each step as :func:`~viper_lab.recipes.optim.fit` asks for it."""
+    """Return the loss function of each step for :func:`~viper_lab.recipes.optim.fit`."""
     device = trainer.model.device
     every = torch.arange(shape.grid**2).expand(BATCH, -1)
 
@@ -97,9 +97,9 @@ def batch_loss(
             random_view(image, labels, rng, shape.image_size, windowed) for image, labels in batch
         ]
         phrases = draw_phrases(rng, np.concatenate([v.attributes for v in views]), PHRASES)
-        targets = batch_targets(views, phrases.wanted, shape)
+        targets = batch_targets(views, phrases.queries, shape)
         sparse = step < SPARSE_UNTIL * steps
-        patches = kept_patches(targets, SPARSE_PATCHES, rng) if sparse else every
+        patches = select_patches(targets, SPARSE_PATCHES, rng) if sparse else every
         tokens = tokenizer(phrases.texts, padding=True, return_tensors="pt").to(device)
         parts = trainer.losses(
             torch.stack([view.pixels for view in views]).to(device),
@@ -114,7 +114,7 @@ def batch_loss(
 
 
 def export(trainer: Any, shape: DetectorShape, tokenizer: Any, folder: Path) -> None:
-    """Writes the model in half precision with its processor, as ``from_pretrained`` reads it."""
+    """Write the model in half precision with its processor, for ``from_pretrained``."""
     from transformers import Owlv2ImageProcessor, Owlv2Processor
 
     side = {"height": shape.image_size, "width": shape.image_size}
@@ -122,33 +122,33 @@ def export(trainer: Any, shape: DetectorShape, tokenizer: Any, folder: Path) -> 
 
 
 def calibrate(detector: Detector, folder: Path, work: Path) -> float:
-    """The default threshold found on validation stills, written to ``viper.json`` in the folder."""
+    """Find the best threshold on validation stills and write it to ``viper.json`` in the folder."""
     threshold = best_threshold(detector, labelled_stills("val", VAL_STILLS, work))
     (folder / "viper.json").write_text(json.dumps({"threshold": threshold}) + "\n", "utf-8")
     return threshold
 
 
 def evaluate(detector: Detector, split: str, count: int, work: Path) -> dict[str, Estimate]:
-    """AP50 for each kind of query and referring accuracy on the first stills of a split.
+    """Return AP50 per kind of query and referring accuracy on the first stills of a split.
 
     Args:
         detector: any backend of the role.
         split: ``train``, ``val`` or ``test``.
-        count: how many stills.
-        work: folder where rendered stills are kept.
+        count: number of stills.
+        work: folder that stores rendered stills.
     """
     return detector_figures(detector, labelled_stills(split, count, work))
 
 
 def labels_of(truth: StillTruth) -> Labels:
-    """The boxes and attributes that a still's ground truth states."""
+    """Return boxes and attributes of a still's ground truth."""
     return Labels(truth.boxes, attributes_of(truth.scene.objects))
 
 
 def labelled_stills(split: str, count: int, work: Path) -> Sequence[tuple[Pixels, Labels]]:
-    """Pictures with their objects from the store under ``work``, rendering what is missing.
+    """Return pictures with their objects from the store under ``work``, rendering missing ones.
 
-    Pixels stay on disk until they are looked at.
+    Pixels are read from disk on access.
     """
     stills = rendered_stills(split, count, work / "stills")
     labels = [labels_of(truth) for truth in stills.truths]

@@ -1,8 +1,7 @@
-"""Batches for the detector: pictures, windows cut out of them, and what every patch stands for.
+"""Batches for the detector: pictures, crops of them, and the targets of every patch.
 
-Programs look for things in crops too, so part of the batches are windows of a
-picture (strips beside an object, halves, smaller copies), padded to a square and
-enlarged as the library's image processor does.
+Programs also search crops. Part of the batches are therefore windows of a picture (strips beside an
+object, halves, smaller copies), padded to a square and resized by the library's image processor.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ _NEAR_WEIGHT = 0.3
 
 
 class Labels(NamedTuple):
-    """The objects of one picture: boxes float32 [N, 4] in pixels, attributes int64 [N, 4]."""
+    """Objects of one picture: boxes float32 [N, 4] in pixels, attributes int64 [N, 4]."""
 
     boxes: NDArray[np.float32]
     attributes: NDArray[np.int64]
 
 
 class View(NamedTuple):
-    """One training picture: pixels of the padded square, and what is in it.
+    """One training picture: pixels of the padded square, and its objects.
 
     Attributes:
         pixels: float32 [3, S, S], normalised.
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels of the square.
         attributes: int64 [N, 4].
-        unclear: float32 [M, 4], boxes of objects cut so much that they count neither way.
+        unclear: float32 [M, 4], boxes of cropped objects that count neither as present nor absent.
     """
 
     pixels: Tensor
@@ -56,20 +55,20 @@ def random_view(
     size: int,
     windowed: bool,
 ) -> View:
-    """An augmented view of a picture: mirrored half of the time, lighter or darker, maybe cut.
+    """Return an augmented view: mirrored half of the time, brightness changed, maybe cropped.
 
     Args:
         image: uint8 [H, W, 3].
         labels: its objects.
         rng: source of all choices.
-        size: side of the square the model sees, in pixels.
-        windowed: cut a random window out first.
+        size: side of the model's input square, in pixels.
+        windowed: crop a random window first.
     """
     height, width = image.shape[:2]
     window = _random_window(rng, width, height) if windowed else (0, 0, width, height)
     x0, y0, x1, y1 = window
     pixels = torch.from_numpy(np.array(image[y0:y1, x0:x1])).permute(2, 0, 1).float() / 255
-    boxes, unclear, kept = cut_boxes(labels.boxes, window)
+    boxes, unclear, mask = cut_boxes(labels.boxes, window)
     if rng.random() < 0.5:
         pixels = pixels.flip(-1)
         boxes, unclear = (_mirrored(b, x1 - x0) for b in (boxes, unclear))
@@ -80,11 +79,11 @@ def random_view(
     longer = max(pixels.shape[1:])
     scale = np.float32(size / longer)
     square = padded_square(pixels, size)
-    return View(square, boxes * scale, labels.attributes[kept], unclear * scale)
+    return View(square, boxes * scale, labels.attributes[mask], unclear * scale)
 
 
 def padded_square(pixels: Tensor, size: int) -> Tensor:
-    """float [3, S, S]: padded with black right or below, resized and normalised as OWLv2 does.
+    """Pad with black right or below, resize, and normalise as OWLv2 does; return float [3, S, S].
 
     Args:
         pixels: float [3, H, W] in [0, 1].
@@ -101,7 +100,7 @@ def padded_square(pixels: Tensor, size: int) -> Tensor:
 
 
 def normalised(pixels: Tensor) -> Tensor:
-    """Pixels in [0, 1], float [..., 3, H, W], with the library's mean and deviation taken out."""
+    """Normalise pixels in [0, 1], float [..., 3, H, W], by the library's mean and deviation."""
     mean, std = (torch.tensor(v)[:, None, None] for v in (IMAGE_MEAN, IMAGE_STD))
     return (pixels - mean) / std
 
@@ -109,21 +108,22 @@ def normalised(pixels: Tensor) -> Tensor:
 def cut_boxes(
     boxes: NDArray[np.float32], window: tuple[int, int, int, int]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
-    """Boxes seen through a window: (those that count, unclear ones, which rows count)."""
+    """Return boxes visible through a window: (those that count, unclear ones, mask of the
+    former)."""
     x0, y0, x1, y1 = window
     low = np.array([x0, y0, x0, y0], np.float32)
     high = np.array([x1, y1, x1, y1], np.float32)
-    seen = np.clip(boxes, low, high) - low
-    sides = seen[:, 2:] - seen[:, :2]
+    clipped = np.clip(boxes, low, high) - low
+    sides = clipped[:, 2:] - clipped[:, :2]
     whole = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     share = sides.prod(axis=1) / np.maximum(whole, 1e-6)
-    kept = (share >= _KEPT) & (sides.min(axis=1, initial=1e9) >= 5)
-    unclear = ~kept & (share > 0)
-    return seen[kept], seen[unclear], kept
+    mask = (share >= _KEPT) & (sides.min(axis=1, initial=1e9) >= 5)
+    unclear = ~mask & (share > 0)
+    return clipped[mask], clipped[unclear], mask
 
 
 def _random_window(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, int, int]:
-    """A strip along one side of the picture, or any window of at least 40% a side."""
+    """Draw a strip along one side of the picture, or any window of at least 40% per side."""
     kind = int(rng.integers(6))
     cut = float(rng.uniform(0.2, 0.9))
     if kind == 0:
@@ -146,7 +146,7 @@ def _mirrored(boxes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
 
 
 def _shrunk(pixels: Tensor, factor: float) -> tuple[Tensor, NDArray[np.float32]]:
-    """A smaller copy and the factors (x, y, x, y) its boxes shrink by."""
+    """Return a smaller copy and the factors (x, y, x, y) of its boxes."""
     height, width = pixels.shape[1:]
     small = (max(16, round(height * factor)), max(16, round(width * factor)))
     resized = functional.interpolate(pixels[None], small, mode="bilinear", antialias=True)[0]
@@ -155,18 +155,18 @@ def _shrunk(pixels: Tensor, factor: float) -> tuple[Tensor, NDArray[np.float32]]
 
 
 def assign_patches(boxes: NDArray[np.float32], shape: DetectorShape) -> NDArray[np.int64]:
-    """int64 [N]: the patch that stands for each object, no two alike.
+    """Return the patch that represents each object, int64 [N], all different.
 
-    It is the patch that holds the box's centre, or the nearest free one beside it.
-    The last column is never used: the library's box bias saturates the sigmoid
-    there, and such boxes would hardly learn.
+    It is the patch that holds the box's centre, or the nearest free patch beside it. The last
+    column is never used: there the library's box bias saturates the sigmoid, and such boxes would
+    hardly learn.
 
     Args:
         boxes: float [N, 4], corners in pixels of the padded square.
         shape: the grid.
     """
     grid, patch = shape.grid, shape.patch_size
-    taken: set[int] = set()
+    used: set[int] = set()
     chosen = []
     for x0, y0, x1, y1 in boxes.tolist():
         cx, cy = (x0 + x1) / 2 / patch, (y0 + y1) / 2 / patch
@@ -179,14 +179,15 @@ def assign_patches(boxes: NDArray[np.float32], shape: DetectorShape) -> NDArray[
             if (r, c) != (row, column)
         ]
         order = [row * grid + column, *(cell for _, cell in sorted(around))]
-        cell = next((cell for cell in order if cell not in taken), order[0])
-        taken.add(cell)
+        cell = next((cell for cell in order if cell not in used), order[0])
+        used.add(cell)
         chosen.append(cell)
     return np.asarray(chosen, np.int64)
 
 
-def kept_patches(targets: DetectorTargets, count: int, rng: np.random.Generator) -> Tensor:
-    """int64 [B, count]: the patches that stand for objects, those beside them, then any others."""
+def select_patches(targets: DetectorTargets, count: int, rng: np.random.Generator) -> Tensor:
+    """Return patches to keep, int64 [B, count]: objects first, then their neighbours, then
+    others."""
     urgency = rng.random(targets.main.shape)
     urgency += 4 * targets.main.numpy() + 2 * targets.inside.numpy()
     chosen = np.sort(np.argsort(-urgency, axis=1)[:, :count], axis=1)
@@ -194,7 +195,7 @@ def kept_patches(targets: DetectorTargets, count: int, rng: np.random.Generator)
 
 
 def _touched(box: Iterable[float], shape: DetectorShape) -> NDArray[np.bool_]:
-    """bool [T]: the patches that a box (pixel corners) reaches into."""
+    """Return bool [T], the patches that a box (pixel corners) overlaps."""
     cells = np.arange(shape.grid**2)
     rows, columns = cells // shape.grid, cells % shape.grid
     x0, y0, x1, y1 = (side / shape.patch_size for side in box)
@@ -203,23 +204,23 @@ def _touched(box: Iterable[float], shape: DetectorShape) -> NDArray[np.bool_]:
 
 
 def batch_targets(
-    views: Sequence[View], wanted: NDArray[np.int64], shape: DetectorShape
+    views: Sequence[View], queries: NDArray[np.int64], shape: DetectorShape
 ) -> DetectorTargets:
-    """What each patch of each view should say about each phrase.
+    """Return the targets of each patch of each view for each phrase.
 
-    Patches next to the one that stands for an object learn its box too, and are
-    hardly blamed for naming it: non-maximum suppression removes what they add.
+    Patches next to an object's own patch learn its box too. Their class loss is small if they name
+    it, because non-maximum suppression removes the duplicates.
 
     Args:
         views: the pictures of the batch.
-        wanted: int64 [Q, 4], what the phrases ask for.
+        queries: int64 [Q, 4], attributes of the phrases.
         shape: the grid.
     """
     grid = shape.grid
     cells = np.arange(grid * grid)
     rows, columns = cells // grid, cells % grid
     size = (len(views), grid * grid)
-    positive = np.zeros((*size, len(wanted)), np.float32)
+    positive = np.zeros((*size, len(queries)), np.float32)
     weight = np.ones_like(positive)
     boxes = np.full((*size, 4), 0.5, np.float32)
     box_weight = np.zeros(size, np.float32)
@@ -244,7 +245,7 @@ def batch_targets(
         owner = nearest[near]
         corners = view.boxes / shape.image_size
         middle, sides = (corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]
-        hit = matches(view.attributes, wanted)
+        hit = matches(view.attributes, queries)
         boxes[b, near] = np.concatenate((middle, sides), axis=1)[owner]
         box_weight[b, near] = _NEAR_WEIGHT
         attributes[b, near] = view.attributes[owner]

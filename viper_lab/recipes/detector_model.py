@@ -1,8 +1,7 @@
 """The detector's architecture, its initial weights and its training loss.
 
-The architecture is the library's stock OWLv2, only small. What its published
-initialisation leaves to pre-training is set here by hand, so that it learns from
-nothing in minutes.
+The architecture is the library's stock OWLv2 at a small size. The published initialisation relies
+on pre-training, so this module sets weights that train from scratch in minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from viper_lab.recipes.detector_phrases import FAMILIES
 
 @dataclass(frozen=True)
 class DetectorShape:
-    """Sizes of the model; pixels are those of the padded square that it sees."""
+    """Sizes of the model; pixels are those of the padded input square."""
 
     image_size: int = 192
     patch_size: int = 16
@@ -39,23 +38,23 @@ class DetectorShape:
 
     @property
     def grid(self) -> int:
-        """Patches along a side."""
+        """Return the number of patches along a side."""
         return self.image_size // self.patch_size
 
 
 @dataclass(frozen=True)
 class DetectorTargets:
-    """What one batch should come out as; T patches of the grid, Q phrases.
+    """Targets of one batch; T patches of the grid, Q phrases.
 
     Attributes:
-        positive: float [B, T, Q], 1 where the patch stands for an object the phrase names.
+        positive: float [B, T, Q], 1 if the patch represents an object that the phrase names.
         weight: float [B, T, Q], weight of each entry of the class loss.
         boxes: float [B, T, 4], (cx, cy, w, h) as shares of the padded square.
-        box_weight: float [B, T], 0 where no object is near.
+        box_weight: float [B, T], 0 if no object is near.
         attributes: int64 [B, T, 4], of the object near the patch.
-        main: float [B, T], 1 where a patch stands for an object.
-        valid: float [B, T], 0 where nothing may be concluded (an object cut off).
-        inside: float [B, T], 1 where an object's box reaches into the patch.
+        main: float [B, T], 1 if a patch represents an object.
+        valid: float [B, T], 0 if the patch must not count (a cropped object).
+        inside: float [B, T], 1 if an object's box overlaps the patch.
     """
 
     positive: Tensor
@@ -68,19 +67,19 @@ class DetectorTargets:
     inside: Tensor
 
     def at(self, patches: Tensor) -> DetectorTargets:
-        """The targets of some patches: int64 [B, K], indices among the T patches."""
+        """Return the targets of some patches: int64 [B, K], indices among the T patches."""
         rows = torch.arange(len(patches), device=patches.device)[:, None]
         parts = {f.name: getattr(self, f.name)[rows, patches] for f in dataclasses.fields(self)}
         return DetectorTargets(**parts)
 
     def to(self, device: torch.device) -> DetectorTargets:
-        """The same on a device."""
+        """Return the targets on a device."""
         parts = {f.name: getattr(self, f.name).to(device) for f in dataclasses.fields(self)}
         return DetectorTargets(**parts)
 
 
 def new_model(shape: DetectorShape, tokenizer: Any) -> Owlv2ForObjectDetection:
-    """A stock OWLv2 of that shape with initial weights that train from scratch."""
+    """Build a stock OWLv2 of that shape with initial weights that train from scratch."""
     config = Owlv2Config(
         text_config={
             "vocab_size": len(tokenizer),
@@ -147,14 +146,15 @@ def _initialise(model: Owlv2ForObjectDetection, shape: DetectorShape) -> None:
 
 
 def _frequencies(shape: DetectorShape) -> Tensor:
-    """float [width / 16]: radians a patch, for wavelengths of 4 to 48 patches."""
+    """Return radians per patch for wavelengths of 4 to 48 patches, float [width / 16]."""
     count = shape.width // 16
     lengths = 4 * 12 ** (torch.arange(count) / max(1, count - 1))
     return 2 * math.pi / lengths
 
 
 def _waves(shape: DetectorShape) -> Tensor:
-    """float [grid * grid, width / 4]: sines and cosines of a patch's column, then of its row.
+    """Return sines and cosines of a patch's column, then of its row, float [grid * grid, width /
+    4].
 
     They have the first quarter of the channels to themselves; see :func:`whiten_patches`.
     """
@@ -174,11 +174,11 @@ _OFFSETS = (
 def _attend_to_neighbours(
     attention: Any, shape: DetectorShape, offsets: Sequence[tuple[int, int]], gain: float = 1.3
 ) -> None:
-    """Lets each head look around the patch at one offset (columns, rows) at first.
+    """Initialise each head to attend to the patch at one offset (columns, rows).
 
-    A shift of place turns each sine-cosine pair, so a query can be the key of a
-    neighbour. Differs: the library starts with almost even attention, from which
-    learning where to look takes thousands of steps.
+    A shift of position rotates each sine-cosine pair, so a query can match the key of a neighbour.
+    Differs: the library starts with almost uniform attention, and learning the right offsets from
+    there takes thousands of steps.
     """
     frequencies = _frequencies(shape)
     count, noise = len(frequencies), 0.1 * attention.embed_dim**-0.5
@@ -201,16 +201,16 @@ def _attend_to_neighbours(
 
 @torch.no_grad()
 def whiten_patches(model: Owlv2ForObjectDetection, images: Tensor, power: float = 0.75) -> None:
-    """Sets the patch embedding to the principal components of real patches, evened out.
+    """Set the patch embedding to the whitened principal components of real patches.
 
-    Plain random filters all see mostly a patch's mean colour. The first quarter of the
-    channels is left to the position; the mean patch goes into the position embedding
-    too, as the library's convolution has no bias.
+    Random filters nearly all respond to a patch's mean colour. The first quarter of the channels is
+    reserved for the position. The mean patch also goes into the position embedding, because the
+    library's convolution has no bias.
 
     Args:
         model: changed in place.
         images: float [N, 3, H, W], normalised as for the model, without padding.
-        power: 1 gives all components the same variance, 0 leaves them as they are.
+        power: 1 gives all components the same variance, 0 leaves them unchanged.
     """
     embeddings: Any = model.owlv2.vision_model.embeddings
     filters, size = embeddings.patch_embedding.weight, embeddings.patch_size
@@ -231,7 +231,7 @@ def whiten_patches(model: Owlv2ForObjectDetection, images: Tensor, power: float 
 
 
 class DetectorTrainer(nn.Module):
-    """The model with what only its training needs: linear readers of each attribute."""
+    """The model with a part that only training uses: linear probes of each attribute."""
 
     def __init__(self, model: Owlv2ForObjectDetection) -> None:
         super().__init__()
@@ -240,14 +240,14 @@ class DetectorTrainer(nn.Module):
         self.readers = nn.ModuleList(nn.Linear(width, len(values)) for values in FAMILIES)
 
     def features(self, pixels: Tensor, patches: Tensor) -> Tensor:
-        """float [B, K, D]: features of some patches as the library computes them for all.
+        """Return features of some patches, float [B, K, D], as the library computes them for all.
 
-        The other patches are not looked at: most are bare table or padding, and leaving
-        them out for the first part of the training more than halves its cost.
+        Other patches are skipped. Most show bare table or padding, and skipping them in the first
+        part of the training more than halves its cost.
 
         Args:
             pixels: float [B, 3, S, S].
-            patches: int64 [B, K], which patches of the grid to keep.
+            patches: int64 [B, K], patches of the grid to keep.
         """
         vision = self.model.owlv2.vision_model
         hidden = vision.embeddings(pixels)
@@ -260,16 +260,16 @@ class DetectorTrainer(nn.Module):
         return mixed
 
     def text_embeddings(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """float [Q, D], normalised."""
+        """Return normalised text embeddings, float [Q, D]."""
         pooled = self.model.owlv2.get_text_features(ids, mask).pooler_output
         return functional.normalize(pooled, dim=-1)
 
     def losses(
         self, pixels: Tensor, ids: Tensor, mask: Tensor, targets: DetectorTargets, patches: Tensor
     ) -> dict[str, Tensor]:
-        """Each weighted part of the loss; their sum is what is minimised.
+        """Return the weighted parts of the loss; training minimises their sum.
 
-        ``targets`` are those of ``patches`` (int64 [B, K]) alone.
+        ``targets`` cover only ``patches`` (int64 [B, K]).
         """
         features = self.features(pixels, patches)
         phrases = self.text_embeddings(ids, mask).expand(len(pixels), -1, -1)
@@ -298,29 +298,29 @@ class DetectorTrainer(nn.Module):
 
 
 def _focal(logits: Tensor, positive: Tensor, weight: Tensor, gamma: float = 1.5) -> Tensor:
-    """Binary cross-entropy, less where already right, per positive entry."""
+    """Return binary cross-entropy per positive entry, with less weight on correct entries."""
     plain = functional.binary_cross_entropy_with_logits(logits, positive, reduction="none")
     wrong = (logits.sigmoid() - positive).abs()
     return (wrong**gamma * plain * weight).sum() / positive.sum().clamp(min=1)
 
 
-def _box_loss(predicted: Tensor, wanted: Tensor, weight: Tensor) -> Tensor:
-    """5 L1 + 2 GIoU over the patches near an object; boxes are (cx, cy, w, h)."""
+def _box_loss(predicted: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+    """Return 5 L1 + 2 GIoU over the patches near an object; boxes are (cx, cy, w, h)."""
     near = weight > 0
-    predicted, wanted, weight = predicted[near], wanted[near], weight[near]
-    distance = (predicted - wanted).abs().sum(-1)
-    overlap = generalised_iou(corners(predicted), corners(wanted))
+    predicted, targets, weight = predicted[near], targets[near], weight[near]
+    distance = (predicted - targets).abs().sum(-1)
+    overlap = generalised_iou(corners(predicted), corners(targets))
     return ((5 * distance + 2 * (1 - overlap)) * weight).sum() / weight.sum().clamp(min=1)
 
 
 def corners(boxes: Tensor) -> Tensor:
-    """(cx, cy, w, h) as (x0, y0, x1, y1)."""
+    """Convert (cx, cy, w, h) to (x0, y0, x1, y1)."""
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     return torch.cat((centre - half, centre + half), dim=-1)
 
 
 def generalised_iou(a: Tensor, b: Tensor) -> Tensor:
-    """float [N]: GIoU of box i of ``a`` and box i of ``b``, in [-1, 1]."""
+    """Return the GIoU of box i of ``a`` and box i of ``b``, float [N] in [-1, 1]."""
 
     def area(lower: Tensor, upper: Tensor) -> Tensor:
         return (upper - lower).clamp(min=0).prod(-1)

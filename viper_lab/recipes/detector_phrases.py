@@ -1,7 +1,7 @@
-"""Noun phrases about objects of the embedded world, drawn and matched by the dozen.
+"""Noun phrases about objects of the embedded world, drawn and matched in batches.
 
-An object's attributes and what a phrase asks for are rows of four small integers
-in the order of :data:`FAMILIES`; -1 in a phrase means "any".
+Attributes of an object and of a phrase are rows of four small integers in the order of
+:data:`FAMILIES`; -1 in a phrase means "any".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from viper_lab.world.vocabulary import (
 )
 
 FAMILIES: tuple[tuple[str, ...], ...] = (SIZES, COLOURS, MATERIALS, SHAPES)
-"""The values of size, colour, material and shape: also the order of words in a phrase."""
+"""Values of size, colour, material and shape, which is also the word order of a phrase."""
 
 GENERAL_NOUNS = ("object", "thing")
 
@@ -48,14 +48,14 @@ _KINDS: tuple[tuple[tuple[int, ...], float], ...] = (
 
 
 class Phrases(NamedTuple):
-    """Texts and what each asks for: ``wanted`` int64 [Q, 4], -1 where any value will do."""
+    """Texts and their attributes: ``queries`` int64 [Q, 4], -1 for any value."""
 
     texts: list[str]
-    wanted: NDArray[np.int64]
+    queries: NDArray[np.int64]
 
 
 def attributes_of(objects: Sequence[SceneObject]) -> NDArray[np.int64]:
-    """int64 [N, 4]: each object's value index in every family (-1 for a reserved value)."""
+    """Return each object's value index in every family, int64 [N, 4] (-1 for a reserved value)."""
     rows = [
         [
             values.index(value) if value in values else -1
@@ -66,26 +66,26 @@ def attributes_of(objects: Sequence[SceneObject]) -> NDArray[np.int64]:
     return np.asarray(rows, np.int64).reshape(-1, 4)
 
 
-def matches(attributes: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool [N, Q]: whether object n is what phrase q asks for."""
-    same = attributes[:, None, :] == wanted[None, :, :]
-    return np.asarray((same | (wanted[None] < 0)).all(axis=-1))
+def matches(attributes: NDArray[np.int64], queries: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool [N, Q], true where object n matches phrase q."""
+    same = attributes[:, None, :] == queries[None, :, :]
+    return np.asarray((same | (queries[None] < 0)).all(axis=-1))
 
 
-def phrase_text(wanted: Sequence[int], noun: str = "object", plural: bool = False) -> str:
-    """The phrase for one row of attributes, e.g. ``small red metal cube``.
+def phrase_text(row: Sequence[int], noun: str = "object", plural: bool = False) -> str:
+    """Return the phrase for one row of attributes, e.g. ``small red metal cube``.
 
-    ``noun`` stands in where the row names no shape.
+    ``noun`` replaces the shape if the row names none.
     """
-    words = [values[i] for values, i in zip(FAMILIES, wanted, strict=True) if i >= 0]
-    if wanted[_SHAPE] < 0:
+    words = [values[i] for values, i in zip(FAMILIES, row, strict=True) if i >= 0]
+    if row[_SHAPE] < 0:
         words.append(noun)
     return " ".join(words) + ("s" if plural else "")
 
 
-def is_held_out(wanted: Sequence[int]) -> bool:
-    """Whether a phrase names a (colour, shape) pair kept for the test split."""
-    colour, shape = wanted[_COLOUR], wanted[_SHAPE]
+def is_held_out(row: Sequence[int]) -> bool:
+    """Return whether a phrase names a (colour, shape) pair that is held out for the test split."""
+    colour, shape = row[_COLOUR], row[_SHAPE]
     if colour < 0 or shape < 0:
         return False
     return (COLOURS[colour], SHAPES[shape]) in HELD_OUT_COMBINATIONS
@@ -99,21 +99,21 @@ def draw_phrases(
     plural: float = 0.12,
     altered: float = 0.35,
 ) -> Phrases:
-    """Different phrases for a batch: a general noun, every shape, then random ones.
+    """Draw different phrases for a batch: a general noun, every shape, then random ones.
 
-    Most random ones describe an object of the batch, some of them with one word
-    changed, so that what is nearly there is learned not to be there. Held-out pairs
-    are never drawn: as constant negatives they would be learned to be impossible.
+    Most random phrases describe an object of the batch, and some of these have one word changed, so
+    that the model learns to reject near misses. Held-out pairs are never drawn: as constant
+    negatives they would be learned as impossible.
 
     Args:
         rng: source of all choices.
         present: int64 [N, 4], attributes of the batch's objects.
-        count: how many phrases to return.
+        count: number of phrases to return.
         plural: share of plurals.
         altered: share of phrases with a word changed.
     """
     rows = [(-1, -1, -1, -1), *((-1, -1, -1, shape) for shape in range(len(SHAPES)))]
-    known = set(rows)
+    unique = set(rows)
     weights = np.cumsum([weight for _, weight in _KINDS])
     for _ in range(20 * count):
         if len(rows) >= count:
@@ -129,8 +129,8 @@ def draw_phrases(
             family = families[int(rng.integers(len(families)))]
             row[family] = int(rng.integers(len(FAMILIES[family])))
         key = (row[0], row[1], row[2], row[3])
-        if key not in known and not is_held_out(key):
-            known.add(key)
+        if key not in unique and not is_held_out(key):
+            unique.add(key)
             rows.append(key)
     texts = [
         phrase_text(row, GENERAL_NOUNS[int(rng.random() < 0.5)], bool(rng.random() < plural))
@@ -140,10 +140,10 @@ def draw_phrases(
 
 
 def corpus() -> list[str]:
-    """Texts that hold every word of the world often enough for a tokenizer to keep it whole.
+    """Return texts that hold every word of the world often enough to become a single token.
 
-    Reserved words are left out on purpose: a model that never learned them should
-    not own tokens for them.
+    Reserved words are left out on purpose: a model that never learned them must not own tokens for
+    them.
     """
     reserved = {*RESERVED_SHAPES, *RESERVED_COLOURS}
     nouns = [*SHAPES, *GENERAL_NOUNS]

@@ -1,4 +1,4 @@
-"""How well a detector finds what phrases name: average precision and referring accuracy."""
+"""Scores of a detector on phrases: average precision and referring accuracy."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ QUERY_KINDS: Mapping[str, tuple[bool, bool, bool, bool]] = {
     "colour_shape": (False, True, False, True),
     "full": (True, True, True, True),
 }
-"""Kind of query -> which of size, colour, material and shape it names."""
+"""Kind of query -> flags: does it name size, colour, material and shape?"""
 
 
 @dataclass(frozen=True)
 class PhraseMatches:
-    """What a detector said about one phrase on one picture, judged.
+    """Scored detections of one phrase on one picture.
 
     Attributes:
         scores: float [D], best first.
-        hits: bool [D], whether each box is the first to cover an object that was asked for.
-        positives: how many such objects there are.
+        hits: bool [D], true if a box is the first to cover an object of the phrase.
+        positives: number of such objects.
     """
 
     scores: NDArray[np.float32]
@@ -41,7 +41,7 @@ class PhraseMatches:
 
 
 def phrases_of(kind: str) -> list[tuple[int, int, int, int]]:
-    """Every phrase of a kind, as rows of wanted attributes (-1: any)."""
+    """Return every phrase of a kind, as rows of attributes (-1: any)."""
     ranges = [
         range(len(values)) if named else (-1,)
         for values, named in zip(FAMILIES, QUERY_KINDS[kind], strict=True)
@@ -51,24 +51,25 @@ def phrases_of(kind: str) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def judge(found: Sequence[Detection], wanted: NDArray[np.float32]) -> PhraseMatches:
-    """Marks each detection right or wrong; an object counts once, for its best-scoring box.
+def judge(detections: Sequence[Detection], targets: NDArray[np.float32]) -> PhraseMatches:
+    """Mark each detection right or wrong; an object counts once, for its best-scoring box.
 
     Args:
-        found: best first.
-        wanted: float [N, 4], pixel corners of the objects that the phrase names.
+        detections: best first.
+        targets: float [N, 4], pixel corners of the objects that the phrase names.
     """
-    free = np.ones(len(wanted), bool)
-    hits = np.zeros(len(found), bool)
-    for i, detection in enumerate(found):
-        overlap = iou(np.asarray(detection.box, np.float32), wanted) * free
+    free = np.ones(len(targets), bool)
+    hits = np.zeros(len(detections), bool)
+    for i, detection in enumerate(detections):
+        overlap = iou(np.asarray(detection.box, np.float32), targets) * free
         if len(overlap) and overlap.max() >= HIT_IOU:
             hits[i], free[overlap.argmax()] = True, False
-    return PhraseMatches(np.array([d.score for d in found], np.float32), hits, len(wanted))
+    return PhraseMatches(np.array([d.score for d in detections], np.float32), hits, len(targets))
 
 
 def iou(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float [N]: intersection over union of one box with each of ``boxes`` (pixel corners)."""
+    """Return intersection over union of one box with each of ``boxes`` (pixel corners), float
+    [N]."""
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=1)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
@@ -77,12 +78,12 @@ def iou(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.floa
 
 @dataclass(frozen=True)
 class Ranking:
-    """All answers about one phrase in one list, best score first.
+    """All detections of one phrase in one list, best score first.
 
     Attributes:
         hits: bool [D].
-        picture: int64 [D], which picture each box is on.
-        positives: float [P], how many objects each picture holds.
+        picture: int64 [D], picture of each box.
+        positives: float [P], number of objects per picture.
     """
 
     hits: NDArray[np.bool_]
@@ -91,7 +92,7 @@ class Ranking:
 
     @classmethod
     def of(cls, answers: Sequence[PhraseMatches]) -> Ranking:
-        """The ranking over pictures, one entry of ``answers`` each."""
+        """Return the ranking over pictures, one entry of ``answers`` each."""
         scores = np.concatenate([a.scores for a in answers])
         order = np.argsort(-scores, kind="stable")
         hits = np.concatenate([a.hits for a in answers])
@@ -101,10 +102,10 @@ class Ranking:
 
 
 def average_precision(ranking: Ranking, weights: NDArray[np.float64]) -> float:
-    """Area under the precision envelope; NaN without any object.
+    """Return the area under the precision envelope; NaN without any object.
 
     Args:
-        ranking: the answers about one phrase.
+        ranking: the detections of one phrase.
         weights: float [P], how many times each picture counts (1 unless resampled).
     """
     total = float(ranking.positives @ weights)
@@ -120,23 +121,23 @@ def average_precision(ranking: Ranking, weights: NDArray[np.float64]) -> float:
 def detector_figures(
     detector: Detector, pictures: Iterable[tuple[Pixels, Labels]], seed: int = 0
 ) -> dict[str, Estimate]:
-    """AP50 for each kind of query (mean over its phrases) and referring accuracy.
+    """Return AP50 for each kind of query (mean over its phrases) and referring accuracy.
 
-    Every phrase of a kind is asked of every picture, present or not. ``referring``
-    takes each full phrase that fits one object of a picture alone: right if the best
-    box covers it. Names ending in ``_unseen`` are over (colour, shape) pairs held out
-    of training, where the pictures hold any.
+    Every phrase of a kind is queried on every picture, present or not. ``referring`` queries each
+    full phrase that fits exactly one object of a picture; it is right if the best box covers that
+    object. Names ending in ``_unseen`` cover (colour, shape) pairs held out of training, if the
+    pictures hold any.
     """
     rows = {kind: phrases_of(kind) for kind in QUERY_KINDS}
     every = [row for kind in rows for row in rows[kind]]
-    texts, wanted = [phrase_text(row) for row in every], np.asarray(every)
+    texts, queries = [phrase_text(row) for row in every], np.asarray(every)
     judged: list[list[PhraseMatches]] = []
     referring: dict[bool, list[bool]] = {False: [], True: []}
     first_full = len(every) - len(rows["full"])
     for image, labels in pictures:
-        found = detector.detect(detector.encode([image])[0], texts)
-        asked = matches(labels.attributes, wanted)
-        answers = [judge(found[q], labels.boxes[asked[:, q]]) for q in range(len(every))]
+        detections = detector.detect(detector.encode([image])[0], texts)
+        present = matches(labels.attributes, queries)
+        answers = [judge(detections[q], labels.boxes[present[:, q]]) for q in range(len(every))]
         judged.append(answers)
         for q in range(first_full, len(every)):
             if answers[q].positives == 1:
@@ -178,7 +179,7 @@ def _ap_figures(
 
 
 def share(outcomes: Sequence[bool]) -> Estimate:
-    """How many were right, with Wilson's interval."""
+    """Return the share of true outcomes with Wilson's interval."""
     n = len(outcomes)
     if n == 0:
         return Estimate(float("nan"), 0, 0.0, 1.0)
@@ -189,9 +190,9 @@ def share(outcomes: Sequence[bool]) -> Estimate:
 
 
 def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]) -> float:
-    """The score at which the mean F1 over the kinds of query is best.
+    """Return the score with the best mean F1 over the kinds of query.
 
-    Each picture is asked every phrase of a kind that fits it and as many that do not.
+    Each picture is queried with every phrase of a kind that fits it and as many that do not.
     """
     pools: dict[str, list[PhraseMatches]] = {kind: [] for kind in QUERY_KINDS}
     rng = np.random.default_rng(0)
@@ -199,13 +200,14 @@ def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]
         encoding = detector.encode([image])[0]
         for kind in QUERY_KINDS:
             rows = np.asarray(phrases_of(kind))
-            asked = matches(labels.attributes, rows)
-            fits = np.flatnonzero(asked.any(axis=0))
-            absent = rng.permutation(np.flatnonzero(~asked.any(axis=0)))[: len(fits)]
+            present = matches(labels.attributes, rows)
+            fits = np.flatnonzero(present.any(axis=0))
+            absent = rng.permutation(np.flatnonzero(~present.any(axis=0)))[: len(fits)]
             chosen = [*fits.tolist(), *absent.tolist()]
-            found = detector.detect(encoding, [phrase_text(rows[q]) for q in chosen])
+            detections = detector.detect(encoding, [phrase_text(rows[q]) for q in chosen])
             pools[kind] += [
-                judge(f, labels.boxes[asked[:, q]]) for f, q in zip(found, chosen, strict=True)
+                judge(f, labels.boxes[present[:, q]])
+                for f, q in zip(detections, chosen, strict=True)
             ]
     thresholds = np.round(np.arange(0.05, 0.96, 0.01), 2)
     mean = np.mean([[_f1(pool, t) for t in thresholds] for pool in pools.values()], axis=0)
@@ -213,8 +215,8 @@ def best_threshold(detector: Detector, pictures: Iterable[tuple[Pixels, Labels]]
 
 
 def _f1(answers: Sequence[PhraseMatches], threshold: float) -> float:
-    kept = [a.scores >= threshold for a in answers]
-    right = sum(int((a.hits & k).sum()) for a, k in zip(answers, kept, strict=True))
-    proposed = sum(int(k.sum()) for k in kept)
-    wanted = sum(a.positives for a in answers)
-    return 2 * right / max(1, proposed + wanted)
+    masks = [a.scores >= threshold for a in answers]
+    right = sum(int((a.hits & k).sum()) for a, k in zip(answers, masks, strict=True))
+    proposed = sum(int(k.sum()) for k in masks)
+    positives = sum(a.positives for a in answers)
+    return 2 * right / max(1, proposed + positives)

@@ -1,9 +1,9 @@
 """The explorer's recipe: an adapter of the program writer that acts turn by turn.
 
 ``viper lab world train explorer``. Its texts are workflows
-(:mod:`viper_lab.world.queries.workflows`) with made-up results, so nothing is rendered; what the
-environment and the checker say is context, what the agent does is learned. It has no
-preference among the ways to an answer.
+(:mod:`viper_lab.world.queries.workflows`) with invented results, so nothing is rendered. The
+messages of environment and verifier are context; the agent's actions are learned. The agent has no
+preference among the routes to an answer.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from viper_lab.recipes.writer_score import opened
 from viper_lab.world.queries.texts import text_sample
 from viper_lab.world.queries.workflows import WHOLE, WorkflowText, routes, workflow
 
-COURSE = AdapterTraining("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
+TRAINING = AdapterTraining("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Trains the explorer and saves it to ``options.out``.
+    """Train the explorer and save it to ``options.out``.
 
     Returns:
-        Shares as :func:`evaluate` has them.
+        Shares, see :func:`evaluate`.
     """
-    learn(options, COURSE, explorer_documents)
+    learn(options, TRAINING, explorer_documents)
     return evaluate(options.out)
 
 
 def explorer_documents(random: Random) -> Iterator[list[Piece]]:
-    """Texts without end."""
+    """Yield training texts without end."""
     while True:
-        made = workflow(text_sample(random, "train", family="question"), random)
-        yield [Piece(text, is_own) for text, is_own in made.pieces()]
+        turns = workflow(text_sample(random, "train", family="question"), random)
+        yield [Piece(text, is_own) for text, is_own in turns.pieces()]
 
 
 def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, float]:
-    """Shares of turns, by what is due, in which the agent does what a workflow has there.
+    """Return shares of turns, by kind of turn, in which the agent acts as the workflow does.
 
-    Of questions of the validation split. ``first``: it goes one of the ways that there are; which
-    one is its own business, and ``whole`` the share of those that ask about the whole picture.
+    The questions are of the validation split. ``first``: the agent takes one of the valid routes,
+    whichever it prefers; ``whole`` is the share of those that query the whole picture.
     """
     llm = opened(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")
         sample = text_sample(random, "val", family="question")
-        ways = {name: one.turns[0] for name, one in routes(sample).items()}
+        ways = {name: route.turns[0] for name, route in routes(sample).items()}
         for due, prompt, action in _due(workflow(sample, random)):
             sampling = Sampling(max_tokens=320, stop=STOP)
-            done = read_action(llm.generate([prompt], sampling)[0][0].text)
+            predicted = read_action(llm.generate([prompt], sampling)[0][0].text)
             if due == "first":
-                taken = done.text if done else ""
-                right["first"].append(taken in ways.values())
-                right["whole"].append(taken == ways[WHOLE])
+                code = predicted.text if predicted else ""
+                right["first"].append(code in ways.values())
+                right["whole"].append(code == ways[WHOLE])
             else:
-                right[due].append(done == action)
+                right[due].append(predicted == action)
     return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}
 
 
-def _due(made: WorkflowText) -> Iterator[tuple[str, str, Action]]:
-    """Prompts of the agent's turns with what the workflow has there."""
+def _due(turns: WorkflowText) -> Iterator[tuple[str, str, Action]]:
+    """Yield kind, prompt and action of each of the agent's turns."""
     text, before = "", ""
-    for piece, is_own in made.pieces():
+    for piece, is_own in turns.pieces():
         action = read_action(piece) if is_own else None
         if action is not None:
             due: str = "first" if before == "" else action.kind

@@ -1,12 +1,12 @@
 """The embedded inpainter: a small latent diffusion that paints objects of the table's world.
 
-``viper lab world train inpainter``. First an autoencoder for squares of stills, then a
-denoiser of its latents that fills in what a mask hides from what a prompt says
-(:mod:`viper_lab.recipes.inpainter_batches`), by velocity prediction with some prompts
-left out, so that guidance has something to lead away from.
+``viper lab world train inpainter``. First an autoencoder for squares of stills is trained, then a
+denoiser of its latents that fills in a masked area from a prompt
+(:mod:`viper_lab.recipes.inpainter_batches`). The denoiser predicts the velocity, and some prompts
+are dropped for classifier-free guidance.
 
-Source: Rombach et al. 2022, High-Resolution Image Synthesis with Latent Diffusion Models;
-guidance from Ho and Salimans 2022, Classifier-Free Diffusion Guidance.
+Source: Rombach et al. 2022, High-Resolution Image Synthesis with Latent Diffusion Models; guidance
+from Ho and Salimans 2022, Classifier-Free Diffusion Guidance.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import FitOptions, LossAt, TrainOptions, fit
 
 DETECTOR = WEIGHTS / "detector"
-"""The trained detector that lends its text tower."""
+"""Trained detector whose text tower is reused."""
 
 AUTOENCODER_STEPS, STEPS = 1200, 3000
 
 MEASURED = 256
-"""Squares on which the latents' mean and spread are measured."""
+"""Squares on which mean and spread of the latents are measured."""
 
 SAMPLING_STEPS, GUIDANCE = 20, 2.5
-"""Of use, and of the score."""
+"""Sampling steps and guidance, in use and in the score."""
 
 SCORED = 200
-"""Validation scenes."""
+"""Number of validation scenes in the score."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+    """Train on rendered stills, write the weights, and return the validation figures.
 
-    ``options.steps`` counts the steps of the denoiser; the autoencoder takes
-    ``AUTOENCODER_STEPS / STEPS`` times as many.
+    ``options.steps`` counts the steps of the denoiser; the autoencoder takes ``AUTOENCODER_STEPS /
+    STEPS`` times as many.
     """
     learn(options, InpainterShape(), ObjectViews.load("train", options.work))
     inpainter = DiffusersInpainter.from_pretrained(
@@ -68,7 +68,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> None:
-    """Both stages; goes on from checkpoints in ``options.work`` and writes the pipeline."""
+    """Train both stages, resuming from checkpoints in ``options.work``, and write the pipeline."""
     torch.manual_seed(options.seed)
     steps = options.steps or STEPS
     folder = options.work / "inpainter"
@@ -93,26 +93,26 @@ def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> N
 AUTOENCODER_BATCH, BATCH = 16, 24
 
 KL_WEIGHT = 1e-5
-"""Of a latent number's divergence from a unit normal, beside the mean error of a pixel."""
+"""Weight of a latent value's divergence from a unit normal, relative to a pixel's mean error."""
 
 SQUARED_WEIGHT, COLOUR_WEIGHT = 4.0, 8.0
-"""Of a pixel's squared error, and of the part of it that is colour: most pixels are table and have
-hardly any, so by the absolute error alone grey is a good answer everywhere, and was."""
+"""Weights of a pixel's squared error and of its colour part. Most pixels show the grey table, so
+without these weights the absolute error alone trained the model to paint grey everywhere."""
 
 WITHOUT_PROMPT = 0.1
-"""Share of examples whose prompt is left out."""
+"""Share of examples whose prompt is dropped."""
 
 OUTSIDE_WEIGHT = 0.1
-"""What a cell counts that is not masked: it is pasted over in the end."""
+"""Weight of an unmasked cell, which the final picture does not use."""
 
 
 def autoencoder_loss(
     autoencoder: Any, views: ObjectViews, side: int, options: TrainOptions
 ) -> LossAt:
-    """Error of a pixel in [-1, 1], absolute and squared, and a little of the latents' divergence.
+    """Return the loss: error of a pixel in [-1, 1], absolute and squared, plus some divergence.
 
     Half of the squares have their masked part grey, as the denoiser will show them. The figure
-    ``colour`` is how colourful what is decoded is, as a share of how colourful the squares are.
+    ``colour`` is the colourfulness of the decoded squares divided by that of the originals.
     """
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
@@ -120,10 +120,10 @@ def autoencoder_loss(
         examples = [draw_example(views, rng, side) for _ in range(AUTOENCODER_BATCH)]
         squares, masks = tensors(examples, options.device)
         squares[::2] *= 1 - masks[::2]
-        found = autoencoder.encode(squares).latent_dist
-        decoded = autoencoder.decode(found.sample(_generator(rng))).sample
+        latents = autoencoder.encode(squares).latent_dist
+        decoded = autoencoder.decode(latents.sample(_generator(rng))).sample
         error = decoded - squares
-        pixel, divergence = error.abs().mean(), found.kl().mean() / found.mean[0].numel()
+        pixel, divergence = error.abs().mean(), latents.kl().mean() / latents.mean[0].numel()
         squared = SQUARED_WEIGHT * error.square().mean()
         squared = squared + COLOUR_WEIGHT * _coloured(error).square().mean()
         figures = {
@@ -145,12 +145,12 @@ def denoiser_loss(
     side: int,
     options: TrainOptions,
 ) -> LossAt:
-    """Mean squared error of the velocity, nearly all of it where something is masked.
+    """Return the loss: mean squared error of the velocity, nearly all of it on masked cells.
 
     Args:
         denoiser: holds ``unet`` and ``text_encoder``.
         parts: the trained autoencoder, the tokenizer, and the scheduler.
-        views: what there is to paint.
+        views: objects to paint.
         side: pixels of a square.
         options: seed and device.
     """
@@ -170,12 +170,12 @@ def denoiser_loss(
         noisy = scheduler.add_noise(latents, noise, times)
         velocity = scheduler.get_velocity(latents, noise, times)
         prompts = [NO_PROMPT if rng.random() < WITHOUT_PROMPT else e.prompt for e in examples]
-        said = unet(
+        predicted = unet(
             torch.cat([noisy, cells, left], dim=1),
             times,
             encoder_hidden_states=encode_prompts(text_encoder, tokenizer, prompts),
         ).sample
-        error = (said - velocity).square().mean(dim=1, keepdim=True)
+        error = (predicted - velocity).square().mean(dim=1, keepdim=True)
         inside = (error * cells).sum() / cells.sum().clamp(min=1)
         outside = (error * (1 - cells)).sum() / (1 - cells).sum().clamp(min=1)
         figures = {"inside": float(inside.detach()), "outside": float(outside.detach())}
@@ -187,7 +187,7 @@ def denoiser_loss(
 def conditions(
     autoencoder: Any, squares: Tensor, masks: Tensor, generator: Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the denoiser is to restore, and what it is shown of it, as the pipeline makes it.
+    """Return the denoiser's targets and conditions, computed as in the pipeline.
 
     Args:
         autoencoder: with latents of unit spread.
@@ -197,7 +197,7 @@ def conditions(
 
     Returns:
         latents ``[B, C, s, s]`` of the squares, masks ``[B, 1, s, s]``, and latents
-        ``[B, C, s, s]`` of the squares with grey where they are masked.
+        ``[B, C, s, s]`` of the squares with the masked part grey.
     """
     with torch.no_grad():
         both = autoencoder.encode(torch.cat([squares, squares * (masks < 0.5)])).latent_dist
@@ -207,10 +207,10 @@ def conditions(
 
 
 def _coloured(pixels: Tensor) -> Tensor:
-    """What of pixels [B, 3, H, W] is not grey."""
+    """Return the part of pixels [B, 3, H, W] that is not grey."""
     return pixels - pixels.mean(dim=1, keepdim=True)
 
 
 def _generator(rng: np.random.Generator) -> Generator:
-    """Noise of the processor that is a function of the step alone, so that it can be resumed."""
+    """Return a CPU noise generator that depends on the step alone, so that training can resume."""
     return torch.Generator().manual_seed(int(rng.integers(2**62)))

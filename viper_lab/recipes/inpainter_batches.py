@@ -1,8 +1,7 @@
-"""What the embedded inpainter learns from: squares of stills, something masked, and its name.
+"""Training examples of the embedded inpainter: squares of stills, a mask, and a prompt.
 
-A mask must not give the shape away, else a ball painted into a cube's outline would come
-out as a cube: most masks are boxes, and half of the outlines are joined with that of
-another object.
+A mask must not reveal the shape; otherwise a ball painted into a cube's outline would become a
+cube. So most masks are boxes, and half of the outlines are merged with that of another object.
 """
 
 from __future__ import annotations
@@ -23,30 +22,31 @@ from viper_lab.recipes.object_words import GENERAL_NOUNS, attributes, phrase, so
 from viper_lab.world.scene import SceneObject
 
 BARE, OUTLINED = 0.1, 0.35
-"""Shares of examples that mask bare table, and that mask an outline; the rest mask a box."""
+"""Shares of examples that mask bare table and an outline; the rest mask a box."""
 
 FULL_PHRASE = 0.5
-"""Share of prompts that say colour, material and shape."""
+"""Share of prompts that name colour, material and shape."""
 
 FRAMES = ("{}", "a {}", "the {}")
 NOTHING = ("nothing", "the bare table")
-"""How bare table is asked for."""
+"""Prompt for bare table."""
 
 LEAST_GROWTH = 1.5
-"""Pixels by which a masked box reaches beyond its object at least."""
+"""Least number of pixels by which a masked box exceeds its object."""
 
 OBJECT_THICKNESS = 0.8
-"""Pixels of a box this near to the object's depth, in table units, are taken for the object."""
+"""Largest distance from the object's depth, in table units, for a pixel of its box to belong to
+it."""
 
 
 @dataclass(frozen=True)
 class InpaintExample:
-    """One lesson.
+    """One training example.
 
     Attributes:
-        square: uint8 [S, S, 3], as it should come out.
-        mask: bool [S, S], what the model does not see.
-        prompt: what is there.
+        square: uint8 [S, S, 3], the target.
+        mask: bool [S, S], hidden from the model.
+        prompt: content of the masked area.
     """
 
     square: Pixels
@@ -55,7 +55,7 @@ class InpaintExample:
 
 
 def draw_example(views: ObjectViews, rng: np.random.Generator, side: int) -> InpaintExample:
-    """A random object or bare place of a random still, masked; mirrored half the time."""
+    """Draw a random object or bare place of a random still, masked; mirror it half the time."""
     view = views.pick(rng)
     kind = rng.random()
     mask, named = None, prompt_for(view.thing, rng)
@@ -75,7 +75,7 @@ def draw_example(views: ObjectViews, rng: np.random.Generator, side: int) -> Inp
 
 
 def prompt_for(thing: SceneObject, rng: np.random.Generator) -> str:
-    """The object in words, as somebody would ask for it; never all that could be said."""
+    """Describe the object as a person would request it, without naming every attribute."""
     if rng.random() < FULL_PHRASE:
         words = attributes(thing)
         del words["size"]
@@ -86,7 +86,7 @@ def prompt_for(thing: SceneObject, rng: np.random.Generator) -> str:
 
 
 def boxed(box: PixelBox, shape: tuple[int, int], growth: float) -> Mask:
-    """A mask bool ``[H, W]`` of a box, grown on each side by a share of its longer side."""
+    """Return a mask bool ``[H, W]`` of a box, grown on each side by a share of its longer side."""
     x0, y0, x1, y1 = box
     by = max(growth * max(x1 - x0, y1 - y0), LEAST_GROWTH)
     left, top, right, bottom = clip_box((x0 - by, y0 - by, x1 + by, y1 + by), shape[1], shape[0])
@@ -96,14 +96,15 @@ def boxed(box: PixelBox, shape: tuple[int, int], growth: float) -> Mask:
 
 
 def dilated(mask: Mask, pixels: int) -> Mask:
-    """The mask with everything at most so many pixels away, ``bool [H, W]``."""
+    """Return the mask grown by ``pixels`` in every direction, ``bool [H, W]``."""
     from scipy.ndimage import binary_dilation
 
     return np.asarray(binary_dilation(mask, iterations=pixels)) if pixels else mask
 
 
 def tensors(examples: Sequence[InpaintExample], device: str) -> tuple[Tensor, Tensor]:
-    """Squares as float [B, 3, S, S] in [-1, 1] and masks as float [B, 1, S, S], 1 where masked."""
+    """Return squares as float [B, 3, S, S] in [-1, 1] and masks as float [B, 1, S, S], 1 where
+    masked."""
     squares = torch.from_numpy(np.stack([example.square for example in examples])).to(device)
     masks = torch.from_numpy(np.stack([example.mask for example in examples])).to(device)
     return squares.permute(0, 3, 1, 2).float() / 127.5 - 1, masks[:, None].float()
@@ -115,7 +116,7 @@ def _shape(views: ObjectViews, view: ObjectView) -> tuple[int, int]:
 
 
 def _outline(views: ObjectViews, view: ObjectView) -> Mask:
-    """About the object's visible pixels: what its box shows at about its depth."""
+    """Return about the object's visible pixels: those of its box at about its depth."""
     still = views.stills[view.still]
     depth = np.asarray(still.depth, np.float32)
     own = still.object_depths[still.scene.objects.index(view.thing)]
@@ -124,7 +125,7 @@ def _outline(views: ObjectViews, view: ObjectView) -> Mask:
 
 
 def _some_outline(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask:
-    """The object's outline, grown; half the time that of another object at the same place, too."""
+    """Return the object's grown outline; half the time merged with another object's outline."""
     mask = _outline(views, view)
     if rng.random() < 0.5:
         mask = mask | _moved(_outline(views, other := views.pick(rng)), other.box, view.box)
@@ -132,7 +133,7 @@ def _some_outline(views: ObjectViews, view: ObjectView, rng: np.random.Generator
 
 
 def _moved(outline: Mask, box: PixelBox, target: PixelBox) -> Mask:
-    """What a mask holds in one box, stretched into another one of the same picture."""
+    """Return the content of a mask in one box, stretched to another box of the same picture."""
     from PIL import Image
 
     height, width = outline.shape
@@ -147,7 +148,7 @@ def _moved(outline: Mask, box: PixelBox, target: PixelBox) -> Mask:
 
 
 def _bare_place(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask | None:
-    """A box of an object's size on bare table, or None where a few tries found none."""
+    """Return a box of an object's size on bare table, or None if a few tries fail."""
     shape = height, width = _shape(views, view)
     across, down = view.box[2] - view.box[0], view.box[3] - view.box[1]
     boxes = views.stills[view.still].boxes

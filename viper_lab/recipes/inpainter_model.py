@@ -1,8 +1,7 @@
 """The embedded inpainter's parts: a small latent diffusion of stock diffusers classes.
 
-Prompts are read by the detector's trained text tower, which knows the world's words and
-what they look like apart: it is the same transformer as CLIP's, so its weights are taken
-over as they are and trained on.
+The detector's trained text tower reads the prompts. It tells the words of the world apart, and it
+is the same transformer as CLIP's, so its weights are copied and trained further.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ class InpainterShape:
     """Sizes of the autoencoder and the denoiser.
 
     Attributes:
-        side: pixels of the square that the model sees.
-        autoencoder_widths: channels at ``side``, half of it, and so on; the last are those
-            at the latents' resolution.
+        side: pixels of the model's input square.
+        autoencoder_widths: channels at ``side``, half of it, and so on; the last are those at the
+            latents' resolution.
         latent_channels: of the latents.
-        unet_widths: channels at the latents' resolution, half of it, and so on; from the
-            second on the prompt is attended to.
+        unet_widths: channels at the latents' resolution, half of it, and so on; from the second on
+            they attend to the prompt.
         heads: of each attention.
         groups: of each group norm.
     """
@@ -40,12 +39,12 @@ class InpainterShape:
 
     @property
     def latent_side(self) -> int:
-        """Cells along a side of the latents."""
+        """Return the number of cells along a side of the latents."""
         return self.side // 2 ** (len(self.autoencoder_widths) - 1)
 
 
 def build_autoencoder(shape: InpainterShape) -> Any:
-    """An untrained ``AutoencoderKL``."""
+    """Build an untrained ``AutoencoderKL``."""
     from diffusers import AutoencoderKL
 
     levels = len(shape.autoencoder_widths)
@@ -65,7 +64,7 @@ def build_autoencoder(shape: InpainterShape) -> Any:
 
 
 def build_unet(shape: InpainterShape, text_width: int) -> Any:
-    """An untrained ``UNet2DConditionModel`` that also sees the mask and what is left."""
+    """Build an untrained ``UNet2DConditionModel`` with the mask and the unmasked rest as inputs."""
     from diffusers import UNet2DConditionModel
 
     attending = len(shape.unet_widths) - 1
@@ -88,7 +87,7 @@ def build_unet(shape: InpainterShape, text_width: int) -> Any:
 
 
 def build_scheduler() -> Any:
-    """Noise that ends at nothing but noise, told as velocity: use then begins as training did.
+    """Build a velocity scheduler that ends at pure noise, so that inference starts as training did.
 
     Source: Lin et al. 2024, Common Diffusion Noise Schedules and Sample Steps are Flawed.
     """
@@ -105,14 +104,14 @@ def build_scheduler() -> Any:
 
 
 def text_side(detector: Path) -> tuple[Any, Any]:
-    """A ``CLIPTextModel`` with the weights of a detector's text tower, and its tokenizer."""
+    """Build a ``CLIPTextModel`` with the weights of a detector's text tower, and its tokenizer."""
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer, Owlv2ForObjectDetection
 
     model: Any = Owlv2ForObjectDetection.from_pretrained(detector, dtype=torch.float32)
     tower = model.owlv2.text_model
-    kept = {key: value for key, value in tower.config.to_dict().items() if key in _TEXT_SIZES}
+    sizes = {key: value for key, value in tower.config.to_dict().items() if key in _TEXT_SIZES}
     make_config: Any = CLIPTextConfig
-    encoder = CLIPTextModel(make_config(**kept))
+    encoder = CLIPTextModel(make_config(**sizes))
     encoder.load_state_dict(tower.state_dict())
     return encoder, CLIPTokenizer.from_pretrained(detector)
 
@@ -134,10 +133,10 @@ _TEXT_SIZES = (
 
 @torch.no_grad()
 def whiten_latents(autoencoder: Any, images: Tensor) -> None:
-    """Gives each latent channel mean 0 and spread 1; what is decoded stays the same.
+    """Give each latent channel mean 0 and spread 1 without changing the decoded pictures.
 
-    The pipeline knows one factor for all channels and no mean, so both are folded into the
-    1x1 convolutions before and after the latents.
+    The pipeline has one factor for all channels and no mean, so both are folded into the 1x1
+    convolutions before and after the latents.
 
     Args:
         autoencoder: trained; changed in place.
@@ -155,7 +154,7 @@ def whiten_latents(autoencoder: Any, images: Tensor) -> None:
 
 
 def save(autoencoder: Any, unet: Any, text_encoder: Any, tokenizer: Any, folder: Path) -> None:
-    """Writes a ``StableDiffusionInpaintPipeline`` without safety checker, in half precision."""
+    """Write a ``StableDiffusionInpaintPipeline`` without safety checker, in half precision."""
     from diffusers import StableDiffusionInpaintPipeline
 
     vae, unet, text_encoder = (

@@ -1,7 +1,7 @@
-"""How well an inpainter replaces objects, judged by the shipped matcher and detector.
+"""Scores of an inpainter that replaces objects, judged by the shipped matcher and detector.
 
-The same judges look at the pictures before the edit and at the edited scene as the
-renderer draws it: what they say there is how far their word can be trusted.
+The same judges also score the pictures before the edit and the renderer's version of the edited
+scene, which shows how reliable they are.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 BOX_GROWTH, OUTLINE_GROWTH = 0.15, 3
-"""How far masks reach beyond the object: a share of a box's longer side, pixels of an outline."""
+"""Growth of masks beyond the object: a share of a box's longer side, pixels of an outline."""
 
 MIN_VISIBLE = 0.5
-"""Share of the asked object that has to be seen where the renderer draws it."""
+"""Share of the requested object that must be visible in the rendered scene."""
 
 JUDGED = ("colour", "material", "shape")
 
@@ -42,59 +42,59 @@ class Replacement:
 
     Attributes:
         pixels: uint8 [H, W, 3], before.
-        mask: bool [H, W], by turns the object's grown box and its grown outline.
+        mask: bool [H, W], alternately the object's grown box and its grown outline.
         box: of the object, pixels from the top-left corner.
-        old: what it is.
-        asked: what it shall be, of another colour and another shape.
-        rendered: uint8 [H, W, 3], the scene with the asked object, and its ``rendered_box``.
+        old: the object before.
+        target: the requested object, of another colour and another shape.
+        rendered: uint8 [H, W, 3], the scene with the requested object, and its ``rendered_box``.
     """
 
     pixels: Pixels
     mask: Mask
     box: PixelBox
     old: SceneObject
-    asked: SceneObject
+    target: SceneObject
     rendered: Pixels
     rendered_box: PixelBox
 
     @property
     def prompt(self) -> str:
-        return f"a {self.asked.colour} {self.asked.material} {self.asked.shape}"
+        return f"a {self.target.colour} {self.target.material} {self.target.shape}"
 
 
 def replacements(count: int, split: str = "val", first: int = 0) -> Iterator[Replacement]:
-    """So many edits of different scenes of a split; the same arguments give the same edits."""
-    index, found = first, 0
-    while found < count:
-        replacement = _replacement(split, index, outlined=found % 2 == 1)
+    """Yield ``count`` edits of different scenes; the same arguments give the same edits."""
+    index, number = first, 0
+    while number < count:
+        replacement = _replacement(split, index, outlined=number % 2 == 1)
         index += 1
         if replacement is not None:
-            found += 1
+            number += 1
             yield replacement
 
 
 def evaluate(inpainter: Inpainter, count: int) -> dict[str, float]:
-    """Shares of validation edits that the judges take for what was asked.
+    """Return shares of validation edits that the judges accept.
 
-    See :func:`judge`; ``_box`` and ``_outline`` are over the masks of that kind, names that
-    begin with ``unedited`` or ``rendered`` over pictures that no inpainter touched.
-    ``unchanged`` is the share of edits with every pixel outside the mask as it was.
+    See :func:`judge`; ``_box`` and ``_outline`` cover masks of that kind, names that begin with
+    ``unedited`` or ``rendered`` cover pictures without inpainting. ``unchanged`` is the share of
+    edits that keep every pixel outside the mask.
     """
-    wanted = list(replacements(count))
-    edited = edits(inpainter, wanted)
+    requests = list(replacements(count))
+    edited = edits(inpainter, requests)
     matcher = OpenClipMatcher.from_pretrained(WEIGHTS / "matcher")
     detector = Owlv2Detector.from_pretrained(WEIGHTS / "detector")
     pictures = {
-        "": (edited, [each.box for each in wanted]),
-        "unedited_": ([each.pixels for each in wanted], [each.box for each in wanted]),
+        "": (edited, [each.box for each in requests]),
+        "unedited_": ([each.pixels for each in requests], [each.box for each in requests]),
         "rendered_": (
-            [each.rendered for each in wanted],
-            [each.rendered_box for each in wanted],
+            [each.rendered for each in requests],
+            [each.rendered_box for each in requests],
         ),
     }
-    figures = {"n": float(len(wanted))}
-    for prefix, (shown, boxes) in pictures.items():
-        verdicts = judge(matcher, detector, wanted, shown, boxes)
+    figures = {"n": float(len(requests))}
+    for prefix, (pixels, boxes) in pictures.items():
+        verdicts = judge(matcher, detector, requests, pixels, boxes)
         figures |= {prefix + name: float(np.mean(right)) for name, right in verdicts.items()}
         if not prefix:
             for kind, rows in (("box", slice(0, None, 2)), ("outline", slice(1, None, 2))):
@@ -102,33 +102,33 @@ def evaluate(inpainter: Inpainter, count: int) -> dict[str, float]:
                 figures |= {f"pair_{kind}": float(np.mean(right))} if right else {}
     untouched = [
         np.array_equal(after[~each.mask], each.pixels[~each.mask])
-        for after, each in zip(edited, wanted, strict=True)
+        for after, each in zip(edited, requests, strict=True)
     ]
     return figures | {"unchanged": float(np.mean(untouched))}
 
 
-def edits(inpainter: Inpainter, wanted: Sequence[Replacement]) -> list[Pixels]:
-    """The pictures after the edits, each with its number for a seed."""
+def edits(inpainter: Inpainter, requests: Sequence[Replacement]) -> list[Pixels]:
+    """Return the pictures after the edits; the index of each edit is its seed."""
     return [
         inpainter.inpaint(each.pixels, each.mask, each.prompt, seed)
-        for seed, each in enumerate(wanted)
+        for seed, each in enumerate(requests)
     ]
 
 
 def judge(
     matcher: Matcher,
     detector: Detector,
-    wanted: Sequence[Replacement],
+    requests: Sequence[Replacement],
     pictures: Sequence[Pixels],
     boxes: Sequence[PixelBox],
 ) -> dict[str, list[bool]]:
-    """Whether each picture shows what was asked for in its box.
+    """Judge whether each picture shows the requested object in its box.
 
     Returns:
-        For the matcher: ``colour``, ``material``, ``shape`` (the asked word before all others of
-        its family), ``pair`` (the asked colour and shape before all other such pairs),
-        ``over_old`` (before the pair that was there). For the detector: ``found`` (a box of
-        the asked pair, above its default threshold, on the object's).
+        For the matcher: ``colour``, ``material``, ``shape`` (the requested word beats all others of
+        its family), ``pair`` (the requested colour and shape beat all other pairs), ``over_old``
+        (they beat the old pair). For the detector: ``found`` (a box of the requested pair, above
+        its default threshold, on the object's box).
     """
     seen = matcher.encode_images(
         [object_crop(image, box) for image, box in zip(pictures, boxes, strict=True)]
@@ -137,27 +137,28 @@ def judge(
     for family in JUDGED:
         chosen = (seen @ matcher.encode_texts(FAMILIES[family]).T).argmax(axis=1)
         verdicts[family] = [
-            FAMILIES[family][word] == attributes(each.asked)[family]
-            for word, each in zip(chosen, wanted, strict=True)
+            FAMILIES[family][word] == attributes(each.target)[family]
+            for word, each in zip(chosen, requests, strict=True)
         ]
     pairs = [(colour, shape) for colour in COLOURS for shape in SHAPES]
     scores = seen @ matcher.encode_texts([" ".join(pair) for pair in pairs]).T
-    asked = [pairs.index((each.asked.colour, each.asked.shape)) for each in wanted]
-    old = [pairs.index((each.old.colour, each.old.shape)) for each in wanted]
-    rows = np.arange(len(wanted))
-    verdicts["pair"] = (scores.argmax(axis=1) == asked).tolist()
-    verdicts["over_old"] = (scores[rows, asked] > scores[rows, old]).tolist()
+    targets = [pairs.index((each.target.colour, each.target.shape)) for each in requests]
+    old = [pairs.index((each.old.colour, each.old.shape)) for each in requests]
+    rows = np.arange(len(requests))
+    verdicts["pair"] = (scores.argmax(axis=1) == targets).tolist()
+    verdicts["over_old"] = (scores[rows, targets] > scores[rows, old]).tolist()
     verdicts["found"] = [
-        _finds(detector, image, each.asked, box)
-        for image, each, box in zip(pictures, wanted, boxes, strict=True)
+        _finds(detector, image, each.target, box)
+        for image, each, box in zip(pictures, requests, boxes, strict=True)
     ]
     return verdicts
 
 
-def sheet(wanted: Sequence[Replacement], edited: Sequence[Pixels], columns: int = 4) -> Pixels:
-    """Edits to look at, uint8 [H, W, 3]: before, masked, after and as rendered, side by side."""
+def sheet(requests: Sequence[Replacement], edited: Sequence[Pixels], columns: int = 4) -> Pixels:
+    """Return an overview of edits, uint8 [H, W, 3]: before, masked, after and rendered, side by
+    side."""
     rows = []
-    for each, after in zip(wanted, edited, strict=True):
+    for each, after in zip(requests, edited, strict=True):
         masked = np.where(each.mask[..., None], np.uint8(128), each.pixels)
         rows.append(np.concatenate([each.pixels, masked, after, each.rendered], axis=1))
     blank = np.full_like(rows[0], 255)
@@ -168,18 +169,18 @@ def sheet(wanted: Sequence[Replacement], edited: Sequence[Pixels], columns: int 
 
 def _finds(detector: Detector, image: Pixels, thing: SceneObject, box: PixelBox) -> bool:
     phrase = f"{thing.colour} {thing.shape}"
-    (found,) = detector.detect(detector.encode([image])[0], [phrase])
+    (detections,) = detector.detect(detector.encode([image])[0], [phrase])
     least = getattr(detector, "default_threshold", 0.0)
     target = np.asarray([box], np.float32)
     return any(
         detection.score >= least
         and float(iou(np.asarray(detection.box, np.float32), target)[0]) >= HIT_IOU
-        for detection in found
+        for detection in detections
     )
 
 
 def _replacement(split: str, index: int, outlined: bool) -> Replacement | None:
-    """An edit of one scene, or None where the asked object would hardly be seen."""
+    """Return an edit of one scene, or None if the requested object would hardly be visible."""
     scene = sample_scene(split, index)
     rng = np.random.default_rng([scene.seed, 9])
     which = int(rng.integers(len(scene.objects)))
@@ -189,16 +190,16 @@ def _replacement(split: str, index: int, outlined: bool) -> Replacement | None:
     after = render_scene(changed)
     if after.visible[which] < MIN_VISIBLE:
         return None
-    box, asked = before.box(which), changed.objects[which]
+    box, target = before.box(which), changed.objects[which]
     mask = dilated(before.masks[which], OUTLINE_GROWTH)
     if not outlined:
         height, width = before.image.shape[:2]
         mask = boxed(box, (height, width), BOX_GROWTH)
-    return Replacement(before.image, mask, box, old, asked, after.image, after.box(which))
+    return Replacement(before.image, mask, box, old, target, after.image, after.box(which))
 
 
 def _other_looks(old: SceneObject, split: str, rng: np.random.Generator) -> dict[str, str]:
-    """Another colour and shape than an object has, and any material."""
+    """Draw another colour and shape than the object's, and any material."""
     fitting = [
         (colour, shape)
         for colour, shape in combinations(split)

@@ -1,8 +1,8 @@
 """The embedded matcher: a CLIP model of open_clip with a small convolutional tower from timm.
 
-Trained on crops of objects against phrases that name some of their attributes. A
-loss within each attribute family keeps rare distinctions (material, shape) from
-drowning in the easy one (colour).
+It is trained on crops of objects against phrases that name some of their attributes. A loss within
+each attribute family keeps rare distinctions (material, shape) from drowning in the easy one
+(colour).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ IMAGE_SIZE: int = _CONFIG["model_cfg"]["vision_cfg"]["image_size"]
 CONTEXT: int = _CONFIG["model_cfg"]["text_cfg"]["context_length"]
 STEPS = 1300
 CROPS, RECOLOURED = 40, 24
-"""Objects of a batch in their own colours, each with a phrase, and in exchanged colours."""
+"""Objects of a batch: in their own colours with a phrase each, and in exchanged colours."""
 
 DISTRACTORS = 24
-"""Phrases of a batch that are drawn at large."""
+"""Random phrases of a batch that need not fit any crop."""
 
 FRAMES = (
     "{}",
@@ -53,13 +53,13 @@ FRAMES = (
     "a picture of a {}",
     "this is a {}",
 )
-"""How a phrase may be put."""
+"""Sentence frames of a phrase."""
 
 FRAME_WORDS = ("a", "the", "photo", "picture", "of", "this", "is", "made", "an", "and", "with")
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    """Train on rendered stills, write the weights, and return the validation figures."""
     torch.manual_seed(options.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer).to(options.device)
@@ -108,12 +108,12 @@ def train(options: TrainOptions) -> dict[str, float]:
 def evaluate(
     matcher: Matcher, views: ObjectViews, limit: int = 1500, margin: float = DEFAULT_MARGIN
 ) -> dict[str, float]:
-    """Accuracy of choosing each attribute's word, and the full phrase among all, for a crop.
+    """Return the accuracy of choosing each attribute's word and the full phrase for a crop.
 
     Args:
         matcher: the model under test.
-        views: objects to look at, e.g. of the test split.
-        limit: how many objects at most.
+        views: objects to use, e.g. of the test split.
+        limit: maximum number of objects.
         margin: context around a box.
     """
     chosen = views.spread(limit)
@@ -134,14 +134,14 @@ def evaluate(
 
 
 def build_tokenizer() -> Any:
-    """The tokenizer: words of the world, letters for the rest."""
+    """Build the tokenizer: words of the world, single letters for the rest."""
     words = [word for family in FAMILIES.values() for word in family]
     plurals = [f"{word}s" for word in FAMILIES["shape"]]
     return word_tokenizer([*words, *plurals, *GENERAL_NOUNS, *FRAME_WORDS], CLIP_MARKS)
 
 
 def build_model(tokenizer: Any) -> Any:
-    """An untrained ``open_clip.CLIP`` of :func:`model_config`."""
+    """Build an untrained ``open_clip.CLIP`` of :func:`model_config`."""
     from open_clip.model import CLIP
 
     config = model_config(tokenizer)
@@ -150,13 +150,13 @@ def build_model(tokenizer: Any) -> Any:
 
 
 def model_config(tokenizer: Any) -> dict[str, Any]:
-    """The model as open_clip's ``model_cfg``."""
+    """Return the model as open_clip's ``model_cfg``."""
     config: dict[str, Any] = _CONFIG["model_cfg"]
     return {**config, "text_cfg": {**config["text_cfg"], "vocab_size": len(tokenizer)}}
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Writes what ``open_clip.create_model("local-dir:…")`` loads, in half precision."""
+    """Write the folder that ``open_clip.create_model("local-dir:…")`` loads, in half precision."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def _family_words() -> list[tuple[str, str]]:
 
 
 def _framed(word: str, family: str, rng: np.random.Generator) -> str:
-    """One attribute word as people put it: bare, with a general noun, or in a sentence."""
+    """Return an attribute word in a random form: bare, with a general noun, or in a sentence."""
     draw = rng.random()
     if draw < 0.4:
         return word
@@ -201,7 +201,7 @@ def _framed_phrase(words: Mapping[str, str], rng: np.random.Generator) -> str:
 
 
 def _random_attributes(rng: np.random.Generator) -> dict[str, str]:
-    """A phrase's words drawn at large: wrong for most crops of a batch.
+    """Draw the words of a random phrase, which is wrong for most crops of a batch.
 
     Held-out pairs are left out: always wrong in training, they would be learned as wrong.
     """
@@ -217,7 +217,7 @@ def _fits(truth: Mapping[str, str], named: Mapping[str, str]) -> bool:
 
 
 def _contrast(logits: Tensor, fits: Tensor) -> Tensor:
-    """Softmax losses both ways, the target spread evenly over everything that fits."""
+    """Return softmax losses in both directions; the target is spread evenly over all matches."""
     by_image = fits / fits.sum(dim=1, keepdim=True).clamp(min=1)
     by_text = fits / fits.sum(dim=0, keepdim=True).clamp(min=1)
     to_text = -(by_image * logits.log_softmax(dim=1)).sum() / max(len(logits), 1)

@@ -1,4 +1,4 @@
-"""The objects of rendered stills, one by one, as crops for training and testing."""
+"""Crops of single objects of rendered stills, for training and testing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from viper_lab.world.scene import SceneObject
 from viper_lab.world.stills import Stills, rendered_stills
 
 COUNTS = {"train": 9000, "val": 500, "test": 1000}
-"""Stills that recipes use of each split."""
+"""Number of stills per split that recipes use."""
 
 
 @dataclass(frozen=True)
 class ObjectView:
-    """One visible object: which still, what it is, and its visible box in pixels."""
+    """One visible object: index of its still, its description, and its visible box in pixels."""
 
     still: int
     thing: SceneObject
@@ -30,7 +30,7 @@ class ObjectView:
 
 
 class ObjectViews:
-    """All objects of a set of stills, in order of their stills."""
+    """All objects of a set of stills, sorted by still."""
 
     def __init__(self, stills: Stills) -> None:
         self.stills = stills
@@ -42,30 +42,31 @@ class ObjectViews:
 
     @classmethod
     def load(cls, split: str, work: Path) -> ObjectViews:
-        """The stills that recipes use of a split, rendered into ``work/stills`` where missing."""
+        """Load the stills that recipes use of a split, rendering missing ones into
+        ``work/stills``."""
         return cls(rendered_stills(split, COUNTS[split], work / "stills"))
 
     def __len__(self) -> int:
         return len(self._views)
 
     def pick(self, rng: np.random.Generator) -> ObjectView:
-        """One object at random."""
+        """Draw a random object."""
         return self._views[int(rng.integers(len(self._views)))]
 
     def spread(self, limit: int) -> list[ObjectView]:
-        """At most ``limit`` objects at even distances through the stills."""
+        """Return at most ``limit`` objects at even distances through the stills."""
         return [self._views[index] for index in _spread(len(self._views), limit)]
 
     def scenes(self, limit: int) -> list[int]:
-        """At most ``limit`` indexes of stills at even distances."""
+        """Return at most ``limit`` indexes of stills at even distances."""
         return _spread(len(self.stills), limit)
 
     def image(self, view: ObjectView) -> Pixels:
-        """The whole picture that shows the object."""
+        """Return the whole picture that shows the object."""
         return self.stills.image(view.still)
 
     def things(self, still: int) -> Sequence[SceneObject]:
-        """All objects of a still."""
+        """Return all objects of a still."""
         things: Sequence[SceneObject] = self.stills[still].scene.objects
         return things
 
@@ -73,7 +74,7 @@ class ObjectViews:
 def training_crop(
     views: ObjectViews, view: ObjectView, size: int, rng: np.random.Generator
 ) -> Pixels:
-    """The object as an imprecise box would cut it out, mirrored half the time.
+    """Crop the object as an imprecise box would, mirrored half the time.
 
     Returns:
         uint8 [size, size, 3].
@@ -84,11 +85,11 @@ def training_crop(
 
 
 def recoloured(crop: Pixels, rng: np.random.Generator) -> Pixels:
-    """The crop with its colour channels exchanged: another colour, the same shape and material.
+    """Permute the colour channels of a crop: another colour, the same shape and material.
 
-    Some colours are never seen with some shapes in training, so a model may take the
-    colour as evidence against the shape; on recoloured crops it must look at the shape.
-    Their colour words are not asked for.
+    Some colours never occur with some shapes in training, so a model may take the colour as
+    evidence against the shape. On recoloured crops it must look at the shape. Their colour words
+    are not asked for.
     """
     order = np.arange(3)
     while (order == np.arange(3)).all():
@@ -97,14 +98,14 @@ def recoloured(crop: Pixels, rng: np.random.Generator) -> Pixels:
 
 
 def resized(image: Pixels, size: int) -> Pixels:
-    """The picture squashed to a square, uint8 [size, size, 3], as image processors do it."""
+    """Resize the picture to a square without keeping proportions, uint8 [size, size, 3]."""
     from PIL import Image
 
     return np.asarray(Image.fromarray(image).resize((size, size), Image.Resampling.BICUBIC))
 
 
 def jittered(box: PixelBox, rng: np.random.Generator, share: float = 0.05) -> PixelBox:
-    """The box with each edge moved by up to ``share`` of its width or height."""
+    """Move each edge of the box by up to ``share`` of its width or height."""
     x0, y0, x1, y1 = box
     dx, dy = (x1 - x0) * share, (y1 - y0) * share
     moves = rng.uniform(-1, 1, 4)
@@ -116,7 +117,7 @@ def _spread(count: int, limit: int) -> list[int]:
 
 
 def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """float [B, 3, H, W] as a model with that mean and spread takes it, of uint8 [B, H, W, 3]."""
+    """Normalise uint8 [B, H, W, 3] by mean and spread; return float [B, 3, H, W]."""
     middle, spread = (
         torch.tensor(values, device=pixels.device).view(3, 1, 1) for values in (mean, std)
     )
@@ -124,6 +125,6 @@ def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> T
 
 
 def to_input(images: Pixels, device: str) -> Tensor:
-    """float32 [B, 3, S, S] in [-1, 1], as models with mean and spread 0.5 take it."""
+    """Convert pixels to float32 [B, 3, S, S] in [-1, 1], for models with mean and spread 0.5."""
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2)
     return pixels.float() / 127.5 - 1.0

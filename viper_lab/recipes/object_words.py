@@ -13,18 +13,18 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"size": SIZES, "colour": COLOURS, "material": MATERIALS, "shape": SHAPES}
 )
-"""Family -> its words, in the order in which a phrase names them."""
+"""Family -> its words, in the order of the words of a phrase."""
 
 GENERAL_NOUNS = ("thing", "object")
 
 
 def attributes(thing: SceneObject) -> dict[str, str]:
-    """Family -> the object's word."""
+    """Return the object's word of each family."""
     return {family: getattr(thing, family) for family in FAMILIES}
 
 
 def attribute_ids(thing: SceneObject) -> list[int]:
-    """The object's word in each family as an index, families in :data:`FAMILIES` order."""
+    """Return the index of the object's word in each family, in the order of :data:`FAMILIES`."""
     words = attributes(thing)
     return [FAMILIES[family].index(words[family]) for family in FAMILIES]
 
@@ -34,7 +34,7 @@ def phrase(
     general_noun: str | None = None,
     shuffle: np.random.Generator | None = None,
 ) -> str:
-    """A phrase naming the given words, e.g. ``small red cube``.
+    """Return a phrase of the given words, e.g. ``small red cube``.
 
     Args:
         words: some families and their words.
@@ -49,7 +49,7 @@ def phrase(
 
 
 def some_attributes(thing: SceneObject, rng: np.random.Generator) -> dict[str, str]:
-    """A random non-empty part of the object's attributes."""
+    """Draw a random non-empty part of the object's attributes."""
     words = attributes(thing)
     kept = {family: word for family, word in words.items() if rng.random() < 0.6}
     if kept:

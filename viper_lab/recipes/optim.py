@@ -1,8 +1,8 @@
-"""The training loop that recipes share: schedule by steps, checkpoint, resume, averaged weights.
+"""The training loop of all recipes: learning rate schedule, checkpoints, resume, averaged weights.
 
-A recipe gives :func:`fit` a function from a step number to a loss. It must draw
-its batch from that number alone (``np.random.default_rng((seed, step))``), so a
-resumed training sees the batches that an uninterrupted one would have seen.
+A recipe gives :func:`fit` a function from a step number to a loss. It must draw its batch from that
+number alone (``np.random.default_rng((seed, step))``), so a resumed training sees the same batches
+as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LossAt = Callable[[int], tuple["Tensor", Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What every recipe takes.
+    """Options of every recipe.
 
     Attributes:
         out: folder that receives the weights (``from_pretrained`` layout).
-        work: folder for checkpoints and rendered data; a training found there goes on.
+        work: folder for checkpoints and rendered data; a training stored there is resumed.
         device: torch device.
         steps: optimiser steps; None means the recipe's own number.
         seed: of initial weights and of the batches.
@@ -43,11 +43,11 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How :func:`fit` optimises.
+    """Optimisation settings of :func:`fit`.
 
-    ``decay`` is ``cosine``, or ``tail`` (constant to half-time, then linear);
-    both end at ``final_share`` of the learning rate. ``ema`` is the decay of the
-    averaged weights (None: keep the last ones).
+    ``decay`` is ``cosine``, or ``tail`` (constant to half-time, then linear); both end at
+    ``final_share`` of the learning rate. ``ema`` is the decay of the averaged weights (None: keep
+    the last ones).
     """
 
     steps: int
@@ -64,7 +64,7 @@ class FitOptions:
 
 
 def rate_at(plan: FitOptions, step: int) -> float:
-    """Learning rate of step ``step`` (counted from 0)."""
+    """Return the learning rate of step ``step`` (counted from 0)."""
     if step < plan.warmup:
         return plan.learning_rate * (step + 1) / plan.warmup
     done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
@@ -76,7 +76,7 @@ def rate_at(plan: FitOptions, step: int) -> float:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases, norms and scalars do not."""
+    """Group the parameters: matrices decay; biases, norms and scalars do not."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
@@ -85,7 +85,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 
 def save_half(model: Any, folder: Path, *others: Any) -> None:
-    """Write what ``from_pretrained`` reads: a model in half precision and its other parts."""
+    """Write a model in half precision and its other parts for ``from_pretrained``."""
     folder.mkdir(parents=True, exist_ok=True)
     copy.deepcopy(model).cpu().half().save_pretrained(folder)
     for weights in folder.glob("*.safetensors"):
@@ -95,7 +95,7 @@ def save_half(model: Any, folder: Path, *others: Any) -> None:
 
 
 def summed(parts: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, float]]:
-    """The sum of the parts of a loss, and each as a figure to log."""
+    """Return the sum of the parts of a loss, and each part as a figure to log."""
     total = torch.stack(list(parts.values())).sum()
     return total, {name: float(part.detach()) for name, part in parts.items()}
 
@@ -107,9 +107,9 @@ def fit(
     checkpoint: Path,
     report: Callable[[str], None] = print,
 ) -> nn.Module:
-    """Trains ``model`` in place, resuming from ``checkpoint`` if there, and returns the result.
+    """Train ``model`` in place, resuming from ``checkpoint`` if it exists, and return the result.
 
-    The result is a copy with averaged weights where ``plan.ema`` is set, else ``model``.
+    The result is a copy with averaged weights if ``plan.ema`` is set, else ``model``.
     """
     optimizer = torch.optim.AdamW(
         parameter_groups(model, plan.weight_decay),
@@ -160,7 +160,7 @@ def _save(
     optimizer: torch.optim.Optimizer,
     step: int,
 ) -> None:
-    """Write to a temporary name, then rename: a killed run leaves the old file whole."""
+    """Write to a temporary name, then rename, so a killed run leaves the old file whole."""
     state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     if averaged is not None:
         state["averaged"] = averaged.state_dict()

@@ -3,9 +3,10 @@
 ``viper lab world train planner``. Plans are the canonical programs' steps in words
 (:mod:`viper_lab.world.queries.plan_wordings`), so nothing is rendered.
 
-Its score is of queries of the validation split about fresh scenes and clips, answered by programs
-from plans beside programs at once; an answer is judged as metrics do
-(:func:`viper.tuning.case.is_desired`). Tools make no mistakes, so what is wrong is the writing.
+The score compares programs written from plans with programs written directly, on queries of the
+validation split about fresh scenes and clips. Answers are judged as metrics do
+(:func:`viper.tuning.case.is_desired`). The tools make no mistakes, so every error is one of the
+writing.
 """
 
 from __future__ import annotations
@@ -43,26 +44,26 @@ from viper_lab.world.queries.sample import WorldSample
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH
 
-COURSE = AdapterTraining("planner", steps=480, step_tokens=2000, longest=1500)
+TRAINING = AdapterTraining("planner", steps=480, step_tokens=2000, longest=1500)
 
 GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
 
 CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
-"""Frames of a clip that nobody looks at: perfect tools need none."""
+"""Frames of a blank clip; perfect tools need no pixels."""
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Trains the planner and saves it to ``options.out``.
+    """Train the planner and save it to ``options.out``.
 
     Returns:
-        Shares as :func:`evaluate` has them.
+        Shares, see :func:`evaluate`.
     """
-    learn(options, COURSE, planner_documents)
+    learn(options, TRAINING, planner_documents)
     return evaluate(options.out)
 
 
 def planner_documents(random: Random) -> Iterator[list[Piece]]:
-    """Texts without end."""
+    """Yield training texts without end."""
     while True:
         yield plan_document(random, PlanDocuments())
 
@@ -75,15 +76,15 @@ def evaluate(
     seed: int = 0,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, float]:
-    """Shares of right answers.
+    """Return shares of right answers.
 
-    Keys: ``planned`` and ``direct``, and both for each family, ``planned/video``; ``plans``, of
-    the replies in which there is a plan.
+    Keys: ``planned`` and ``direct``, and both for each family, ``planned/video``; ``plans`` is the
+    share of replies that hold a plan.
 
     Args:
-        planner: any language model, or the folder of an adapter over the embedded writer; it
-            writes the programs of its plans as well.
-        writer: writes programs at once.
+        planner: any language model, or the folder of an adapter over the embedded writer; it also
+            writes the programs of its plans.
+        writer: writes programs directly.
     """
     asks, at_once = opened(planner, WRITER), opened(writer)
     figures: dict[str, float] = {}
@@ -106,7 +107,7 @@ def evaluate(
 
 
 def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
-    """Tools that know a sample's scene or clip, and its media."""
+    """Return tools that know a sample's scene or clip, and its media."""
     if sample.family == "video":
         clip = sample_clip(sample.split, sample.media_index)
         return Oracle(objects=clip.objects, events=clip.events), media_from(
@@ -117,7 +118,7 @@ def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
 
 
 def _ways(asks: LLM, at_once: LLM, sample: WorldSample) -> Iterator[tuple[str, str, str]]:
-    """Name, program, and the plan that it follows; "" where there is none."""
+    """Yield name, program, and the plan that it follows ("" if none)."""
     entries = listed_entries("abstract", sample.task)
     reply = asks.generate([build_plan_prompt(sample.query, entries, style="compact")], GREEDY)
     plan = read_plan(reply[0][0].text)

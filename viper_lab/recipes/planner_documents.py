@@ -1,10 +1,11 @@
 """Training texts of the planner: planned queries, and programs written from plans.
 
-A document is a prompt as :mod:`viper.prompting.plans` builds it, with what should follow filled
-in. Most documents plan: several queries of one family in a row, so that later plans have
-earlier ones before them, some of which are wrong and say why. The others show the API and write
-programs from plans. What ambiguous queries mean holds inside a document, as in the program writer's
-own (:mod:`viper_lab.recipes.writer_documents`): only demonstrations tell it.
+A document is a prompt as :mod:`viper.prompting.plans` builds it, with the replies filled in. Most
+documents plan several queries of one family in a row, so that later plans have earlier ones before
+them. Some of the earlier plans are wrong and state the reason. Other documents show the API and
+write programs from plans. As in the program writer's documents
+(:mod:`viper_lab.recipes.writer_documents`), the conventions of ambiguous queries hold inside one
+document, and only demonstrations show them.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ from viper_lab.world.queries.texts import ambiguous_text_sample
 
 @dataclass(frozen=True)
 class PlanDocuments:
-    """What documents look like.
+    """Composition of documents.
 
     Attributes:
         programs: share of documents that write programs from plans.
-        plans: at most how many queries a document plans.
+        plans: maximum number of planned queries in a document.
         lone: share of documents with a single query, so without demonstrations.
-        wrong: share of the planning documents with demonstrations that show wrong plans, too.
+        wrong: share of the planning documents that also demonstrate wrong plans.
         ambiguous: share of documents that hold ambiguous queries, and of the queries in them.
         made_up_nouns: share of documents about invented things.
-        written: how the API stands in documents with programs.
+        written: composition of the API text in documents with programs.
     """
 
     programs: float = 0.25
@@ -68,7 +69,7 @@ class PlanDocuments:
 
 
 def plan_document(random: Random, options: PlanDocuments) -> list[Piece]:
-    """One document of the training split."""
+    """Draw one document of the training split."""
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
     conventions = draw_conventions(random) if random.random() < options.ambiguous[0] else None
@@ -100,7 +101,7 @@ def _samples(
 def _with_plans(
     random: Random, family: str, samples: list[TextSample], with_wrong: bool
 ) -> Iterator[Piece]:
-    """Correct plans are learned, each after those before it; wrong ones are read only."""
+    """Yield plans: correct ones are learned, wrong ones are context only."""
     task = TASK_OF_FAMILY[family]
     right, wrong = list(samples), list[tuple[TextSample, tuple[Sequence[str], str]]]()
     if with_wrong:

@@ -1,7 +1,7 @@
-"""What the embedded VQA model is asked while it learns, with the true answers.
+"""Training questions of the embedded VQA model with their true answers.
 
-Questions are about one object (a crop around its box) or about a whole picture.
-Answers are one or two words; a caption is a phrase or a list of phrases.
+Questions are about one object (a crop around its box) or about a whole picture. Answers are one or
+two words; a caption is a phrase or a list of phrases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAPTION_QUESTION = "what is in the picture?"
 
 
 class QAPair(NamedTuple):
-    """A question, its answer, and what it is about (a family, or a kind of question)."""
+    """A question, its answer, and its subject (a family, or a kind of question)."""
 
     question: str
     answer: str
@@ -37,7 +37,7 @@ class QAPair(NamedTuple):
 _QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text("utf-8"))
 
 WORD_QUESTIONS: Mapping[str, Sequence[str]] = _QUESTIONS["words"]
-"""Questions whose answer is the object's word of a family; ``{this}`` is what is asked about."""
+"""Questions whose answer is the object's word of a family; ``{this}`` stands for the object."""
 
 YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
 
@@ -45,7 +45,7 @@ YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
 def about_object(
     thing: SceneObject, rng: np.random.Generator, coloured: bool = True
 ) -> list[QAPair]:
-    """One question a family, a yes/no question, an existence question and a caption.
+    """Return one question per family, a yes/no question, an existence question and a caption.
 
     Args:
         thing: the object.
@@ -63,7 +63,7 @@ def about_object(
 def judgements(
     thing: SceneObject, rng: np.random.Generator, count: int, coloured: bool = True
 ) -> list[QAPair]:
-    """Questions to be answered yes or no; see :func:`about_object`."""
+    """Return yes/no questions; see :func:`about_object`."""
     return [
         _exists([thing], rng) if coloured and rng.random() < 0.4 else _yes_no(thing, rng, coloured)
         for _ in range(count)
@@ -71,7 +71,8 @@ def judgements(
 
 
 def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> list[QAPair]:
-    """A count, an existence question, a question on a uniquely named object, and a caption."""
+    """Return a count, an existence question, a question on a uniquely named object, and a
+    caption."""
     asked = [_count(things, rng), _exists(things, rng)]
     thing = things[int(rng.integers(len(things)))]
     named = {"shape": thing.shape} if rng.random() < 0.5 else some_attributes(thing, rng)
@@ -88,19 +89,19 @@ def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> li
 def word_question(
     thing: SceneObject, family: str, rng: np.random.Generator, coloured: bool = True
 ) -> QAPair:
-    """A question for the object's word of one family; see :func:`about_object`."""
+    """Ask for the object's word of one family; see :func:`about_object`."""
     template = _pick(WORD_QUESTIONS[family], rng)
     name = _naming_of(thing, family, rng, coloured)
     return QAPair(template.format(this=name), attributes(thing)[family], family)
 
 
 def object_caption(thing: SceneObject) -> QAPair:
-    """``a small red metal cube``."""
+    """Return the caption ``a small red metal cube``."""
     return QAPair(CAPTION_QUESTION, f"a {phrase(attributes(thing))}", "caption")
 
 
 def picture_caption(things: Sequence[SceneObject]) -> QAPair:
-    """``a red cube, a blue ball and a red cone``, big ones first, in order of vocabulary."""
+    """Return ``a red cube, a blue ball and a red cone``, big ones first, in order of vocabulary."""
     order = sorted(
         things, key=lambda t: (FAMILIES["shape"].index(t.shape), FAMILIES["colour"].index(t.colour))
     )
@@ -110,7 +111,7 @@ def picture_caption(things: Sequence[SceneObject]) -> QAPair:
 
 
 def question_words() -> set[str]:
-    """Every word that these questions and answers use, and common words of questions at large."""
+    """Return every word of these questions and answers, and common words of other questions."""
     texts: list[str] = [
         CAPTION_QUESTION,
         *GENERAL_NOUNS,
@@ -136,7 +137,7 @@ def _naming(family: str) -> Sequence[str]:
 def _naming_of(
     thing: SceneObject, family: str, rng: np.random.Generator, coloured: bool = True
 ) -> str:
-    """``this``, ``it``, or the object by other attributes than the one asked for."""
+    """Return ``this``, ``it``, or the object by attributes other than the requested one."""
     draw = rng.random()
     if draw < 0.4:
         return "this"
@@ -153,7 +154,7 @@ def _naming_of(
 
 
 def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True) -> QAPair:
-    """``is the cube red?``, right half of the time."""
+    """Ask ``is the cube red?``; the answer is yes half of the time."""
     family = str(rng.choice([name for name in FAMILIES if coloured or name != "colour"]))
     truth = attributes(thing)[family]
     wrong = [w for w in FAMILIES[family] if w != truth and not _held_out(thing, family, w)]
@@ -170,7 +171,7 @@ def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True)
 
 
 def _exists(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
-    """``is there a red cube?``, right half of the time as far as chance allows."""
+    """Ask ``is there a red cube?``; the answer is yes half of the time, as far as chance allows."""
     named = some_attributes(things[int(rng.integers(len(things)))], rng)
     if rng.random() < 0.5:
         family = str(rng.choice(list(named)))
@@ -199,7 +200,7 @@ def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
 
 
 def _held_out(thing: SceneObject, family: str, word: str) -> bool:
-    """Whether the object with that word would be a pair that training must not judge."""
+    """Return whether the object with that word would be a pair that training must not judge."""
     if family not in ("colour", "shape"):
         return False
     words = attributes(thing) | {family: word}

@@ -1,9 +1,9 @@
 """The seeker's recipe: an adapter of the program writer that plans searches and judges findings.
 
 ``viper lab world train seeker``. Its texts are simulated decisions
-(:mod:`viper_lab.world.knowledge.simulate`), over the shipped transition graph and over the one that
-allows everything, equally: without the graph it is not asked anything that it has not seen.
-Catalogues are drawn anew all the time, so no name can be known.
+(:mod:`viper_lab.world.knowledge.simulate`), half of them over the shipped transition graph and half
+over the graph that allows every transition, so it also knows the prompts of a search without the
+graph. Catalogues are drawn anew all the time, so the model cannot learn their names.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ from viper_lab.world.knowledge.simulate import (
     decisions,
 )
 
-COURSE = AdapterTraining(
+TRAINING = AdapterTraining(
     "seeker", steps=1400, step_tokens=6000, longest=600, shape=AdapterShape(rank=64)
 )
 
 _DESIGNS = (20, 60)
 _QUESTIONS = 16
 _KEPT = {"split": 1.0, "plan": 0.6, "judge": 0.7, "answer": 0.6, "read": 1.0}
-"""Share of each sort that is learned: most decisions are alike, what is read is not."""
+"""Learned share of each sort; most decisions are alike, readings are not."""
 
 _READINGS = 240
-"""Verdicts about texts of each catalogue beside those of its searches."""
+"""Verdicts about texts of each catalogue, in addition to those of its searches."""
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Trains the seeker and saves it to ``options.out``.
+    """Train the seeker and save it to ``options.out``.
 
     Returns:
-        Shares as :func:`evaluate` has them.
+        Shares, see :func:`evaluate`.
     """
-    learn(options, COURSE, seeker_documents)
+    learn(options, TRAINING, seeker_documents)
     return evaluate(options.out)
 
 
 def seeker_documents(random: Random) -> Iterator[list[Piece]]:
-    """Texts without end."""
+    """Yield training texts without end."""
     for one in seeker_texts(random):
         if random.random() < _KEPT[one.sort]:
             yield [Piece(one.prompt, False), Piece(one.reply, True)]
 
 
 def seeker_texts(random: Random) -> Iterator[ExpertReply]:
-    """Prompts with their replies, without end, from one catalogue after the other."""
+    """Yield prompts with their replies without end, one catalogue after the other."""
     graphs = [load_graph("avis"), load_graph(EVERY)]
     while True:
         library = Library.of(catalogue("train", random.randrange(10**9), random.randint(*_DESIGNS)))
@@ -87,14 +87,14 @@ def evaluate(
     graph: str = "avis",
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, float]:
-    """Shares of right answers: all, of each kind of question, and the expert's.
+    """Return shares of right answers: all, of each kind of question, and the expert's.
 
     Questions are of the validation split, about catalogues whose names no text of training holds.
-    Tools make the mistakes that :mod:`viper_lab.world.knowledge.simulate` says; decisions and
-    verdicts are the seeker's.
+    Tools make the mistakes of :mod:`viper_lab.world.knowledge.simulate`; decisions and verdicts are
+    the seeker's.
 
     Args:
-        seeker: an adapter over the shipped writer, or a model that was loaded already.
+        seeker: an adapter over the shipped writer, or a loaded model.
     """
     llm = opened(seeker, WRITER)
     library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)

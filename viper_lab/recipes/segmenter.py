@@ -1,4 +1,4 @@
-"""The embedded segmenter: a small stock MaskFormer trained from nothing on rendered stills.
+"""The embedded segmenter: a small stock MaskFormer trained from scratch on rendered stills.
 
 ``viper lab world train segmenter``: 2,400 steps.
 """
@@ -39,7 +39,7 @@ HIT_IOU = 0.5
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation."""
+    """Train on rendered stills, write the weights, and return the validation figures."""
     torch.manual_seed(options.seed)
     pictures = segmented_stills("train", TRAIN_STILLS, options.work)
     shape = SegmenterShape()
@@ -60,14 +60,14 @@ def train(options: TrainOptions) -> dict[str, float]:
 
 
 def export(model: Any, folder: Path) -> None:
-    """Writes the model as ``from_pretrained`` reads it, and which labels name no object."""
+    """Write the model for ``from_pretrained``, and the labels that name no object."""
     save(model, folder)
     stated = {"background": [LABELS[BACKGROUND]]}
     (folder / "viper.json").write_text(json.dumps(stated) + "\n", "utf-8")
 
 
 def segmented(stills: Stills, maps: Sequence[Ids] | Ids) -> Sequence[Segmented]:
-    """Stills with an id map each, see :mod:`viper_lab.world.id_maps`, and their objects' shapes."""
+    """Combine stills, their id maps (:mod:`viper_lab.world.id_maps`), and their objects' shapes."""
     labels = [
         np.array([SHAPES.index(thing.shape) for thing in truth.scene.objects], np.int64)
         for truth in stills.truths
@@ -78,19 +78,19 @@ def segmented(stills: Stills, maps: Sequence[Ids] | Ids) -> Sequence[Segmented]:
 
 
 def segmented_stills(split: str, count: int, work: Path) -> Sequence[Segmented]:
-    """Stills from the store under ``work``, rendering what is missing; pixels stay on disk."""
+    """Return stills from the store under ``work``, rendering missing ones; pixels stay on disk."""
     stills = rendered_stills(split, count, work / "stills")
     return segmented(stills, id_maps(stills))
 
 
 def evaluate(segmenter: Segmenter, pictures: Iterable[Segmented]) -> dict[str, float]:
-    """How its segments compare with the true masks, objects of all pictures together.
+    """Compare segments with the true masks, objects of all pictures together.
 
-    ``found`` is the share of objects that a segment with the right label covers at an IoU of
-    at least .5, ``located`` the same with any label, ``iou`` the mean IoU of every object with
-    its segment (0 where it has none), ``precision`` the share of segments that are the one found
-    for an object (left out where there is no segment). Each segment counts for one object:
-    pairs are made greedily by IoU.
+    ``found`` is the share of objects that a segment with the right label covers at an IoU of at
+    least .5, ``located`` the same with any label, ``iou`` the mean IoU of every object with its
+    segment (0 if it has none), ``precision`` the share of segments that count as the segment of a
+    found object (absent if there is no segment). Each segment counts for one object: pairs are
+    matched greedily by IoU.
     """
     ious: list[float] = []
     right: list[bool] = []
@@ -115,7 +115,7 @@ def evaluate(segmenter: Segmenter, pictures: Iterable[Segmented]) -> dict[str, f
 
 
 def mask_ious(masks: NDArray[np.bool_], segments: Sequence[Segment]) -> NDArray[np.float64]:
-    """float [N, S]: IoU of each mask (bool [N, H, W]) with each segment."""
+    """Return the IoU of each mask (bool [N, H, W]) with each segment, float [N, S]."""
     if not segments:
         return np.zeros((len(masks), 0))
     ours = masks.reshape(len(masks), -1).astype(np.float64)
@@ -126,7 +126,7 @@ def mask_ious(masks: NDArray[np.bool_], segments: Sequence[Segment]) -> NDArray[
 
 
 def paired_ious(ious: NDArray[np.float64]) -> list[tuple[int | None, float]]:
-    """For each row its segment's index and IoU, best pairs first; (None, 0) where none is left."""
+    """Return each row's segment index and IoU, matched best first; (None, 0) for unmatched rows."""
     left = ious.copy()
     pairs: list[tuple[int | None, float]] = [(None, 0.0)] * len(ious)
     while left.size and left.max() > 0:

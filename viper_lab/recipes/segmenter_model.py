@@ -1,14 +1,14 @@
 """The segmenter's architecture, its initial weights, its training loss, and its batches.
 
-The architecture is the library's stock MaskFormer on a small ResNet. A query is a place to
-look at from the start: its embedding is the sine position of a point of a grid, one for each
-cell of the coarsest features, and cross-attention compares such positions, so each query begins
-with what is near its point, and learns to speak for the object whose middle is there.
-Differs: the library draws both at random, from which a query takes long to find its objects.
+The architecture is the library's stock MaskFormer on a small ResNet. Each query starts with a place
+to look at: its embedding is the sine position of a point of a grid, one point per cell of the
+coarsest features. Cross-attention compares such positions, so a query first sees the features near
+its point, and learns to represent the object whose middle is there. Differs: the library draws both
+at random, from which a query takes long to locate its objects.
 
-A batch is augmented pictures with the mask and the label of everything in them. Labels are shapes,
-so a picture whose colour channels are exchanged is as good as a new one: no shape can be learned
-from the colours that it happens to have in training.
+A batch is augmented pictures with the mask and the label of every object. Labels are shapes, so a
+picture with exchanged colour channels is as good as a new one: no shape can be learned from its
+colours in training.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.vocabulary import SHAPES
 
 LABELS = (*SHAPES, "background")
-"""What segments are called; the number of a label is its place here."""
+"""Labels of segments; a label's number is its index here."""
 
 _STRIDE = 16
-"""Pixels along a side of one value of the coarsest features."""
+"""Pixels along a side of one cell of the coarsest features."""
 
 _WAVES = 3
-"""How many of the library's position frequencies, from the highest, attention starts with."""
+"""Number of position frequencies, from the highest, that attention starts with."""
 
 
 @dataclass(frozen=True)
 class SegmenterShape:
-    """Sizes of the model; ``anchors`` are the queries' points, across and down."""
+    """Sizes of the model; ``anchors`` is the grid of the queries' points, across and down."""
 
     widths: tuple[int, int, int] = (32, 64, 144)
     depths: tuple[int, int, int] = (1, 2, 2)
@@ -57,7 +57,7 @@ class SegmenterShape:
 
 
 def new_model(shape: SegmenterShape) -> Any:
-    """A ``MaskFormerForInstanceSegmentation`` of that shape, ready to train from scratch."""
+    """Build a ``MaskFormerForInstanceSegmentation`` that is ready to train from scratch."""
     from transformers import (
         MaskFormerConfig,
         MaskFormerDetrConfig,
@@ -125,7 +125,7 @@ def _initialise(model: Any, shape: SegmenterShape) -> None:
 
 
 def _place_queries(transformer: Any, shape: SegmenterShape) -> None:
-    """Queries get the positions of a grid of points; the last one has none: the background's."""
+    """Place the queries on a grid of points; the last one, for the background, has no position."""
     across, down = shape.anchors
     size = (1, shape.width, IMAGE_HEIGHT // _STRIDE, IMAGE_WIDTH // _STRIDE)
     positions = transformer.position_embedder(torch.Size(size), "cpu", torch.float32)
@@ -140,13 +140,13 @@ def _place_queries(transformer: Any, shape: SegmenterShape) -> None:
 
 
 def _position_channels(width: int) -> list[int]:
-    """Channels that hold the fastest waves: sines and cosines of the row, then of the column."""
+    """Return channels of the fastest waves: sines and cosines of the row, then of the column."""
     first = list(range(2 * _WAVES))
     return [*first, *(width // 2 + channel for channel in first)]
 
 
 def _compare_positions(attention: Any, shape: SegmenterShape, gain: float = 4.5) -> None:
-    """Lets every head look around the query's own point at first."""
+    """Initialise every head to attend around the query's own point."""
     channels = _position_channels(shape.width)
     head_width = shape.width // shape.heads
     for projection in (attention.q_proj, attention.k_proj):
@@ -158,7 +158,7 @@ def _compare_positions(attention: Any, shape: SegmenterShape, gain: float = 4.5)
 
 
 class SegmenterTrainer(nn.Module):
-    """The model with what only its training needs: linear readers of its pixel embeddings."""
+    """The model with a part that only training uses: linear probes of its pixel embeddings."""
 
     def __init__(self, model: Any, shape: SegmenterShape) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class SegmenterTrainer(nn.Module):
         self.place_reader = nn.Conv2d(width, 8, 1)
 
     def losses(self, batch: SegmenterBatch) -> dict[str, Tensor]:
-        """Each weighted part of the loss; their sum is what is minimised."""
+        """Return the weighted parts of the loss; training minimises their sum."""
         inner = self.model.model
         seen = inner.pixel_level_module(batch.pixels)
         embeddings = seen.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
@@ -184,7 +184,7 @@ class SegmenterTrainer(nn.Module):
     def _set_losses(
         self, states: list[Tensor], embeddings: Tensor, batch: SegmenterBatch
     ) -> dict[str, Tensor]:
-        """The library's loss after every layer, objects given to queries as after the last one."""
+        """Return the library's loss after every layer, with the last layer's assignment."""
         from transformers.models.maskformer.modeling_maskformer import (
             dice_loss,
             sigmoid_focal_loss,
@@ -217,7 +217,7 @@ class SegmenterTrainer(nn.Module):
         return total
 
     def _pixel_losses(self, embeddings: Tensor, batch: SegmenterBatch) -> dict[str, Tensor]:
-        """Each pixel's embedding tells what it belongs to, and where the middle of that is."""
+        """Return losses of each pixel's prediction of its object's label and middle."""
         targets = [_pixel_targets(*each) for each in zip(batch.masks, batch.labels, strict=True)]
         labels = torch.stack([labels for labels, _ in targets])
         places = torch.stack([places for _, places in targets])
@@ -234,11 +234,12 @@ class SegmenterTrainer(nn.Module):
 def assigned(
     chances: Tensor, masks: Tensor, labels: Tensor, anchors: tuple[int, int]
 ) -> tuple[Tensor, Tensor]:
-    """Which query stands for which mask: int64 [N + 1] each; the last query for the background.
+    """Assign queries to masks: int64 [N + 1] each; the last query is the background's.
 
-    An object goes to a query whose point is near its middle; of several about as near, to the one
-    that is surest of its label. Differs: the library compares masks instead of places, and as
-    every query near an object soon has its mask, the one that is meant changes all the time.
+    An object goes to a query whose point is near its middle. Among equally near queries the one
+    with the highest chance of the label wins. Differs: the library compares masks instead of
+    places. Every query near an object soon predicts its mask, so the library's assignment changes
+    all the time.
 
     Args:
         chances: float [Q, L + 1], of every label, by query.
@@ -259,7 +260,7 @@ def assigned(
 
 
 def _middles(masks: Tensor) -> Tensor:
-    """float [N, 2]: mean row and column of each mask [N, h, w] as shares of its sides."""
+    """Return mean row and column of each mask [N, h, w] as shares of its sides, float [N, 2]."""
     rows, columns = (
         (torch.arange(side, device=masks.device) + 0.5) / side for side in masks.shape[1:]
     )
@@ -268,7 +269,8 @@ def _middles(masks: Tensor) -> Tensor:
 
 
 def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The label int64 [h, w] of each pixel, and waves float [8, h, w] of its object's middle."""
+    """Return each pixel's label, int64 [h, w], and waves of its object's middle, float [8, h,
+    w]."""
     owner = masks.argmax(0)
     middle = _middles(masks)
     angles = torch.pi * torch.cat([middle, 2 * middle], dim=1)  # (N, 4)
@@ -277,7 +279,7 @@ def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def save(model: Any, folder: Path) -> None:
-    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    """Write the folder that ``from_pretrained`` loads, in half precision."""
     from transformers import MaskFormerImageProcessor
 
     processor = MaskFormerImageProcessor(
@@ -293,16 +295,16 @@ def save(model: Any, folder: Path) -> None:
 BACKGROUND = len(SHAPES)
 
 IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Those of the library's image processor."""
+"""Values of the library's image processor."""
 
 TARGET_STRIDE = 4
-"""Pixels along a side of one value of a target mask: that of the model's own masks."""
+"""Pixels along a side of one value of a target mask, as in the model's own masks."""
 
 RECOLOURED, WINDOWED = 0.5, 0.2
-"""Share of pictures with exchanged colour channels, and of those of which a part is enlarged."""
+"""Shares of pictures with exchanged colour channels, and with an enlarged part."""
 
 _LEAST_AREA = 24
-"""Pixels of which less is left of an object that a window cuts: it counts as background."""
+"""Least pixels of a cropped object; a smaller rest counts as background."""
 
 
 class Segmented(NamedTuple):
@@ -314,7 +316,7 @@ class Segmented(NamedTuple):
 
 
 class SegmenterBatch(NamedTuple):
-    """What one step learns from; the background is the last mask of every picture.
+    """Batch of one step; the background is the last mask of every picture.
 
     Attributes:
         pixels: float [B, 3, H, W], normalised.
@@ -327,13 +329,13 @@ class SegmenterBatch(NamedTuple):
     labels: list[Tensor]
 
     def to(self, device: torch.device | str) -> SegmenterBatch:
-        """The same on a device."""
+        """Return the batch on a device."""
         masks, labels = ([each.to(device) for each in part] for part in self[1:])
         return SegmenterBatch(self.pixels.to(device), masks, labels)
 
 
 def segmenter_batch(pictures: Sequence[Segmented], rng: np.random.Generator) -> SegmenterBatch:
-    """Augmented views of some pictures, all of one size."""
+    """Return augmented views of some pictures, all of one size."""
     views = [_view(picture, rng) for picture in pictures]
     targets = [_targets(view) for view in views]
     images = torch.from_numpy(np.stack([view.image for view in views]))
@@ -345,7 +347,7 @@ def segmenter_batch(pictures: Sequence[Segmented], rng: np.random.Generator) -> 
 
 
 def _view(picture: Segmented, rng: np.random.Generator) -> Segmented:
-    """Mirrored half of the time, lighter or darker, maybe recoloured or a part of it enlarged."""
+    """Mirror half of the time, change the brightness, maybe recolour or enlarge a part."""
     image, ids = picture.image, picture.ids
     if rng.random() < WINDOWED:
         image, ids = _enlarged(image, ids, rng)
@@ -358,7 +360,7 @@ def _view(picture: Segmented, rng: np.random.Generator) -> Segmented:
 
 
 def _enlarged(image: Pixels, ids: Ids, rng: np.random.Generator) -> tuple[Pixels, Ids]:
-    """A window of at least 60% a side, at the picture's own size."""
+    """Return a window of at least 60% per side, resized to the picture's own size."""
     height, width = ids.shape
     wide, high = (int(side * rng.uniform(0.6, 1.0)) for side in (width, height))
     left, top = int(rng.integers(width - wide + 1)), int(rng.integers(height - high + 1))
@@ -373,7 +375,7 @@ def _enlarged(image: Pixels, ids: Ids, rng: np.random.Generator) -> tuple[Pixels
 
 
 def _targets(view: Segmented) -> tuple[Tensor, Tensor]:
-    """Masks float [N + 1, h, w] and labels int64 [N + 1] of what is visible."""
+    """Return masks float [N + 1, h, w] and labels int64 [N + 1] of the visible objects."""
     numbers = np.arange(1, len(view.labels) + 1)
     masks = view.ids[None] == numbers[:, None, None]
     kept = masks.sum(axis=(1, 2)) >= _LEAST_AREA

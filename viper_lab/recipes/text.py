@@ -1,8 +1,8 @@
 """A small CLIP tokenizer trained offline on the phrases of the embedded world.
 
-The stock vocabulary of 49,408 entries would outweigh the models. This one is the
-same kind of tokenizer with some 600 entries: every byte can still be written, so
-a word outside the world gets pieces, never an unknown token.
+The stock vocabulary of 49,408 entries would outweigh the models. This one is the same kind of
+tokenizer with some 600 entries. Every byte can still be encoded, so a word outside the world gets
+pieces and never an unknown token.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ WORD_END = "</w>"
 
 
 def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> CLIPTokenizer:
-    """A CLIP tokenizer whose merges are learned from ``texts``.
+    """Train a CLIP tokenizer whose merges come from ``texts``.
 
-    Ids follow what CLIP-like text towers rely on: padding is 0, the start token
-    is not 0, and the end token has the largest id (the towers pool where the id
-    is largest).
+    Ids follow the assumptions of CLIP-like text towers: padding is 0, the start token is not 0, and
+    the end token has the largest id (the towers pool at the largest id).
 
     Args:
-        texts: the corpus; a word as frequent as the merges allow becomes one token.
-        merges: at most this many merges.
-        max_length: how many tokens the text tower takes, start and end included.
+        texts: the corpus; a word that is frequent enough becomes one token.
+        merges: maximum number of merges.
+        max_length: tokens that the text tower takes, start and end included.
     """
     letters = sorted(ByteLevel.alphabet())
     learned = _learn_merges(texts, merges)
@@ -56,7 +55,7 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
 
 
 def _learn_merges(texts: Iterable[str], merges: int) -> list[tuple[str, str]]:
-    """The first byte-pair merges of the corpus, most frequent pair first."""
+    """Return the first byte-pair merges of the corpus, most frequent pair first."""
     stock = CLIPTokenizer().backend_tokenizer
     trained = Tokenizer(BPE(end_of_word_suffix=WORD_END))
     trained.normalizer = stock.normalizer

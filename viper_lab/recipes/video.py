@@ -1,8 +1,7 @@
 """The embedded video model: described events located in clips.
 
-The windows alone would teach it too slowly where to look: the true boxes guide
-the attention of both object queries, and words and objects have to name their
-colour and shape.
+Windows alone would teach the attention too slowly. So the true boxes guide the attention of both
+object queries, and words and objects must predict their colour and shape.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
 MAX_TOKENS = 32
 PRESENCE_THRESHOLD = 0.3
-"""Where precision and recall of the described events balance on validation clips."""
+"""Threshold that balances precision and recall of the described events on validation clips."""
 
 Floats = NDArray[np.float32]
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on stored clips, writes the weights, and returns what they reach on validation."""
+    """Train on stored clips, write the weights, and return the validation figures."""
     model, tokenizer = learn(options)
     save_half(model, options.out, tokenizer)
     return evaluate(VideoEvents.from_pretrained(options.out, device=options.device), "val", 100)
 
 
 def learn(options: TrainOptions) -> tuple[Any, Any]:
-    """The trained model and its tokenizer; goes on from a checkpoint in ``options.work``."""
+    """Train the model and return it with its tokenizer; resume from ``options.work``."""
     torch.manual_seed(options.seed)
     tokenizer = build_tokenizer()
     model: Any = build_model(tokenizer)
@@ -77,12 +76,12 @@ def learn(options: TrainOptions) -> tuple[Any, Any]:
 
 
 def build_tokenizer() -> Any:
-    """Words of the world, letters for the rest, in CLIP's layout."""
+    """Build the tokenizer: words of the world, letters for the rest, in CLIP's layout."""
     return word_tokenizer(words(), CLIP_MARKS)
 
 
 def build_model(tokenizer: Any) -> VideoEventsModel:
-    """An untrained model whose description bank names every colour and shape."""
+    """Build an untrained model whose description bank names every colour and shape."""
     text = {
         "vocab_size": len(tokenizer),
         "hidden_size": 96,
@@ -111,7 +110,7 @@ def build_model(tokenizer: Any) -> VideoEventsModel:
 
 
 def varied(clip: RenderedClip, rng: np.random.Generator) -> RenderedClip:
-    """The clip, half of the time mirrored, under a little more or less light."""
+    """Return the clip, mirrored half of the time, with changed brightness."""
     frames, boxes = clip.frames, clip.boxes
     if rng.random() < 0.5:
         frames = frames[:, :, ::-1]
@@ -123,7 +122,7 @@ def varied(clip: RenderedClip, rng: np.random.Generator) -> RenderedClip:
 
 
 def coverage(boxes: Floats) -> Floats:
-    """Which cells boxes cover, as shares that sum to 1; all 0 for a box that is NaN.
+    """Return the cells that boxes cover, as shares that sum to 1; all 0 for a box that is NaN.
 
     Args:
         boxes: [..., 4], pixels (x0, y0, x1, y1) from the top-left corner.
@@ -151,7 +150,7 @@ def batch_loss(
     rng: np.random.Generator,
     device: str = "cpu",
 ) -> tuple[Tensor, dict[str, float]]:
-    """Loss of a batch of equally long clips with fresh texts, and its parts by name."""
+    """Return the loss of a batch of equally long clips with fresh texts, and its parts by name."""
     texts = [claims(clip, rng, TEXTS) for clip in clips]
     flat = [claim for group in texts for claim in group]
     tokens = tokenizer([c.text for c in flat], padding=True, return_tensors="pt").to(device)
@@ -179,7 +178,8 @@ def batch_loss(
 
 
 def _window_loss(output: EventOutput, texts: Sequence[Sequence[ClipText]]) -> Tensor:
-    """First and last frame by cross-entropy where the event happens; its frames everywhere."""
+    """Return losses of first and last frame (cross-entropy, if the event happens) and of its
+    frames."""
     found = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
     rows = ([b for b, _, _ in found], [m for _, m, _ in found])
     inside = torch.zeros_like(output.inside)
@@ -199,7 +199,7 @@ def _window_loss(output: EventOutput, texts: Sequence[Sequence[ClipText]]) -> Te
 def _attention_loss(
     output: EventOutput, texts: Sequence[Sequence[ClipText]], covers: Sequence[Floats]
 ) -> Tensor:
-    """Cross-entropy of where each role looks against its object's box, or "not in view"."""
+    """Return cross-entropy of each role's attention against its object's box, or "not in view"."""
     shape = output.attention.shape  # [B, M, 2, T, S + 1]
     target = np.zeros(shape, np.float32)
     weight = np.ones(shape[:4], np.float32)
@@ -218,7 +218,7 @@ def _attention_loss(
 
 
 def _noun_loss(model: VideoEventsModel, about: TextFeatures, flat: Sequence[ClipText]) -> Tensor:
-    """The words that a role reads must tell the colour and the shape it names."""
+    """Return the loss of predicting colour and shape from the words of a role."""
     names = torch.tensor([claim.nouns for claim in flat], device=about.nouns.device)  # [N, 2, 2]
     nouns = about.nouns.flatten(0, 1)
     colour = F.cross_entropy(model.noun_colour(nouns), names[..., 0].flatten())
@@ -232,7 +232,7 @@ def _looks_loss(
     covers: Sequence[Floats],
     rng: np.random.Generator,
 ) -> Tensor:
-    """The features under an object's box must tell its colour and shape, in a few frames."""
+    """Return the loss of predicting colour and shape from features under an object's box."""
     picked = rng.choice(CLIP_FRAMES, 6, replace=False)
     pooled, colours, shapes = [], [], []
     for row, clip, cover in zip(features, clips, covers, strict=True):
@@ -249,21 +249,20 @@ def _looks_loss(
 
 
 def temporal_iou(window: EventWindow, event: ClipEvent) -> float:
-    """Overlap of two frame ranges over their union, in [0, 1]."""
+    """Return overlap of two frame ranges over their union, in [0, 1]."""
     overlap = min(window.end, event.end) - max(window.start, event.start)
     union = max(window.end, event.end) - min(window.start, event.start)
     return max(0, overlap) / union
 
 
 def evaluate(model: VideoModel, split: str, count: int, first: int = 0) -> dict[str, float]:
-    """Localisation and ranking of the events of ``count`` rendered clips from ``first`` on.
+    """Score localisation and ranking of the events of ``count`` rendered clips from ``first`` on.
 
-    ``temporal_iou`` is the mean over all ``events`` (a missed one counts 0) of
-    the best window against the true one. ``right_object``: the true sentence
-    scores above the same of another object of the clip; ``right_kind``: above
-    the same object doing what it does not; ``who_hits_whom``: above the hit with
-    roles swapped. ``described_precision`` and ``described_recall`` compare the
-    description of the whole clip with the events.
+    ``temporal_iou`` is the mean IoU of the best window and the true one over all ``events`` (a
+    missed one counts 0). ``right_object``: the true sentence scores above the same sentence about
+    another object of the clip; ``right_kind``: above a sentence with an event that does not happen
+    to the same object; ``who_hits_whom``: above the hit with swapped roles. ``described_precision``
+    and ``described_recall`` compare the description of the whole clip with the events.
     """
     overlaps: list[float] = []
     found: dict[str, list[bool]] = {"right_object": [], "right_kind": [], "who_hits_whom": []}
@@ -293,7 +292,7 @@ def evaluate(model: VideoModel, split: str, count: int, first: int = 0) -> dict[
 
 
 def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
-    """Untrue events of the clip, one of each sort that there is, to rank a true one against."""
+    """Return untrue events of the clip, one of each possible sort, to rank against a true one."""
     facts = {(e.kind, e.actor, e.target) for e in clip.events}
 
     def untrue(candidates: Sequence[ClipEvent]) -> list[ClipEvent]:

@@ -1,4 +1,4 @@
-"""Teaches the video model to name objects from crops."""
+"""Train the video model to name objects from crops."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 STEPS, BATCH = 1500, 64
 CLIPS, FRAMES_A_CLIP, EMPTY_A_CLIP = 1500, 3, 1
 WINDOW = 56
-"""Side of a stored cut-out in pixels: a crop with room to be centred differently."""
+"""Side of a stored cut-out in pixels, larger than a crop so that its centre can move."""
 
 JITTER = 2.0
-"""Standard deviation, in pixels, of where a crop is centred."""
+"""Standard deviation, in pixels, of a crop's centre."""
 
 RECOLOURED = 0.5
-"""Share of crops in colours of no name. They teach shapes only: a shape must not be guessed
-from its colour, since some pairs are never seen in training."""
+"""Share of crops in colours without a name. They teach shapes only: the model must not guess a
+shape from its colour, because some pairs never occur in training."""
 
 UNKNOWN = -100
 MIN_SIDE = 5
 FIRST_CLIP = 1_000_000
-"""Index of the first clip used here, beyond those that teach events."""
+"""Index of the first clip used here, after those that teach events."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Cutouts:
 
 
 def learn_looks(model: Any, work: Path, seed: int) -> Any:
-    """The model with its crop tower trained; nothing else in it changes."""
+    """Train only the crop tower of the model and return the model."""
     data = stored_cutouts(work / "cutouts.npz")
     device = next(model.parameters()).device
 
@@ -74,7 +74,7 @@ def learn_looks(model: Any, work: Path, seed: int) -> Any:
 
 
 def stored_cutouts(path: Path, report: Callable[[str], None] = print) -> Cutouts:
-    """The training cut-outs, from the file or rendered and written to it."""
+    """Read the training cut-outs from the file, or render and store them."""
     if not path.exists():
         parts = []
         for index in range(CLIPS):
@@ -89,7 +89,7 @@ def stored_cutouts(path: Path, report: Callable[[str], None] = print) -> Cutouts
 
 
 def cutouts(index: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Cut-outs, colour ids and shape ids from a few frames of one clip."""
+    """Return cut-outs, colour ids and shape ids from a few frames of one clip."""
     rng = np.random.default_rng((index, 11))
     clip = sample_clip("train", FIRST_CLIP + index)
     chosen = np.sort(rng.choice(CLIP_FRAMES, FRAMES_A_CLIP, replace=False))
@@ -118,7 +118,7 @@ def _window(image: NDArray[np.uint8], x: float, y: float) -> NDArray[np.uint8]:
 
 
 def varied_crop(window: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """A crop of a cut-out: a little off centre, mirrored or not, lighter or darker, compressed."""
+    """Crop a cut-out with random offset, mirroring, brightness and compression."""
     from PIL import Image
 
     room = (WINDOW - CROP) // 2
@@ -134,6 +134,6 @@ def varied_crop(window: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[
 
 
 def recoloured(crop: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """The crop with its colour channels mixed at random."""
+    """Mix the colour channels of a crop at random."""
     mix = rng.dirichlet(np.full(3, 0.6), 3).T
     return np.asarray(crop @ mix, np.uint8)

@@ -12,19 +12,19 @@ from viper_lab.world.scene import ClipEvent, RenderedClip, SceneObject
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 
 NOWHERE = -1
-"""Index of an object that is not in the clip, or of a role that a text does not fill."""
+"""Index of an object that is not in the clip, or of an empty role of a text."""
 
 
 @dataclass(frozen=True)
 class ClipText:
-    """A text about a clip and what is true of it.
+    """A text about a clip and its truth.
 
     Attributes:
         text: e.g. ``the red cube hits the ball``.
-        objects: indexes of who acts and who is acted upon, or NOWHERE.
-        nouns: (colour id, shape id) that the text names for both; the number of
-            colours or shapes where it names none.
-        window: frames ``[start, end)`` of the event, or None where it does not happen.
+        objects: indexes of actor and target, or NOWHERE.
+        nouns: (colour id, shape id) that the text names for both; the number of colours or shapes
+            if it names none.
+        window: frames ``[start, end)`` of the event, or None if it does not happen.
     """
 
     text: str
@@ -35,7 +35,7 @@ class ClipText:
 
 @dataclass(frozen=True)
 class _Mention:
-    """A noun phrase, the object it means and the words in it."""
+    """A noun phrase, its object and its words."""
 
     text: str
     index: int
@@ -49,14 +49,14 @@ Fact = tuple[str, int, int]
 
 
 def words() -> list[str]:
-    """Every word that a training text can hold."""
+    """Return every word that a training text can hold."""
     templates = " ".join(t for group in TEMPLATES.values() for t in group)
     plain = templates.replace("{a}", "").replace("{b}", "").split()
     return [*plain, *COLOURS, *SHAPES, *MATERIALS, *SIZES, "thing", "object", "the", "a", "an"]
 
 
 def claims(clip: RenderedClip, rng: np.random.Generator, count: int) -> list[ClipText]:
-    """``count`` texts: every event of the clip, and things that do not happen in it."""
+    """Return ``count`` texts: every event of the clip, and events that do not happen in it."""
     happened = {_fact(event): event for event in clip.events}
     chosen = [_claim(clip, fact, rng, event) for fact, event in happened.items()][:count]
     for fact in _untrue(clip.objects, happened.keys(), rng):
@@ -75,7 +75,7 @@ def _fact(event: ClipEvent) -> Fact:
 def _untrue(
     objects: Sequence[SceneObject], happened: Set[Fact], rng: np.random.Generator
 ) -> list[Fact]:
-    """Facts that are near the true ones but untrue, hits of wrong pairs among the first."""
+    """Return untrue facts that resemble the true ones, hits of wrong pairs among the first."""
     count = len(objects)
     hits = [("hit", a, b) for a in range(count) for b in range(count) if a != b]
     others = [(kind, a, NOWHERE) for kind in EVENT_KINDS if kind != "hit" for a in range(count)]
@@ -112,7 +112,7 @@ def _compose(
 
 
 def _about_strangers(clip: RenderedClip, rng: np.random.Generator) -> ClipText:
-    """A text about an object that is not there, often like one that is."""
+    """Return a text about an absent object, which often resembles a present one."""
     present = {object_name(thing) for thing in clip.objects}
     pairs = [
         (colour, shape)

@@ -1,10 +1,9 @@
 """The embedded VQA model: a small BLIP that answers questions about crops and whole pictures.
 
-Crops get most of the training: a program asks about one object at a time, and
-counting is left to the detector. Linear heads on the vision tower's first token,
-used in training only, teach it the attributes (shape is slow to learn from
-answers alone). A second stage leaves the tower alone and asks for yes or no, which
-means to compare what is seen with what is said and comes last by itself.
+Crops get most of the training, because a program asks about one object at a time and the detector
+does the counting. Linear heads on the vision tower's first token, used in training only, teach it
+the attributes (shape is slow to learn from answers alone). A second stage freezes the tower and
+asks yes/no questions. These require a comparison of picture and text, which is learned last.
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ QUESTIONS_FIRST, QUESTIONS = 1, 2
 """Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
 JUDGING_STEPS, JUDGEMENTS = 700, 4
-"""The second stage, and its yes/no questions about each crop, next to one of any kind."""
+"""Steps of the second stage, and its yes/no questions about each crop besides one of any kind."""
 
 LEARNING_TO_SEE = 0.3
-"""Share of the steps in which few questions are asked."""
+"""Share of the steps with few questions."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
-    """Trains on rendered stills, writes the weights, and returns what they reach on validation.
+    """Train on rendered stills, write the weights, and return the validation figures.
 
-    ``options.steps`` counts the steps of the first stage; the second takes
-    ``JUDGING_STEPS / STEPS`` times as many.
+    ``options.steps`` counts the steps of the first stage; the second takes ``JUDGING_STEPS /
+    STEPS`` times as many.
     """
     torch.manual_seed(options.seed)
     tokenizer = word_tokenizer(question_words(), BLIP_MARKS)
@@ -98,7 +97,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 def _learn_to_judge(
     blip: Any, tokenizer: Any, views: ObjectViews, options: TrainOptions, steps: int
 ) -> None:
-    """Second stage, in place: the text side alone, mostly on yes/no questions."""
+    """Train the second stage in place: the text side alone, mostly on yes/no questions."""
     blip.requires_grad_(True)
     text = torch.nn.ModuleList([blip.text_encoder, blip.text_decoder])
 
@@ -118,7 +117,7 @@ def _learn_to_judge(
 def _answers_loss(
     blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[QAPair]]
 ) -> Tensor:
-    """Loss of the answers to ``asked[i]`` about the image seen as ``seen[i]``."""
+    """Return the loss of the answers to ``questions[i]`` about the image encoded as ``seen[i]``."""
     pairs = [(index, each) for index, group in enumerate(asked) for each in group]
     loss = torch.zeros((), device=seen.device)
     for part in _by_length(pairs):
@@ -135,15 +134,15 @@ def evaluate(
     margin: float = DEFAULT_MARGIN,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Share of exact answers by what is asked; ``picture_…`` are about whole pictures.
+    """Return shares of exact answers by kind of question; ``picture_…`` are about whole pictures.
 
     Args:
         answerer: the model under test.
-        views: objects to look at, e.g. of the test split.
-        limit: how many objects at most.
-        pictures: how many whole pictures at most.
+        views: objects to use, e.g. of the test split.
+        limit: maximum number of objects.
+        pictures: maximum number of whole pictures.
         margin: context around a box.
-        seed: which questions are asked.
+        seed: selects the questions.
     """
     rng = np.random.default_rng(seed)
     chosen = views.spread(limit)
@@ -159,7 +158,8 @@ def evaluate(
 
 
 def build_model(tokenizer: Any) -> Any:
-    """An untrained ``BlipForQuestionAnswering``; BLIP's own vision init (1e-10) is no start."""
+    """Build an untrained ``BlipForQuestionAnswering``; BLIP's vision init (1e-10) does not
+    train."""
     from transformers import BlipConfig, BlipForQuestionAnswering
 
     text = _CONFIG["text"] | {
@@ -178,10 +178,10 @@ def build_model(tokenizer: Any) -> Any:
 
 
 def grid_positions(rows: int, columns: int, width: int) -> Tensor:
-    """Sines and cosines of row and column, ``[rows * columns, width]``: neighbours look alike.
+    """Return sines and cosines of row and column, ``[rows * columns, width]``.
 
-    A tower that starts from these need not find out first which patches are neighbours.
-    ``width`` must be divisible by 4.
+    With these positions a tower need not learn first which patches are neighbours. ``width`` must
+    be divisible by 4.
     """
     rates = 1.0 / 100 ** (torch.arange(width // 4) / (width // 4))
 
@@ -195,13 +195,13 @@ def grid_positions(rows: int, columns: int, width: int) -> Tensor:
 
 
 def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[QAPair]) -> Tensor:
-    """Mean loss of the answers' tokens.
+    """Return the mean loss of the answers' tokens.
 
     Args:
         model: a ``BlipForQuestionAnswering``.
         tokenizer: its tokenizer.
         seen: [Q, tokens, width], the vision tower's output for each question's image.
-        asked: Q questions and answers.
+        questions: Q questions and answers.
     """
     questions = tokenizer([each.question for each in asked], padding=True, return_tensors="pt")
     ids, mask = (questions[key].to(seen.device) for key in ("input_ids", "attention_mask"))
@@ -229,7 +229,7 @@ def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[QAPair
 
 
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Writes the folder that ``from_pretrained`` loads, in half precision."""
+    """Write the folder that ``from_pretrained`` loads, in half precision."""
     from transformers import BlipImageProcessor
 
     processor = BlipImageProcessor(
@@ -243,9 +243,9 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 def _batch(
     views: ObjectViews, rng: np.random.Generator, questions: int, judged: int = 0
 ) -> tuple[Pixels, list[list[QAPair]], list[list[int]]]:
-    """Images ``[B, S, S, 3]`` (crops first), questions for each, attribute ids of the crops.
+    """Return images ``[B, S, S, 3]`` (crops first), their questions, attribute ids of the crops.
 
-    ``judged`` yes/no questions about each crop come on top of ``questions`` of any kind.
+    ``judged`` yes/no questions about each crop are added to ``questions`` of any kind.
     """
     chosen = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
     images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
@@ -266,14 +266,14 @@ def _batch(
 
 
 def _by_length(pairs: list[tuple[int, QAPair]]) -> list[list[tuple[int, QAPair]]]:
-    """Captions apart from short answers, which padding would make many times as costly."""
+    """Separate captions from short answers, which padding would make many times as costly."""
     captions = [pair for pair in pairs if pair[1].about == "caption"]
     short = [pair for pair in pairs if pair[1].about != "caption"]
     return [part for part in (short, captions) if part]
 
 
 def _some(asked: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
-    """A few of the questions at random."""
+    """Draw a few of the questions."""
     kept = rng.permutation(len(asked))[:count]
     return [asked[int(index)] for index in kept]
 

@@ -1,7 +1,6 @@
 """A tokenizer whose pieces are the world's words, with letters for everything else.
 
-Published vocabularies of 30,000 or 49,000 pieces would outweigh these models many
-times over.
+Published vocabularies of 30,000 or 49,000 pieces would outweigh these models many times over.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ PAD, UNKNOWN = "[PAD]", "[UNK]"
 
 @dataclass(frozen=True)
 class SpecialPieces:
-    """The special pieces of a model family.
+    """Special pieces of a model family.
 
     Attributes:
-        begin: put before every text.
-        end: put after every text.
+        begin: starts every text.
+        end: ends every text.
         decode: first input of an answer decoder, or None.
         end_is_last: give ``end`` the largest id, where CLIP's pooling looks for it.
     """
@@ -38,7 +37,7 @@ BLIP_MARKS = SpecialPieces(begin="[CLS]", end="[SEP]", decode="[DEC]")
 
 
 def word_tokenizer(words: Iterable[str], marks: SpecialPieces) -> Any:
-    """A ``transformers`` fast tokenizer: lower-cased words, punctuation split off; PAD is 0."""
+    """Build a ``transformers`` fast tokenizer: lower-cased words, split punctuation; PAD is 0."""
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {piece: index for index, piece in enumerate(_pieces(words, marks))}
@@ -60,7 +59,7 @@ def word_tokenizer(words: Iterable[str], marks: SpecialPieces) -> Any:
 
 
 def _pieces(words: Iterable[str], marks: SpecialPieces) -> Sequence[str]:
-    """Pieces in order of id."""
+    """Return pieces in order of id."""
     special = [PAD, UNKNOWN, marks.begin, *([marks.decode] if marks.decode else [])]
     signs = [*string.ascii_lowercase, *string.digits, *".,;:?!'\"-_()"]
     inner = [f"##{sign}" for sign in string.ascii_lowercase + string.digits]

@@ -1,8 +1,9 @@
 """The program writer's recipe: a small Llama that writes programs from the compact prompt.
 
-``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens a second. The parts
-of its curriculum are in ``writer.toml``: first the grammar, nouns and names (``GROUND_PART``), then
-what examples alone can show (``FURTHER_PART``), last prompts as they will be (``LAST_PART``).
+``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens per second. The
+phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
+(``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), last realistic prompts
+(``LAST_PART``).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the curriculum, up to a share of all steps; longer documents are left out."""
+    """A part of a phase, up to a share of its steps; longer documents are left out."""
 
     until: float
     max_tokens: int
@@ -52,11 +53,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Phase:
-    """A training of its own that starts from the averaged weights of the part before.
+    """A training of its own that starts from the averaged weights of the phase before.
 
     Attributes:
-        name: of its checkpoint; its documents are drawn from it too.
-        step_tokens: about how many tokens a step takes.
+        name: name of the checkpoint; it also seeds the documents.
+        step_tokens: approximate tokens per step.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Phase:
     step_tokens: int = 5000
 
     def stage(self, step: int) -> Stage:
-        """The one that a step belongs to."""
+        """Return the stage of a step."""
         return next(
             (stage for stage in self.stages if step < stage.until * self.steps), self.stages[-1]
         )
@@ -94,14 +95,14 @@ class Batch:
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Trains the writer and saves it to ``options.out``; returns what it reached."""
+    """Train the writer, save it to ``options.out``, and return its figures."""
     return _train(options, WriterShape())
 
 
 def train_small(options: TrainOptions) -> Mapping[str, float]:
-    """As :func:`train`, a smaller model: the second one, to see whether gains carry over.
+    """Train a smaller model, see :func:`train`, to check that gains carry over.
 
-    Its last part is half as long.
+    Its last phase is half as long.
     """
     return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
 
@@ -126,7 +127,7 @@ def train_writer(
     shape: WriterShape | None = None,
     compiled: bool = False,
 ) -> tuple[Any, Tokenizer]:
-    """The model after the first part, and its tokenizer; resumes from ``options.work``."""
+    """Return the model after the first phase and its tokenizer; resume from ``options.work``."""
     tokenizer = writer_tokenizer(options.work, options.seed)
     model = initial_writer(tokenizer, options.seed, shape)
     part = replace(part, steps=options.steps or part.steps)
@@ -141,11 +142,11 @@ def train_part(
     *,
     compiled: bool = False,
 ) -> Any:
-    """The model after one more part of training; resumes from ``options.work``.
+    """Return the model after one more phase of training; resume from ``options.work``.
 
     Args:
-        compiled: let torch generate code (needs a C++ compiler): a minute once, then 1.4 times
-            as fast.
+        compiled: let torch generate code (needs a C++ compiler). This takes a minute once, then
+            training is 1.4 times as fast.
     """
     model.to(options.device).requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
@@ -170,7 +171,7 @@ def train_part(
 
 
 def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:
-    """The untrained model for a tokenizer."""
+    """Build the untrained model for a tokenizer."""
     starts = [tokenizer.token_to_id(token) for token in LINE_STARTS]
     marks = LineTokens(tuple(i for i in starts if i is not None), tokenizer.token_to_id("▁query"))
     special = [token_id(tokenizer, token) for token in (PAD, BOS, EOS)]
@@ -181,7 +182,7 @@ def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | Non
 def writer_tokenizer(
     work: Path, seed: int, *, documents: int = 2500, words: int = 5000
 ) -> Tokenizer:
-    """The tokenizer kept in the work folder; if absent, made from that many texts and words."""
+    """Load the tokenizer of the work folder, or build it from that many texts and words."""
     if not (work / "tokenizer.json").exists():
         random = Random(f"writer tokenizer {seed}")
         texts = ["".join(p.text for p in document(random, PLAIN)) for _ in range(documents)]
@@ -192,14 +193,14 @@ def writer_tokenizer(
 
 
 def token_id(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a token that the vocabulary holds."""
+    """Return the id of a token of the vocabulary."""
     found = tokenizer.token_to_id(token)
     assert found is not None, token
     return found
 
 
 def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
-    """Weights in half precision and tokenizer files, for ``from_pretrained``."""
+    """Save weights in half precision and tokenizer files, for ``from_pretrained``."""
     half: Any = copy.deepcopy(model)
     half.to(torch.float16)
     half.generation_config.max_length = MAX_CONTEXT
@@ -208,7 +209,7 @@ def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) -> list[Batch]:
-    """The documents of one step, drawn by its seed, sorted by length into a few batches."""
+    """Draw the documents of one step by its seed, sorted by length into a few batches."""
     random = Random(seed)
     rows: list[tuple[list[int], list[bool]]] = []
     total = 0
@@ -221,14 +222,14 @@ def batches_at(tokenizer: Tokenizer, stage: Stage, seed: str, step_tokens: int) 
 
 
 def batched(rows: list[tuple[list[int], list[bool]]]) -> list[Batch]:
-    """Encoded texts sorted by length into at most four batches."""
+    """Sort encoded texts by length into at most four batches."""
     rows.sort(key=lambda row: len(row[0]))
     chunk = max(1, -(-len(rows) // 4))
     return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
 
 
 def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> tuple[list[int], list[bool]]:
-    """Token ids of a document, and for each whether it counts in the loss."""
+    """Return the token ids of a document, and a flag per token: does it count in the loss?"""
     ids: list[int] = []
     learned: list[bool] = []
     for piece in pieces:
@@ -243,7 +244,7 @@ def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> tuple[list[i
 def loss_of(
     hidden_states: Any, output: Any, batches: Sequence[Batch], device: str
 ) -> tuple[Tensor, Mapping[str, float]]:
-    """Mean cross-entropy over the learned tokens; logits are computed for those alone."""
+    """Return mean cross-entropy of the learned tokens; other logits are not computed."""
     total, right, count = torch.zeros((), device=device), 0, 0
     for batch in batches:
         ids, learned = batch.ids.to(device), batch.learned.to(device)[:, 1:]
@@ -258,7 +259,7 @@ def loss_of(
 
 
 def _padded(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
-    """Right-padded, which needs no attention mask: nothing looks ahead."""
+    """Pad on the right, which needs no attention mask because attention is causal."""
     width = max(len(ids) for ids, _ in rows)
     return Batch(
         torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in rows]),

@@ -1,12 +1,11 @@
 """Training texts of the program writer: an API header, solved queries, answers to select.
 
-A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs
-filled in. What varies from document to document, and holds inside one: the task, the API,
-which of its lines the header shows and in which order, invented nouns, invented routine
-names, how many queries are solved, what ambiguous queries mean. Every program comes after the
-header that lists its names, so it can be learned from; the first one has no example before
-it. In some documents the first programs stand without comments, as a bank may show them,
-and only those after them are learned.
+A document is one prompt as :mod:`viper.prompting.compact` builds it, with the programs filled in.
+Documents vary in the task, the API, the lines and order of the header, invented nouns, invented
+routine names, the number of solved queries, and the conventions of ambiguous queries. Within a
+document these are fixed. Every program follows the header that lists its names, so it can be
+learned; the first program has no example before it. In some documents the first programs have no
+comments, as a bank may show them, and only later programs are learned.
 """
 
 from __future__ import annotations
@@ -49,12 +48,13 @@ FAILURES: Sequence[tuple[str, str]] = [(kind, said) for kind, said in _TEXTS["fa
 """Kinds and messages of failures that a later prompt may report."""
 
 _RARE = 0.03
-"""Types rarer than this are drawn as they come; commoner ones by the root of their weight."""
+"""Weight below which a type is drawn as is; more common types are drawn by the root of their
+weight."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a document; only ``learned`` ones count in the loss."""
+    """A part of a document; only ``learned`` parts count in the loss."""
 
     text: str
     learned: bool
@@ -62,16 +62,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class DocumentOptions:
-    """What documents look like.
+    """Composition of documents.
 
     Attributes:
-        programs: at most how many solved queries a document holds.
+        programs: maximum number of solved queries in a document.
         made_up_nouns: share of documents with invented nouns.
         made_up_names: share of documents with invented routine names.
-        swapped_names: share with the API's own names dealt to the wrong routines, so that
-            only the header tells what a name does.
+        swapped_names: share with the API's own names assigned to the wrong routines, so that only
+            the header tells what a name does.
         full_header: share of documents whose header lists the whole API.
-        extra_lines: at most how many unneeded lines another header has.
+        extra_lines: maximum number of unneeded lines in another header.
         selections: share of documents that select answers.
         vipergpt: share of documents with the API of plain methods.
         lone: share of documents with a single query, so without any example.
@@ -80,13 +80,13 @@ class DocumentOptions:
         ambiguous_shares: the share of ambiguous queries in such a document is one of these.
         focused: share of such documents with at most ``most_sorts`` sorts of ambiguous query, so
             that the same convention appears again.
-        bare: share of the longer documents whose first programs stand without comments and
-            are not learned.
-        banks: share of documents that begin as a prompt with a mined bank does: some solved
-            queries, every sort of ambiguous query at most once; then a few more queries.
+        bare: share of the longer documents whose first programs have no comments and are not
+            learned.
+        banks: share of documents that begin like a prompt with a mined bank: some solved queries,
+            every sort of ambiguous query at most once; then a few more queries.
         bank_examples: least and most programs of such a bank.
-        failed: share of documents that say before their last query how an earlier program
-            for it failed; the right program is the same.
+        failed: share of documents that report before their last query how an earlier program for it
+            failed; the right program is the same.
     """
 
     programs: int = 5
@@ -109,14 +109,14 @@ class DocumentOptions:
 
 
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
-    """One training document of the training split."""
+    """Draw one document of the training split."""
     if random.random() < options.selections:
         return selection_document(random)
     return program_document(random, options)
 
 
 def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
-    """A header and one or more solved queries."""
+    """Draw a header and one or more solved queries."""
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
@@ -140,14 +140,15 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
 
 
 def _happens(random: Random, share: float) -> bool:
-    """True that often; what never happens draws no number, so nothing else changes by it."""
+    """Draw true with that probability; a share of 0 draws no number, so other draws stay the
+    same."""
     return share > 0 and random.random() < share
 
 
 def _samples_and_bare(
     random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
 ) -> tuple[list[TextSample], int]:
-    """The queries of one document, and how many of the first are shown bare."""
+    """Draw the queries of one document, and the number of leading queries without comments."""
     if _happens(random, options.banks):
         return _bank_samples(random, options, family, api, lexicon), 0
     samples = list(_samples(random, options, family, api, lexicon))
@@ -159,7 +160,7 @@ def _samples_and_bare(
 def _bank_samples(
     random: Random, options: DocumentOptions, family: str, api: str, lexicon: Lexicon
 ) -> list[TextSample]:
-    """Solved queries as a bank holds them, then a few more; one data set's conventions."""
+    """Draw solved queries as in a bank, then a few more, all under the same conventions."""
     conventions = draw_conventions(random)
     count = random.randint(*options.bank_examples)
     sorts = list(AMBIGUOUS_SORTS[family])
@@ -203,42 +204,42 @@ def _samples(
 
 
 def selection_document(random: Random) -> list[Piece]:
-    """One answer selected from what is known."""
+    """Draw a question whose answer is selected from known facts."""
     lexicon = made_up_lexicon(random) if random.random() < 0.4 else WORLD
     sample = selection_sample(random, lexicon=lexicon)
     return selection_pieces(sample)
 
 
 def selection_pieces(sample: SelectionSample) -> list[Piece]:
-    """The prompt of a selection and the option to learn."""
+    """Return the prompt of a selection and the option to learn."""
     prompt = compact_selection(sample.info, sample.question, sample.options)
     return [Piece(prompt, learned=False), Piece(f" {sample.answer}{END_OF_PROGRAM}", learned=True)]
 
 
 @cache
 def listed_entries(api: str, task: str) -> tuple[ApiEntry, ...]:
-    """The names that an API lists for a task."""
+    """Return the names that an API lists for a task."""
     return api_set(api).entries(task)
 
 
 def renamed_entry(entry: ApiEntry, mapping: Mapping[str, str]) -> ApiEntry:
-    """The entry under its new name, if it has one."""
+    """Return the entry under its new name, if it has one."""
     return replace(entry, name=mapping.get(entry.name, entry.name))
 
 
 def annotated(sample: TextSample) -> str:
-    """The program that the writer should write: canonical, each routine restated before its use."""
+    """Return the canonical program with each routine's line restated before its use."""
     return _annotated(sample.program, listed_entries(sample.api, sample.task))
 
 
 def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
-    """Which listed names occur in the code or the comments of a program."""
+    """Return the listed names that occur in the code or the comments of a program."""
     words = set(re.findall(r"[A-Za-z_]\w*", program))
     return {entry.name for entry in entries if entry.name in words}
 
 
 def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> TextSample:
-    """A query; common types are thinned, so that rare ones are learned as well."""
+    """Draw a query with common types thinned out, so that rare types are learned as well."""
     while True:
         sample = text_sample(random, family=family, api=api, lexicon=lexicon)
         if random.random() < (_RARE / SHARES[family][sample.query_type]) ** 0.5:
@@ -246,7 +247,7 @@ def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> Te
 
 
 def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
-    """``annotate``, but a line that calls one routine twice restates it once."""
+    """Call ``annotate``, but restate a routine only once for a line that calls it twice."""
     lines: list[str] = []
     for line in annotate(program, entries).split("\n"):
         if not (line.lstrip().startswith("#") and lines and lines[-1] == line):
@@ -260,7 +261,7 @@ def header_entries(
     entries: Sequence[ApiEntry],
     programs: Sequence[str],
 ) -> list[ApiEntry]:
-    """The whole API in its order, or the needed lines among some others, shuffled."""
+    """Return the whole API in its order, or the needed lines among others, shuffled."""
     if random.random() < options.full_header:
         return list(entries)
     needed = set[str]().union(*(names_called(program, entries) for program in programs))
@@ -286,7 +287,7 @@ def name_mapping(
 
 
 def varied(random: Random, text: str) -> str:
-    """A query as people type it: fillers, a lost article, a capital, another final mark."""
+    """Vary a query as people type it: fillers, a lost article, a capital, another final mark."""
     words = text.split()
     if random.random() < 0.1 and words[0] != "find":  # "find red cube" is held out
         words = [w for w in words if w != "the" or random.random() < 0.5]

@@ -1,18 +1,17 @@
 """Initial weights of the program writer: a stock Llama that can already copy and look back.
 
-A small model needs more than a million tokens before it finds out how to copy an unseen
-word (to attend to what followed the last occurrence of the current tokens), and more
-before it can tell a word of the query from the same word in the API text. Here both
-circuits are in the initial weights; everything is trained afterwards.
+A small model needs more than a million tokens to learn to copy an unseen word, that is, to attend
+to the token after the last occurrence of the current tokens. It needs more to tell a word of the
+query from the same word in the API text. Here both circuits are in the initial weights; everything
+is trained afterwards.
 
-The residual stream starts as five blocks of equal width: the token; the token before it;
-the one before that; a blend of some earlier ones; and its context. Layer 0 fills them.
-Three heads attend by distance alone, through biases on the fast rotary dimensions. A
-fourth finds the last mark (the start of a line, or the word that opens a query), so that
-every token knows which kind of line it stands in. In layer 1, two heads match those
-blocks on the slow rotary dimensions, one step shifted: they point to what followed the
-same context and copy it into the fourth block, which the output layer reads. A third
-gathers the words of the latest query.
+The residual stream starts as five blocks of equal width: the token; the token before it; the token
+before that; a blend of some earlier ones; and its context. Layer 0 fills them. Three heads attend
+by distance alone, through biases on the fast rotary dimensions. A fourth locates the last mark (the
+start of a line, or the word that opens a query), so that every token knows the kind of its line. In
+layer 1, two heads match those blocks on the slow rotary dimensions, shifted by one step. They point
+to the token that followed the same context and copy it into the fourth block, which the output
+layer reads. A third head collects the words of the latest query.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def build_writer(
     seed: int = 0,
     shape: WriterShape | None = None,
 ) -> LlamaForCausalLM:
-    """A ``LlamaForCausalLM`` with copying and looking back built into its initial weights."""
+    """Build a ``LlamaForCausalLM`` with copying and looking back in its initial weights."""
     shape = shape or WriterShape()
     config = LlamaConfig(
         vocab_size=vocab_size,
@@ -101,7 +100,7 @@ def build_writer(
 
 
 class _Builder:
-    """Writes the circuit into a freshly made model."""
+    """Writes the circuit into a new model."""
 
     def __init__(
         self,
@@ -151,7 +150,7 @@ class _Builder:
                 parameter.mul_(depth)
 
     def _embedding(self) -> Tensor:
-        """Unit vectors; the last dimension tells marks from all other tokens."""
+        """Return unit vectors; the last dimension separates marks from all other tokens."""
         embedding = self._normal(self.model.config.vocab_size, self.block)
         embedding[:, -1] = 0.0
         embedding /= embedding.norm(dim=1, keepdim=True)
@@ -164,7 +163,7 @@ class _Builder:
         return embedding
 
     def _mark_head(self, head: int) -> Tensor:
-        """Finds the nearest mark; returns how the context block holds that mark's token."""
+        """Build a head that attends to the nearest mark; return its code in the context block."""
         attention = self.model.model.layers[0].self_attn
         rows = self._quiet_head(attention, head)
         product = _MARK_LOGIT * self.shape.head_dim**0.5
@@ -179,7 +178,7 @@ class _Builder:
         return kind
 
     def _query_head(self, head: int, query_kind: Tensor) -> None:
-        """Gathers tokens whose context is the latest query."""
+        """Build a head that collects tokens whose context is the latest query."""
         attention = self.model.model.layers[1].self_attn
         rows = self._quiet_head(attention, head)
         slowest = rows.start + self.shape.head_dim // 2 - 1
@@ -194,7 +193,8 @@ class _Builder:
         self._copy(attention, rows, self._rotation() * scale, self._blocks()[4])
 
     def _prefer_near(self, attention: Any, rows: slice, logits: Mapping[float, float]) -> None:
-        """Biases that lower a logit smoothly with distance, by the rates nearest to those given."""
+        """Set biases that lower a logit smoothly with distance, by the rates nearest to the given
+        ones."""
         pairs = self.shape.head_dim // 2
         for rate, logit in logits.items():
             pair = min(range(pairs), key=lambda i: abs(math.log(self.rates[i] / rate)))
@@ -203,7 +203,7 @@ class _Builder:
             attention.k_proj.bias[rows.start + pair] = amplitude
 
     def _quiet_head(self, attention: Any, head: int) -> slice:
-        """The head's rows, its random query and key weights made small."""
+        """Shrink the head's random query and key weights and return its rows."""
         rows = self._rows(head)
         for projection in (attention.q_proj, attention.k_proj):
             projection.weight[rows] *= 0.05
@@ -215,7 +215,8 @@ class _Builder:
     def _distance_head(
         self, head: int, distance: float, rates: slice, sharpness: float, rotation: Tensor
     ) -> None:
-        """A head that attends ``distance`` tokens back and copies the token into its block."""
+        """Build a head that attends ``distance`` tokens back and copies the token into its
+        block."""
         attention = self.model.model.layers[0].self_attn
         rows = self._quiet_head(attention, head)
         pairs = self.shape.head_dim // 2
@@ -232,7 +233,8 @@ class _Builder:
         self._copy(attention, rows, rotation * scale, self._blocks()[head + 1])
 
     def _match_head(self, head: int, blend: float, rotations: list[Tensor]) -> None:
-        """A head that finds the same recent tokens one step earlier and copies what followed."""
+        """Build a head that matches the recent tokens one step earlier and copies the next
+        token."""
         attention = self.model.model.layers[1].self_attn
         rows = self._quiet_head(attention, head)
         query, key = attention.q_proj.weight, attention.k_proj.weight
@@ -254,7 +256,7 @@ class _Builder:
         self._copy(attention, rows, self._eye() * scale, blended)
 
     def _copy(self, attention: Any, rows: slice, matrix: Tensor, target: slice) -> None:
-        """Value and output projections that carry the token block through ``matrix``."""
+        """Set value and output projections that carry the token block through ``matrix``."""
         inner = slice(rows.start, rows.start + self.block)
         value, output = attention.v_proj.weight, attention.o_proj.weight
         value[rows] = 0.0
@@ -274,11 +276,11 @@ class _Builder:
         return torch.eye(self.block)
 
     def _rotation(self) -> Tensor:
-        """A random orthogonal matrix of the block's width."""
+        """Return a random orthogonal matrix of the block's width."""
         return torch.linalg.qr(self._normal(self.block, self.block))[0]
 
     def _projection(self, rows: int) -> Tensor:
-        """``rows`` random orthonormal directions of a block (all of it where it fits)."""
+        """Return ``rows`` random orthonormal directions of a block (all of it if it fits)."""
         rotation = self._rotation()
         if rows <= self.block:
             return rotation[:rows]

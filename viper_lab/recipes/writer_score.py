@@ -1,7 +1,7 @@
-"""What the program writer reaches on queries and words that training held back.
+"""Scores of the program writer on queries and words that training held out.
 
-A figure is a share of: exact programs (same syntax tree, comments aside), right nouns,
-right routine names (over all names of all programs), right options.
+A figure is a share of: exact programs (same syntax tree, comments aside), right nouns, right
+routine names (over all names of all programs), right options.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ GREEDY = Sampling(max_tokens=400, stop=(END_OF_PROGRAM,))
 
 @dataclass(frozen=True)
 class WriterTrial:
-    """One prompt and what a right program holds.
+    """One prompt and the contents of a right program.
 
     Attributes:
-        program: the canonical program, under the names that the prompt gives.
+        program: the canonical program, under the prompt's names.
         nouns: its string literals with invented words.
-        names: its routine names, one an occurrence of a routine in the program.
+        names: its routine names, one per occurrence of a routine in the program.
     """
 
     prompt: str
@@ -63,12 +63,12 @@ class WriterTrial:
 
 @dataclass(frozen=True)
 class Condition:
-    """How a set of trials is drawn.
+    """Rules by which a set of trials is drawn.
 
     Attributes:
-        split: whose templates and combinations the queries take.
-        examples: how many solved queries the prompt shows; with invented names they
-            show every name that the right program uses.
+        split: source of the templates and combinations of the queries.
+        examples: number of solved queries in the prompt; with invented names they show every name
+            of the right program.
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
         plain_names: as ``made_up_names``, with names made of common words.
@@ -86,7 +86,7 @@ class Condition:
 
     @property
     def renamed(self) -> bool:
-        """Whether routines have new names."""
+        """Return whether routines have new names."""
         return self.made_up_names or self.plain_names
 
 
@@ -112,14 +112,14 @@ def evaluate(
     conditions: Mapping[str, Condition] = CONDITIONS,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, float]:
-    """All figures, each the mean over the seeds.
+    """Return all figures, each the mean over the seeds.
 
-    Keys: for each condition ``{name}`` (the figure it is about) and ``{name}/exact``;
-    ``selection``; ``{name}/spread`` is the standard deviation over the seeds.
+    Keys: for each condition ``{name}`` (its main figure) and ``{name}/exact``; ``selection``;
+    ``{name}/spread`` is the standard deviation over the seeds.
 
     Args:
         writer: a folder of weights, or any language model.
-        queries: how many queries a condition and seed take.
+        queries: number of queries per condition and seed.
     """
     llm = opened(writer)
     figures: dict[str, float] = {}
@@ -136,7 +136,7 @@ def evaluate(
 
 
 def score_condition(llm: LLM, condition: Condition, queries: int, seed: int) -> dict[str, float]:
-    """Shares of exact programs, of right nouns and of right names over all queries."""
+    """Return shares of exact programs, of right nouns and of right names over all queries."""
     trials = list(draw_trials(condition, queries, seed))
     exact, nouns, names = 0, Counter[bool](), Counter[bool]()
     for trial, program in zip(trials, _written(llm, trials), strict=True):
@@ -152,7 +152,7 @@ def score_condition(llm: LLM, condition: Condition, queries: int, seed: int) -> 
 
 
 def score_selection(llm: LLM, queries: int, seed: int) -> float:
-    """The share of questions for which the right option is the likeliest."""
+    """Return the share of questions for which the right option is the likeliest."""
     random = Random(f"writer selections {seed}")
     right = 0
     for _ in range(queries):
@@ -164,14 +164,14 @@ def score_selection(llm: LLM, queries: int, seed: int) -> float:
 
 
 def draw_trials(condition: Condition, count: int, seed: int) -> Iterator[WriterTrial]:
-    """Prompts of a condition; the same seed draws the same ones."""
+    """Yield prompts of a condition; the same seed draws the same ones."""
     random = Random(f"writer score {condition} {seed}")
     for _ in range(count):
         yield _trial(condition, random)
 
 
 def same_program(one: str, other: str) -> bool:
-    """Whether two programs have the same syntax tree; comments and layout aside."""
+    """Return whether two programs have the same syntax tree; comments and layout are ignored."""
     try:
         return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
     except (SyntaxError, ValueError):
@@ -179,7 +179,7 @@ def same_program(one: str, other: str) -> bool:
 
 
 def string_literals(program: str) -> set[str]:
-    """Every string in a program, outer spaces dropped; none if it does not parse."""
+    """Return every string of a program without outer spaces; none if it does not parse."""
     return {
         node.value.strip()
         for node in _nodes(program)
@@ -188,7 +188,7 @@ def string_literals(program: str) -> set[str]:
 
 
 def identifiers(program: str) -> Counter[str]:
-    """How often each name and attribute occurs in a program's code."""
+    """Count each name and attribute in a program's code."""
     nodes = list(_nodes(program))
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
     return Counter(names + [node.attr for node in nodes if isinstance(node, ast.Attribute)])
@@ -202,7 +202,7 @@ def _nodes(program: str) -> Iterator[ast.AST]:
 
 
 def _found(wanted: Sequence[str], there: Counter[str]) -> Iterator[bool]:
-    """For each wanted name whether it occurs, counted with repetition."""
+    """Yield for each expected name whether it occurs, counted with repetition."""
     left = Counter(there)
     for name in wanted:
         yield left[name] > 0
@@ -248,7 +248,7 @@ def _trial(condition: Condition, random: Random) -> WriterTrial:
 
 
 def _slot_words(sample: TextSample) -> set[str]:
-    """The noun phrases and properties that the query is about."""
+    """Return the noun phrases and properties of the query."""
     found: set[str] = set()
 
     def visit(record: Mapping[str, object]) -> None:
@@ -269,7 +269,7 @@ def _ambiguous_examples(
     sample: TextSample,
     drawn: Mapping[str, Any],
 ) -> list[TextSample]:
-    """Solved queries of the training split, half of them ambiguous, one as the sample is."""
+    """Draw solved training queries, half of them ambiguous, one with the wording of the sample."""
     if condition.examples == 0:
         return []
     alike = next(
@@ -294,7 +294,7 @@ def _examples(
     entries: Sequence[ApiEntry],
     drawn: Mapping[str, Any],
 ) -> list[TextSample]:
-    """Solved queries of the training split; with invented names they cover the routines."""
+    """Draw solved training queries; with invented names they cover the routines."""
     if condition.examples == 0:
         return []
     for _ in range(2000):
@@ -327,10 +327,10 @@ def _written(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
 
 
 def opened(model: Path | LLM, base: Path | None = None) -> LLM:
-    """A language model, loaded where it is a folder.
+    """Return a language model, loading it if ``model`` is a folder.
 
     Args:
-        base: what the folder is an adapter over; None: it holds a whole model.
+        base: base model of an adapter in the folder; None: the folder holds a whole model.
     """
     if not isinstance(model, Path):
         return model

@@ -1,14 +1,13 @@
-"""The program writer's tokenizer: few tokens, and a word has the same pieces wherever it stands.
+"""The program writer's tokenizer: few tokens, and the same pieces for a word in every position.
 
-A small model copies an unseen word only if the pieces it sees are the pieces it has to
-write. So every word carries its own start mark instead of the space before it: ``cube``
-is one and the same piece after a space, a quote, a dot or a bracket. A space between two
-words costs nothing; it comes back when the text is decoded. Identifiers split at ``_``,
-which marks the start of the part that follows; a final plural ``s`` is a piece of its
-own; a newline with its indentation and comment sign is one piece.
+A small model copies an unseen word only if the word has the same pieces in the prompt and in the
+output. So every word carries its own start mark instead of the space before it: ``cube`` is the
+same piece after a space, a quote, a dot or a bracket. A space between two words costs no token;
+decoding restores it. Identifiers split at ``_``, which marks the start of the next part; a final
+plural ``s`` is a separate piece; a newline with its indentation and comment sign is one piece.
 
-Frequent words are whole tokens; all merges are learned from made-up words, so that an
-unseen name falls into pieces that are all well trained. Bytes stand in for anything else.
+Frequent words are whole tokens. All merges are learned from made-up words, so that an unseen name
+falls into well trained pieces. Bytes represent anything else.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ _PIECES = rf"{_PLURAL}|[▁_]?[A-Za-z]+|\d|\n\n|\n *(?:# )?|[^A-Za-z0-9\n▁_]+|
 def build_tokenizer(
     texts: Iterable[str], made_up: Iterable[str], *, whole_words: int = 340, merges: int = 200
 ) -> Tokenizer:
-    """A tokenizer for texts like these.
+    """Build a tokenizer for texts like these.
 
     Args:
-        texts: documents without made-up words; their commonest pieces become whole tokens.
-        made_up: invented words, from which alone the merges are learned.
-        whole_words: at most how many pieces become whole tokens.
-        merges: how many merges to learn.
+        texts: documents without made-up words; their most common pieces become whole tokens.
+        made_up: invented words, the only source of the merges.
+        whole_words: maximum number of pieces that become whole tokens.
+        merges: number of merges to learn.
     """
     parts = _empty_pipeline()
     learned_vocab, learned_merges = _learn_merges(parts, made_up, merges)
@@ -70,7 +69,7 @@ def build_tokenizer(
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_length: int) -> None:
-    """Writes the files from which ``AutoTokenizer`` restores it."""
+    """Write the files for ``AutoTokenizer``."""
     from transformers import PreTrainedTokenizerFast
 
     PreTrainedTokenizerFast(
@@ -85,7 +84,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_length: int) -> No
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The bare tokenizer of a saved folder, with padding and truncation off."""
+    """Load the bare tokenizer of a saved folder, with padding and truncation off."""
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
@@ -110,7 +109,7 @@ def _pieces(pipeline: Tokenizer, text: str) -> list[str]:
 def _learn_merges(
     pipeline: Tokenizer, made_up: Iterable[str], merges: int
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """The vocabulary and merges of a BPE over invented words and nothing else."""
+    """Return the vocabulary and merges of a BPE over invented words alone."""
     learner = Tokenizer.from_str(pipeline.to_str())
     letters = [chr(code) for code in (*range(65, 91), *range(97, 123))]
     alphabet = [*letters, WORD_MARK, "_"]

@@ -1,8 +1,8 @@
-"""Invented nouns and routine names: what the program writer has to copy, never to know.
+"""Invented nouns and routine names, which the program writer has to copy.
 
-Words for training and words for testing never meet: a checksum decides which side a word
-is on, and the English words that routine names are mixed with are two separate lists. Names
-of common words alone (:func:`plain_names`) are for scoring; training has none.
+Words for training and words for testing are disjoint: a checksum decides the side of a word, and
+the English words in routine names come from two separate lists. Names of common words alone
+(:func:`plain_names`) are for scoring; training has none.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _WORDS = {
 
 
 def is_test_word(word: str) -> bool:
-    """Whether an invented word is kept for testing (one in six)."""
+    """Return whether an invented word is reserved for testing (one in six)."""
     return zlib.crc32(word.encode()) % 6 == 0
 
 
 def made_up_word(random: Random, *, test: bool = False) -> str:
-    """A pronounceable word, ``blicket``; never ends in ``s``."""
+    """Return a pronounceable word, ``blicket``; it never ends in ``s``."""
     while True:
         syllables = random.choices((1, 2, 3), (5, 4, 1))[0]
         parts = [*("onsets", "vowels") * syllables, "codas"]
@@ -44,7 +44,7 @@ def made_up_word(random: Random, *, test: bool = False) -> str:
 
 
 def made_up_words(random: Random, count: int, *, test: bool = False) -> list[str]:
-    """Distinct invented words."""
+    """Return distinct invented words."""
     words: dict[str, None] = {}
     while len(words) < count:
         words[made_up_word(random, test=test)] = None
@@ -52,17 +52,17 @@ def made_up_words(random: Random, count: int, *, test: bool = False) -> list[str
 
 
 def spelling_samples(random: Random, count: int) -> list[str]:
-    """Invented words and names as a tokenizer learns its merges from them."""
+    """Return invented words and names from which a tokenizer learns its merges."""
     words = [made_up_word(random) for _ in range(count)]
     names = [made_up_name(random) for _ in range(count)]
     return [*words, *names]
 
 
 def made_up_lexicon(random: Random, *, test: bool = False, adjectives: float = 0.3) -> Lexicon:
-    """The world's words with invented nouns, some of two words.
+    """Return the world's words with invented nouns, some of two words.
 
     Args:
-        adjectives: how likely each of sizes, colors and materials is invented as well.
+        adjectives: probability that sizes, colors and materials, each, are invented as well.
     """
     shapes = [
         " ".join(made_up_words(random, 2, test=test))
@@ -82,7 +82,7 @@ def made_up_lexicon(random: Random, *, test: bool = False, adjectives: float = 0
 
 
 def made_up_name(random: Random, *, test: bool = False) -> str:
-    """A routine name of one to three parts, at least one of them invented or unusual."""
+    """Return a routine name of one to three parts, at least one of them invented or unusual."""
     english = _WORDS["test_english"] if test else _WORDS["train_english"]
     parts = random.choices((1, 2, 3), (4, 5, 1))[0]
     share = random.choice((0.0, 0.0, 0.5, 1.0)) if parts > 1 else 0.0
@@ -95,16 +95,16 @@ def made_up_name(random: Random, *, test: bool = False) -> str:
 def made_up_names(
     random: Random, names: Iterable[str], *, test: bool = False, avoid: Collection[str] = ()
 ) -> dict[str, str]:
-    """Each name with an invented one; all are distinct and none hides a name of a program."""
+    """Map each name to an invented one; all are distinct and none hides a name of a program."""
     return _mapping(names, avoid, lambda: made_up_name(random, test=test))
 
 
 def plain_names(
     random: Random, names: Iterable[str], *, avoid: Collection[str] = ()
 ) -> dict[str, str]:
-    """As :func:`made_up_names`, of two or three common words, ``outer_part``.
+    """Map names like :func:`made_up_names`, to two or three common words, ``outer_part``.
 
-    Some names share their last word, as those that a person invents do.
+    Some names share their last word, as names chosen by people do.
     """
     shared = random.sample(_WORDS["common"], 3)
 

@@ -25,7 +25,7 @@ from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 SHAPE = AdapterShape(rank=4, strength=8)
-COURSE = AdapterTraining("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
+TRAINING = AdapterTraining("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
 PLANS = PlanDocuments(programs=0.0, plans=2, made_up_nouns=0.0)
 
 
@@ -48,7 +48,7 @@ def test_the_loss_falls_the_base_stays_and_a_stopped_training_goes_on(
     model = fresh_adapter(base, SHAPE)
     frozen = {n: p.clone() for n, p in model.named_parameters() if not p.requires_grad}
     whole = TrainOptions(tmp_path / "out", tmp_path / "whole")
-    trained = train_adapter(model, whole, COURSE, rows_at)
+    trained = train_adapter(model, whole, TRAINING, rows_at)
     losses = [
         float(line.split("loss ")[1].split()[0])
         for line in capsys.readouterr().out.splitlines()
@@ -57,7 +57,7 @@ def test_the_loss_falls_the_base_stays_and_a_stopped_training_goes_on(
     assert losses[-1] < losses[0] - 0.5
     kept = dict(trained.named_parameters())
     assert all(torch.equal(value, kept[name]) for name, value in frozen.items())
-    again = train_adapter(fresh_adapter(base, SHAPE), whole, COURSE, rows_at)
+    again = train_adapter(fresh_adapter(base, SHAPE), whole, TRAINING, rows_at)
     assert "resumed at step 12 of 12" in capsys.readouterr().out
     for name, value in again.named_parameters():
         torch.testing.assert_close(value, kept[name])

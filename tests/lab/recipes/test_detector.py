@@ -16,9 +16,9 @@ from viper_lab.recipes.detector_batches import (
     assign_patches,
     batch_targets,
     cut_boxes,
-    kept_patches,
     padded_square,
     random_view,
+    select_patches,
 )
 from viper_lab.recipes.detector_model import (
     DetectorShape,
@@ -81,9 +81,9 @@ def test_drawn_phrases_differ_and_never_name_a_held_out_pair() -> None:
     absent = 0
     for seed in range(20):
         drawn = draw_phrases(np.random.default_rng(seed), present, 40)
-        assert len(set(map(tuple, drawn.wanted.tolist()))) == len(drawn.texts) == 40
-        assert not any(is_held_out(row) for row in drawn.wanted.tolist())
-        absent += int((~matches(present, drawn.wanted).any(axis=0)).sum())
+        assert len(set(map(tuple, drawn.queries.tolist()))) == len(drawn.texts) == 40
+        assert not any(is_held_out(row) for row in drawn.queries.tolist())
+        absent += int((~matches(present, drawn.queries).any(axis=0)).sum())
     assert absent > 100
 
 
@@ -138,7 +138,7 @@ def test_targets_name_boxes_and_attributes() -> None:
     assert 0 < targets.weight[0, cell + 1, 0] < 1
     assert targets.weight[0, cell + 1, 1] == 1
     assert targets.weight[0, -1].tolist() == [0, 0]
-    kept = kept_patches(targets, 6, np.random.default_rng(0))
+    kept = select_patches(targets, 6, np.random.default_rng(0))
     assert cell in kept[0].tolist()
     assert targets.at(kept).main.sum() == 1
 

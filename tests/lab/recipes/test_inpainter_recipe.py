@@ -210,13 +210,13 @@ def _breaks_off(save):
 
 def test_every_edit_asks_for_another_colour_and_shape(wanted) -> None:
     for each in wanted:
-        assert each.asked.colour != each.old.colour and each.asked.shape != each.old.shape
-        assert (each.asked.colour, each.asked.shape) not in HELD_OUT_COMBINATIONS
-        assert each.prompt == f"a {each.asked.colour} {each.asked.material} {each.asked.shape}"
+        assert each.target.colour != each.old.colour and each.target.shape != each.old.shape
+        assert (each.target.colour, each.target.shape) not in HELD_OUT_COMBINATIONS
+        assert each.prompt == f"a {each.target.colour} {each.target.material} {each.target.shape}"
         assert each.mask[_middle(each.box)] or each.old.shape == "ring"
     assert _is_rectangle(wanted[0].mask) and not _is_rectangle(wanted[1].mask)
     again = next(iter(score.replacements(1)))
-    assert np.array_equal(again.pixels, wanted[0].pixels) and again.asked == wanted[0].asked
+    assert np.array_equal(again.pixels, wanted[0].pixels) and again.target == wanted[0].target
 
 
 def _middle(box):

@@ -1,1 +1,1 @@
-"""Faults injected on purpose, to measure how well they are found."""
+"""Faults injected on purpose, to measure error attribution."""

@@ -1,10 +1,10 @@
-"""What the critic learns from: faults injected into right programs, each as prompt and target.
+"""Training data of the critic: faults injected into right programs, as prompt and target.
 
-Canonical programs about scenes and clips of a split are run with real tools; each gets several
-faults, of tools and of programs. A case is the text that a small writer is asked
-(:func:`viper.tuning.language_reflector.compact_prompt`) and what it should go on with
-(:func:`viper.prompting.reflection.fault_line`). Making one takes some tenths of a second, so they
-are kept in files of JSON lines, a *shard* each; a shard is whole or not there.
+Canonical programs about scenes and clips of a split run with real tools. Each gets several faults,
+of tools and of programs. A case is the prompt of a small writer
+(:func:`viper.tuning.language_reflector.compact_prompt`) and its target
+(:func:`viper.prompting.reflection.fault_line`). A case takes some tenths of a second, so cases are
+stored in files of JSON lines, called shards. A shard is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import WorldSample
 
 ROUND: Sequence[Family] = ("referring", "question", "video", "referring", "question")
-"""Families of successive shards; a clip costs several times what a picture does."""
+"""Families of successive shards; a clip costs several times as much as a picture."""
 
 SAMPLES = 24
-"""Queries a shard."""
+"""Queries per shard."""
 
 DRAWS: Sequence[tuple[Sort, int]] = (("tool", 3), ("program", 2))
-"""How often each sort of fault is tried on one program."""
+"""Number of attempts for each sort of fault on one program."""
 
 _FIRST_SEED = 5000
-"""Of a shard's queries: far from the small seeds that people take."""
+"""Base of a shard's query seed, far from the small seeds that people use."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class FaultCase:
     Attributes:
         family: of the query.
         sort: ``tool`` or ``program``.
-        kind: what is wrong, in words.
-        prompt: up to and with ``# fault:``.
-        fault: what should follow, its line's end included.
+        kind: description of the fault.
+        prompt: up to and including ``# fault:``.
+        fault: the target, including its final newline.
     """
 
     family: str
@@ -65,7 +65,7 @@ class FaultCase:
 def fault_cases(
     components: Components, sample: WorldSample, draws: Sequence[tuple[Sort, int]] = DRAWS
 ) -> Iterator[tuple[Fault, FaultCase]]:
-    """Different faults of one query's canonical program; none where it is wrong by itself.
+    """Yield different faults of one query's canonical program; none if it is wrong by itself.
 
     Raises:
         SandboxUnavailableError, SandboxHostError: no program can be run here.
@@ -73,7 +73,7 @@ def fault_cases(
     program = gold_program(sample.meaning, "abstract", sample.task)
     media = media_from(world_media(sample)())
     solved = SolvedQuery(sample.query, media, program, world_sample(sample).target)
-    seen: set[str] = set()
+    prompts: set[str] = set()
     for sort, times in draws:
         for number in range(times):
             random = Random(f"{sample.sample_id} {sort} {number}")
@@ -81,14 +81,14 @@ def fault_cases(
             if planted is None:
                 break
             prompt = compact_prompt(planted.case, components.llm.count_tokens)
-            if prompt not in seen:
-                seen.add(prompt)
+            if prompt not in prompts:
+                prompts.add(prompt)
                 fault = target_of(planted.truth)
                 yield planted, FaultCase(sample.family, sort, planted.kind, prompt, fault)
 
 
 def target_of(truth: Critique) -> str:
-    """What a small writer should say of a fault; words and truth values with what was right."""
+    """Return a small writer's target for a fault; it states desired words and truth values."""
     desired = truth.desired if isinstance(truth.desired, str | bool) else ""
     if truth.tool is None:
         return fault_line(truth.location)
@@ -104,13 +104,13 @@ def write_cases(
     seed: int = 0,
     report: Callable[[int, int], None] = lambda shards, cases: None,
 ) -> int:
-    """Makes shards until the folder holds so many cases; returns how many it then holds.
+    """Write shards until the folder holds at least ``count`` cases; return their number.
 
-    Shards that are there already are kept. One that is being made has another name until it is
-    whole, so a killed run leaves nothing half.
+    Existing shards are kept. An unfinished shard has another name, so a killed run leaves no
+    incomplete shard.
 
     Args:
-        report: told after each shard how many shards and cases there are.
+        report: called after each shard with the number of shards and cases.
     """
     folder.mkdir(parents=True, exist_ok=True)
     held, number = 0, 0
@@ -128,21 +128,21 @@ def write_cases(
 
 
 def read_cases(folder: Path, split: str, *, needed: bool = True) -> list[FaultCase]:
-    """All cases of a split's shards, in the order of their names.
+    """Read all cases of a split's shards, sorted by file name.
 
     Raises:
-        DataError: there are none though they are needed, or a line that holds none.
+        DataError: there are no cases though ``needed``, or a line is malformed.
     """
-    found: list[FaultCase] = []
+    cases: list[FaultCase] = []
     for path in sorted(folder.glob(f"{split}-*.jsonl")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            found.append(_case(line, f"{path}:{number}"))
-    if needed and not found:
+            cases.append(_case(line, f"{path}:{number}"))
+    if needed and not cases:
         raise DataError(
             f"{folder} holds no injected faults of the split {split}; make some with "
             f"viper lab world faults --split {split} --work {folder.parent}"
         )
-    return found
+    return cases
 
 
 def _shard(components: Components, split: str, seed: int, number: int) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Tools that are wrong about one thing, on purpose and consistently.
 
-What is changed is what a model puts out, before thresholds and choices: a box's score, a crop's
-embedding, a depth map. So everything that asks about the same thing meets the same mistake with the
-same scores, as with a model that has learned it wrong, and nobody can tell by asking again.
+A fault changes a model's output before thresholds and choices: a box's score, a crop's embedding, a
+depth map. So every call about the same thing meets the same mistake with the same scores, as with a
+model that learned it wrong. Repeating a call does not reveal the fault.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ Key = tuple[Any, ...]
 
 
 class ToolFault(Protocol):
-    """One mistake of the model that plays a role."""
+    """One mistake of the model in a role."""
 
     @property
     def role(self) -> str: ...
 
     def altered(self, operation: str, key: Key, value: Any) -> Any:
-        """What the model puts out instead of a value; the value itself where it is not about it.
+        """Return the model's faulty output, or ``value`` itself if the fault is not about it.
 
         Args:
-            operation: that was asked.
-            key: of the toolbox for what was asked: the key of ``computed``, or (picture, box).
+            operation: the model's operation.
+            key: the toolbox key of the input: the key of ``computed``, or (picture, box).
         """
         ...
 
 
 class FaultyToolbox(Toolbox):
-    """A toolbox over the models and caches of another; one of its models makes one mistake."""
+    """A toolbox over the models and caches of another, in which one model makes one mistake."""
 
     def __init__(self, toolbox: Toolbox, wrong: ToolFault) -> None:
         vars(self).update(vars(toolbox))
@@ -55,13 +55,13 @@ class FaultyToolbox(Toolbox):
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
     ) -> ToolSession:
-        """As :meth:`Toolbox.session`, with the mistake."""
+        """Open a session like :meth:`Toolbox.session`, with the mistake."""
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
         return _FaultySession(self, media, values, dict(overrides or {}), cancel)
 
 
 class _FaultySession(ToolSession):
-    """Alters what models put out after the caches, which so stay true."""
+    """Alters model outputs after the caches, so the caches stay true."""
 
     toolbox: FaultyToolbox
 
@@ -85,7 +85,7 @@ class FaultyScores:
     """A detector that gives boxes of some phrases other scores.
 
     Attributes:
-        scores: by box, in pixels of what the detector sees.
+        scores: by box, in pixels of the detector's input.
     """
 
     phrases: frozenset[str]
@@ -95,17 +95,19 @@ class FaultyScores:
     def altered(self, operation: str, key: Key, value: Any) -> Any:
         if operation != "detect" or key[-1] not in self.phrases:
             return value
-        found: Sequence[Detection] = value
-        changed = [replace(item, score=self.scores.get(item.box, item.score)) for item in found]
+        detections: Sequence[Detection] = value
+        changed = [
+            replace(item, score=self.scores.get(item.box, item.score)) for item in detections
+        ]
         return sorted(changed, key=lambda item: -item.score)
 
 
 @dataclass(frozen=True)
 class FaultyOutput:
-    """A model that puts out something else for one thing.
+    """A model with another output for one input.
 
     Attributes:
-        operation, key: that ask about the thing.
+        operation, key: identify the input.
         output: a crop's embedding, the windows of an event.
     """
 
@@ -124,36 +126,36 @@ class FaultyText:
 
     Attributes:
         key: of the question in the toolbox.
-        right: what it would have said.
-        said: what it says.
-        sureness: probability of ``said`` where ``right`` is the only other answer.
+        right: the original answer.
+        wrong: the faulty answer.
+        sureness: probability of ``wrong`` if ``right`` is the only other answer.
         total: log-probability of the two together; None takes that of the true model.
     """
 
     role: str
     key: Key
     right: str
-    said: str
+    wrong: str
     sureness: float
     total: float | None = None
 
     def altered(self, operation: str, key: Key, value: Any) -> Any:
         if operation in ("answer", "select", "describe"):
-            return self.said if key == self.key else value
-        asked = key[1:-1] if self.role == "vqa" else ("select", *key[1:])
-        if key[:1] != ("likelihoods",) or asked != self.key or value is None:
+            return self.wrong if key == self.key else value
+        own_key = key[1:-1] if self.role == "vqa" else ("select", *key[1:])
+        if key[:1] != ("likelihoods",) or own_key != self.key or value is None:
             return value
         scores = dict(zip(key[-1], value, strict=True))
         total = self.total
         if total is None:
-            total = float(np.logaddexp(scores[self.right], scores[self.said]))
-        own = {self.said: math.log(self.sureness), self.right: math.log(1 - self.sureness)}
+            total = float(np.logaddexp(scores[self.right], scores[self.wrong]))
+        own = {self.wrong: math.log(self.sureness), self.right: math.log(1 - self.sureness)}
         return [total + own[text] if text in own else scores[text] for text in key[-1]]
 
 
 @dataclass(frozen=True)
 class FaultyDepth:
-    """A depth model that sees a box of one picture so many times as far as it is."""
+    """A depth model that multiplies the depth in a box of one picture by ``factor``."""
 
     image_id: str
     box: tuple[int, int, int, int]

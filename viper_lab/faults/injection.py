@@ -1,4 +1,4 @@
-"""Faults injected into programs that answer right: what reflection is measured and trained on."""
+"""Injects faults into programs that answer right, to measure and train reflection."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TRIES = 24
 
 @dataclass(frozen=True)
 class SolvedQuery:
-    """A program that answers a query right.
+    """A program with a right answer to a query.
 
     Attributes:
-        desired: the right answer, as :class:`viper.tuning.case.Case` takes it.
+        desired: the right answer, see :class:`viper.tuning.case.Case`.
     """
 
     query: Query
@@ -47,12 +47,12 @@ class Fault:
 
     Attributes:
         sort: ``tool`` or ``program``.
-        kind: what is wrong: ``a box missed``, ``direction``, …
-        truth: what a perfect reflector would say; the step is the first wrong call, ``desired``
-            what it should have given.
+        kind: description of the fault: ``a box missed``, ``direction``, …
+        truth: output of a perfect reflector; the step is the first wrong call, ``desired`` its
+            correct result.
         calls: indices of all wrong calls; empty for a wrong program.
         case: the wrong answer with the right one.
-        toolbox: the tools as a reflector meets them: the wrong one stays wrong.
+        toolbox: the tools for a reflector: the wrong one stays wrong.
     """
 
     sort: Sort
@@ -63,15 +63,15 @@ class Fault:
     toolbox: Toolbox
 
     def components(self, base: Components) -> Components:
-        """The parts of a reasoner around the tools of this fault."""
+        """Return the parts of a reasoner around the tools of this fault."""
         return replace(base, toolbox=self.toolbox)
 
 
 def inject(components: Components, solved: SolvedQuery, sort: Sort, random: Random) -> Fault | None:
-    """One fault that makes the answer wrong; None where none of some tries does.
+    """Return one fault that makes the answer wrong, or None if several attempts fail.
 
-    The program still gives an answer, and thresholds are tuned as in any run: what self-tuning
-    repairs is no fault.
+    The program still gives an answer, and thresholds are tuned as in any run: an error that
+    self-tuning repairs does not count.
 
     Raises:
         SandboxUnavailableError, SandboxHostError: no program can be run here.
@@ -87,19 +87,19 @@ def inject(components: Components, solved: SolvedQuery, sort: Sort, random: Rand
 def _wrong_program(components: Components, solved: SolvedQuery, random: Random) -> Fault | None:
     families = components.toolbox.settings.attribute_families
     wrong = edited_programs(solved.program, Vocabulary(families))
-    kinds = sorted({one.kind for one in wrong})
+    kinds = sorted({edit.kind for edit in wrong})
     random.shuffle(wrong)
     # Kinds take turns, so that the many words that can be taken for others do not outweigh them.
     random.shuffle(kinds)
-    turns = [[one for one in wrong if one.kind == kind] for kind in kinds]
-    tries = [turn[place] for place in range(TRIES) for turn in turns if place < len(turn)]
-    for one in tries[:TRIES]:
-        trial, answer = _run(components, solved, one.program)
+    turns = [[edit for edit in wrong if edit.kind == kind] for kind in kinds]
+    attempts = [turn[place] for place in range(TRIES) for turn in turns if place < len(turn)]
+    for edit in attempts[:TRIES]:
+        trial, answer = _run(components, solved, edit.program)
         if answer is None or is_desired(answer, solved.desired, solved.query.task):
             continue
-        truth = Critique("program", None, one.kind, solved.program)
+        truth = Critique("program", None, edit.kind, solved.program)
         case = Case(solved.query, solved.media, trial, answer, solved.desired)
-        return Fault("program", one.kind, truth, (), case, components.toolbox)
+        return Fault("program", edit.kind, truth, (), case, components.toolbox)
     return None
 
 
@@ -108,16 +108,16 @@ def _wrong_tool(
 ) -> Fault | None:
     log = list(right.tool_calls)
     session = components.toolbox.session(solved.media, thresholds=right.thresholds)
-    drawing = FaultSampler(session, solved.query, log)
-    asked: dict[str, list[int]] = {}
+    sampler = FaultSampler(session, solved.query, log)
+    calls_by_tool: dict[str, list[int]] = {}
     for calls in questions(log):
-        asked.setdefault(log[calls[0]].tool, []).append(calls[0])
-    for _ in range(TRIES if asked else 0):
-        call = log[random.choice(asked[random.choice(sorted(asked))])]
-        drawn = drawing.mistake(call, random)
-        if drawn is None:
+        calls_by_tool.setdefault(log[calls[0]].tool, []).append(calls[0])
+    for _ in range(TRIES if calls_by_tool else 0):
+        call = log[random.choice(calls_by_tool[random.choice(sorted(calls_by_tool))])]
+        sampled = sampler.sample(call, random)
+        if sampled is None:
             continue
-        kind, wrong = drawn
+        kind, wrong = sampled
         toolbox = FaultyToolbox(components.toolbox, wrong)
         trial, answer = _run(replace(components, toolbox=toolbox), solved, solved.program)
         if answer is None or is_desired(answer, solved.desired, solved.query.task):
@@ -132,17 +132,17 @@ def _with_truth(
     components: Components,
     solved: SolvedQuery,
     ran: tuple[Trial, Answer],
-    drawn: tuple[str, int],
+    sampled: tuple[str, int],
     toolbox: FaultyToolbox,
 ) -> Fault | None:
     trial, answer = ran
-    kind, index = drawn
+    kind, index = sampled
     log = list(trial.tool_calls)
     true = FaultSampler(
         components.toolbox.session(solved.media, thresholds=trial.thresholds), solved.query, log
     )
     try:
-        results = [true.again(call) for call in log]
+        results = [true.replay(call) for call in log]
     except ToolError:
         return None
     differing = [call.index for call in log if results[call.index] != call.result]
@@ -157,7 +157,7 @@ def _with_truth(
 
 
 def _run(components: Components, solved: SolvedQuery, program: str) -> tuple[Trial, Answer | None]:
-    """The last trial of a program, thresholds tuned, and its answer."""
+    """Return the last trial of a program, thresholds tuned, and its answer."""
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
     generation = Generation(program, "", "first", None, None)
     trials: Sequence[Trial] = list(run_program(components, context, generation))

@@ -1,7 +1,7 @@
-"""Draws one mistake of a tool about something that a program asked it.
+"""Samples one mistake of a tool about a call of a program.
 
-How sure the tool is of its mistake is drawn evenly, from hardly more than of the right answer to
-entirely: nothing is assumed about where real mistakes lie.
+The confidence of a mistake is sampled uniformly, from slightly above the right answer's to full:
+nothing is assumed about the confidence of real mistakes.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from viper_lab.faults.faulty_toolbox import (
 )
 
 HIGHEST_SCORE = 0.95
-"""Of a box that should not be there; the detector's own rarely score higher."""
+"""Highest score of a false box; the detector's own boxes rarely score higher."""
 
 _LOWEST_SCORE = 0.01
 _FARTHEST_BEYOND = 0.15
 _NEAREST = 3
 
 SampledFault = tuple[str, ToolFault]
-"""What is wrong, in words, and the mistake itself."""
+"""Description of the mistake, and the mistake itself."""
 
 
 class FaultSampler:
-    """Draws mistakes about the calls of one run.
+    """Samples mistakes about the calls of one run.
 
     Args:
         session: of the true tools, with the run's thresholds.
@@ -56,16 +56,16 @@ class FaultSampler:
     def __init__(self, session: ToolSession, query: Query, log: list[ToolCall]) -> None:
         self.session, self.query, self.log = session, query, log
 
-    def mistake(self, call: ToolCall, random: Random) -> SampledFault | None:
-        """A mistake about what a call asked; None where none can be made."""
+    def sample(self, call: ToolCall, random: Random) -> SampledFault | None:
+        """Sample a mistake about a call; None if none is possible."""
         draw = _DRAWS.get(call.tool)
         return None if draw is None else draw(self, call, random)
 
-    def again(self, call: ToolCall) -> Any:
-        """What the tools answer a logged call now, as in a log.
+    def replay(self, call: ToolCall) -> Any:
+        """Repeat a logged call and return the result in the form of the log.
 
         Raises:
-            ToolError: they refuse it.
+            ToolError: the tool refuses the call.
         """
         args = tuple(restore_references(value) for value in call.args)
         kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
@@ -76,33 +76,33 @@ class FaultSampler:
 
 
 _SURENESS = (0.5, 0.999)
-"""Of the wrong one of two answers, from and to."""
+"""Least and greatest probability of the wrong one of two answers."""
 
 
-def _find(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    session, region, name = drawing.session, drawing.region(call), str(call.args[1]).strip()
+def _find(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+    session, region, name = sampler.session, sampler.region(call), str(call.args[1]).strip()
     threshold = session.threshold("detector.threshold")
-    found = detections(session, region, name)
+    hits = detections(session, region, name)
     phrases = {name}
-    if name.endswith("s") and all(item.score < threshold for item in found):
+    if name.endswith("s") and all(item.score < threshold for item in hits):
         phrases.add(name[:-1])
-        found = detections(session, region, name[:-1])
+        hits = detections(session, region, name[:-1])
     dx, dy = (0, 0) if session.toolbox.settings.find_scope == "whole" else region.box[:2]
     boxes = [
-        (item.box[0] - dx, item.box[1] - dy, item.box[2] - dx, item.box[3] - dy) for item in found
+        (item.box[0] - dx, item.box[1] - dy, item.box[2] - dx, item.box[3] - dy) for item in hits
     ]
-    kept = [place for place, item in enumerate(found) if item.score >= threshold]
-    weaker = [place for place, item in enumerate(found) if item.score < threshold]
+    strong = [place for place, item in enumerate(hits) if item.score >= threshold]
+    weaker = [place for place, item in enumerate(hits) if item.score < threshold]
     kinds: list[tuple[str, dict[int, float]]] = []
-    if kept:
-        place = random.choice(kept)
+    if strong:
+        place = random.choice(strong)
         kinds.append(("a box missed", {place: random.uniform(_LOWEST_SCORE, threshold)}))
     if weaker:
         place = random.choice(weaker[:_NEAREST])
         kinds.append(("a box too many", {place: random.uniform(threshold, HIGHEST_SCORE)}))
-    if len(kept) > 1:
-        place = random.choice(kept[1:])
-        swapped = {0: found[place].score, place: found[0].score}
+    if len(strong) > 1:
+        place = random.choice(strong[1:])
+        swapped = {0: hits[place].score, place: hits[0].score}
         kinds.append(("boxes misranked", swapped))
     if not kinds:
         return None
@@ -112,50 +112,50 @@ def _find(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault
 
 
 def _embedding(
-    drawing: FaultSampler, region: Region, texts: tuple[str, str], random: Random
+    sampler: FaultSampler, region: Region, texts: tuple[str, str], random: Random
 ) -> FaultyOutput:
-    """The crop moved along the line between two texts until the second fits so much better."""
-    session = drawing.session
+    """Move the crop along the line between two texts until the second fits better."""
+    session = sampler.session
     right, wrong = (text_embedding(session, text) for text in texts)
     own, apart = matcher_embedding(session, region), wrong - right
     scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
     sure = random.uniform(*_SURENESS)
-    wanted = math.log(sure / (1 - sure)) / scale
-    moved = own + (wanted - own @ apart) / max(float(apart @ apart), 1e-6) * apart
+    margin = math.log(sure / (1 - sure)) / scale
+    moved = own + (margin - own @ apart) / max(float(apart @ apart), 1e-6) * apart
     unit = (moved / np.linalg.norm(moved)).astype(np.float32)
     return FaultyOutput("matcher", "encode_images", (region.image_id, region.box), unit)
 
 
-def _verify_property(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    name, wanted = str(call.args[1]).strip(), str(call.args[2]).strip()
-    family = property_family(drawing.session, wanted)
+def _verify_property(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+    name, value = str(call.args[1]).strip(), str(call.args[2]).strip()
+    family = property_family(sampler.session, value)
     texts = {word: f"{word} {name}".strip() for word in family}
-    others = [word for word in family if word != wanted]
+    others = [word for word in family if word != value]
     if not others:
         return None
-    region = drawing.region(call)
+    region = sampler.region(call)
     if call.result:
         other = random.choice(others)
-        pair = (texts[wanted], texts[other])
+        pair = (texts[value], texts[other])
     else:
-        fits = similarities(drawing.session, [region], list(texts.values()))[0]
-        pair = (list(texts.values())[int(np.argmax(fits))], texts[wanted])
-    return "a property misjudged", _embedding(drawing, region, pair, random)
+        fits = similarities(sampler.session, [region], list(texts.values()))[0]
+        pair = (list(texts.values())[int(np.argmax(fits))], texts[value])
+    return "a property misjudged", _embedding(sampler, region, pair, random)
 
 
-def _best_text_match(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+def _best_text_match(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     others = [str(option) for option in call.args[1] if option != call.result]
     if not others:
         return None
     pair = (str(call.result), random.choice(others))
-    return "a text mismatched", _embedding(drawing, drawing.region(call), pair, random)
+    return "a text mismatched", _embedding(sampler, sampler.region(call), pair, random)
 
 
-def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+def _simple_query(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     patch = restore_references(call.args[0])
     if patch.kind in ("segment", "video"):
-        return _caption_video(drawing, call, random)
-    session, region = drawing.session, drawing.region(call)
+        return _caption_video(sampler, call, random)
+    session, region = sampler.session, sampler.region(call)
     question = str(call.args[1]).strip() if len(call.args) > 1 else "what is this?"
     families = session.toolbox.settings.attribute_families
     family = next((words for words in families if call.result in words), ())
@@ -165,19 +165,19 @@ def _simple_query(drawing: FaultSampler, call: ToolCall, random: Random) -> Samp
     if scores is None:
         return None
     ranked = sorted(zip(scores, family, strict=True), reverse=True)
-    said = random.choice([word for _, word in ranked if word != call.result][:_NEAREST])
+    answer = random.choice([word for _, word in ranked if word != call.result][:_NEAREST])
     likely = dict(zip(family, scores, strict=True))
-    total = float(np.logaddexp(likely[said], likely[call.result]))
+    total = float(np.logaddexp(likely[answer], likely[call.result]))
     key = (session.media.content_hash(region.image_id), region.box, question)
-    wrong = FaultyText("vqa", key, call.result, said, random.uniform(*_SURENESS), total)
+    wrong = FaultyText("vqa", key, call.result, answer, random.uniform(*_SURENESS), total)
     return "a wrong answer", wrong
 
 
-def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+def _compute_depth(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     own = float(call.result)
     depths = {
         float(other.result)
-        for other in drawing.log
+        for other in sampler.log
         if other.tool == call.tool and other.result != call.result
     }
     if not depths or own <= 0:
@@ -185,12 +185,12 @@ def _compute_depth(drawing: FaultSampler, call: ToolCall, random: Random) -> Sam
     nearest = sorted(depths, key=lambda depth: abs(math.log(depth / own)))[:_NEAREST]
     other = random.choice(nearest)
     beyond = math.exp(math.copysign(random.uniform(0, _FARTHEST_BEYOND), other - own))
-    region = drawing.region(call)
+    region = sampler.region(call)
     return "a depth misjudged", FaultyDepth(region.image_id, region.box, other * beyond / own)
 
 
-def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    session, phrase = drawing.session, str(call.args[1]).strip()
+def _locate_event(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+    session, phrase = sampler.session, str(call.args[1]).strip()
     threshold = session.threshold("video.threshold")
     windows = candidates.windows(session, restore_references(call.args[0]), phrase)
     if not windows:
@@ -211,32 +211,36 @@ def _locate_event(drawing: FaultSampler, call: ToolCall, random: Random) -> Samp
     return "an event missed", FaultyOutput("video", "locate", key, lowered)
 
 
-def _caption_video(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
-    session = drawing.session
+def _caption_video(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+    session = sampler.session
     start, end = session.segment(restore_references(call.args[0]))
-    said = str(call.result)
-    asked = str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
-    sentences = [part for part in said.rstrip(".").split(". ") if part]
+    caption = str(call.result)
+    question = (
+        str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
+    )
+    sentences = [part for part in caption.rstrip(".").split(". ") if part]
     wrong = [
         ". ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))
     ]
-    wrong += [text for text in drawing.query.options if text not in said]
+    wrong += [text for text in sampler.query.options if text not in caption]
     wrong = [text for text in wrong if text]
     if not wrong:
         return None
-    key = (session.media.content_hash("video0"), start, end, asked)
+    key = (session.media.content_hash("video0"), start, end, question)
     text = f"{random.choice(wrong)}."
-    return "a wrong description", FaultyText("video", key, said, text, random.uniform(*_SURENESS))
+    return "a wrong description", FaultyText(
+        "video", key, caption, text, random.uniform(*_SURENESS)
+    )
 
 
-def _select_answer(drawing: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
+def _select_answer(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     options = [str(option).strip() for option in call.args[2]]
     others = [option for option in options if option != call.result]
     if not others:
         return None
     key = ("select", information(call.args[0]), str(call.args[1]), tuple(options))
-    said = random.choice(others)
-    wrong = FaultyText("text", key, str(call.result), said, random.uniform(*_SURENESS))
+    answer = random.choice(others)
+    wrong = FaultyText("text", key, str(call.result), answer, random.uniform(*_SURENESS))
     return "a wrong choice", wrong
 
 

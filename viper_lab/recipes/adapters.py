@@ -178,8 +178,7 @@ def encoded(
 
 
 def merged_weights(model: Any) -> dict[str, Tensor]:
-    """Return base weight names mapped to weights with the adapter added, for every adapted
-    layer."""
+    """Return base weight names with their weights, adapter added, for every adapted layer."""
     return {
         f"{name}.weight": layer.get_base_layer().weight + layer.get_delta_weight("default")
         for name, layer in model.base_model.model.named_modules()

@@ -21,7 +21,7 @@ from viper_lab.faults.cases import FaultCase, read_cases
 from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
-from viper_lab.recipes.writer_score import opened
+from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 FAULTS = "faults"
@@ -62,8 +62,7 @@ def train(options: TrainOptions) -> Mapping[str, float]:
 
 
 def critic_documents(cases: Sequence[FaultCase], random: Random) -> Iterator[list[Piece]]:
-    """Yield training texts without end: families and sorts of fault equally often, words
-    exchanged."""
+    """Yield texts without end: families and sorts of fault equally often, words exchanged."""
     groups: dict[tuple[str, str], list[FaultCase]] = {}
     for case in cases:
         groups.setdefault((case.family, case.sort), []).append(case)
@@ -124,17 +123,17 @@ def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, flo
     Args:
         critic: any language model, or the folder of an adapter over the shipped writer.
     """
-    llm = opened(critic, WRITER)
+    llm = load_llm(critic, WRITER)
     stops = Sampling(max_tokens=48, stop=(END_OF_FAULT,))
     predictions = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
-    true = [named(case.fault) for case in cases]
-    pairs = list(zip(cases, predictions, true, strict=True))
+    targets = [named(case.fault) for case in cases]
+    pairs = list(zip(cases, predictions, targets, strict=True))
     figures = {
-        "location": _share([one.location == other.location for _, one, other in pairs]),
-        "step": _share([one == other for _, one, other in pairs]),
+        "location": _share([p.location == true.location for _, p, true in pairs]),
+        "step": _share([p == true for _, p, true in pairs]),
     }
     for sort in ("tool", "program"):
-        hits = [one.location == other.location for c, one, other in pairs if c.sort == sort]
+        hits = [p.location == true.location for case, p, true in pairs if case.sort == sort]
         figures[f"location/{sort}"] = _share(hits)
     return figures
 

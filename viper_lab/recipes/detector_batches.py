@@ -108,8 +108,7 @@ def normalised(pixels: Tensor) -> Tensor:
 def cut_boxes(
     boxes: NDArray[np.float32], window: tuple[int, int, int, int]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
-    """Return boxes visible through a window: (those that count, unclear ones, mask of the
-    former)."""
+    """Return boxes visible through a window: (full ones, unclear ones, mask of the full ones)."""
     x0, y0, x1, y1 = window
     low = np.array([x0, y0, x0, y0], np.float32)
     high = np.array([x1, y1, x1, y1], np.float32)
@@ -186,8 +185,7 @@ def assign_patches(boxes: NDArray[np.float32], shape: DetectorShape) -> NDArray[
 
 
 def select_patches(targets: DetectorTargets, count: int, rng: np.random.Generator) -> Tensor:
-    """Return patches to keep, int64 [B, count]: objects first, then their neighbours, then
-    others."""
+    """Return the patches to keep, int64 [B, count]: objects, then their neighbours, then others."""
     urgency = rng.random(targets.main.shape)
     urgency += 4 * targets.main.numpy() + 2 * targets.inside.numpy()
     chosen = np.sort(np.argsort(-urgency, axis=1)[:, :count], axis=1)

@@ -153,10 +153,10 @@ def _frequencies(shape: DetectorShape) -> Tensor:
 
 
 def _waves(shape: DetectorShape) -> Tensor:
-    """Return sines and cosines of a patch's column, then of its row, float [grid * grid, width /
-    4].
+    """Return sines and cosines of a patch's column, then of its row.
 
-    They have the first quarter of the channels to themselves; see :func:`whiten_patches`.
+    They are float [grid * grid, width / 4] and have the first quarter of the channels to
+    themselves; see :func:`whiten_patches`.
     """
     angles = torch.arange(shape.grid)[:, None] * _frequencies(shape)[None]
     wave = 2**0.5 * torch.cat((angles.sin(), angles.cos()), dim=1)  # (grid, width / 8)

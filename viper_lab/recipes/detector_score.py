@@ -68,8 +68,7 @@ def judge(detections: Sequence[Detection], targets: NDArray[np.float32]) -> Phra
 
 
 def iou(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return intersection over union of one box with each of ``boxes`` (pixel corners), float
-    [N]."""
+    """Return float [N], the IoU of one box with each of ``boxes`` (pixel corners)."""
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=1)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)

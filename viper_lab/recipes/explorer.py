@@ -18,7 +18,7 @@ from viper.prompting.exploring import STOP, Action, read_action
 from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
-from viper_lab.recipes.writer_score import opened
+from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.queries.texts import text_sample
 from viper_lab.world.queries.workflows import WHOLE, WorkflowText, routes, workflow
 
@@ -48,7 +48,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     The questions are of the validation split. ``first``: the agent takes one of the valid routes,
     whichever it prefers; ``whole`` is the share of those that query the whole picture.
     """
-    llm = opened(explorer, WRITER)
+    llm = load_llm(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
     for number in range(count):
         random = Random(f"explorer {seed} {number}")

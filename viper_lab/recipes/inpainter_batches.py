@@ -103,8 +103,7 @@ def dilated(mask: Mask, pixels: int) -> Mask:
 
 
 def tensors(examples: Sequence[InpaintExample], device: str) -> tuple[Tensor, Tensor]:
-    """Return squares as float [B, 3, S, S] in [-1, 1] and masks as float [B, 1, S, S], 1 where
-    masked."""
+    """Return squares, float [B, 3, S, S] in [-1, 1], and masks, float [B, 1, S, S]."""
     squares = torch.from_numpy(np.stack([example.square for example in examples])).to(device)
     masks = torch.from_numpy(np.stack([example.mask for example in examples])).to(device)
     return squares.permute(0, 3, 1, 2).float() / 127.5 - 1, masks[:, None].float()

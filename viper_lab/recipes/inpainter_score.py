@@ -155,8 +155,7 @@ def judge(
 
 
 def sheet(requests: Sequence[Replacement], edited: Sequence[Pixels], columns: int = 4) -> Pixels:
-    """Return an overview of edits, uint8 [H, W, 3]: before, masked, after and rendered, side by
-    side."""
+    """Return an overview, uint8 [H, W, 3]: each edit before, masked, after and rendered."""
     rows = []
     for each, after in zip(requests, edited, strict=True):
         masked = np.where(each.mask[..., None], np.uint8(128), each.pixels)

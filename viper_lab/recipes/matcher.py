@@ -170,8 +170,8 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _agreement(truth: list[str], picked: list[str]) -> float:
-    return float(np.mean([true == told for true, told in zip(truth, picked, strict=True)]))
+def _agreement(truth: list[str], predicted: list[str]) -> float:
+    return float(np.mean([true == word for true, word in zip(truth, predicted, strict=True)]))
 
 
 def _tokens(tokenizer: Any, texts: list[str]) -> list[list[int]]:
@@ -208,8 +208,8 @@ def _random_attributes(rng: np.random.Generator) -> dict[str, str]:
     words = {family: str(rng.choice(choices)) for family, choices in FAMILIES.items()}
     while (words["colour"], words["shape"]) in HELD_OUT_COMBINATIONS:
         words["colour"] = str(rng.choice(FAMILIES["colour"]))
-    kept = {family: word for family, word in words.items() if rng.random() < 0.7}
-    return kept or words
+    subset = {family: word for family, word in words.items() if rng.random() < 0.7}
+    return subset or words
 
 
 def _fits(truth: Mapping[str, str], named: Mapping[str, str]) -> bool:

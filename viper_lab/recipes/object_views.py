@@ -42,8 +42,7 @@ class ObjectViews:
 
     @classmethod
     def load(cls, split: str, work: Path) -> ObjectViews:
-        """Load the stills that recipes use of a split, rendering missing ones into
-        ``work/stills``."""
+        """Load a split's stills for recipes, rendering missing ones into ``work/stills``."""
         return cls(rendered_stills(split, COUNTS[split], work / "stills"))
 
     def __len__(self) -> int:

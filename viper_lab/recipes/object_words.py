@@ -51,8 +51,8 @@ def phrase(
 def some_attributes(thing: SceneObject, rng: np.random.Generator) -> dict[str, str]:
     """Draw a random non-empty part of the object's attributes."""
     words = attributes(thing)
-    kept = {family: word for family, word in words.items() if rng.random() < 0.6}
-    if kept:
-        return kept
+    subset = {family: word for family, word in words.items() if rng.random() < 0.6}
+    if subset:
+        return subset
     family = list(words)[int(rng.integers(len(words)))]
     return {family: words[family]}

@@ -136,8 +136,8 @@ def fit(
             _average(averaged, model, min(plan.ema, (step + 1) / (step + 10)))
         if (step + 1) % plan.log_every == 0:
             pace = (time.monotonic() - began) / (step + 1 - start)
-            shown = " ".join(f"{name} {value:.3f}" for name, value in figures.items())
-            report(f"step {step + 1}/{plan.steps} {pace * 1000:.0f} ms/step {shown}")
+            text = " ".join(f"{name} {value:.3f}" for name, value in figures.items())
+            report(f"step {step + 1}/{plan.steps} {pace * 1000:.0f} ms/step {text}")
         if time.monotonic() - saved > plan.checkpoint_every_s or step + 1 == plan.steps:
             _save(checkpoint, model, averaged, optimizer, step + 1)
             saved = time.monotonic()

@@ -34,7 +34,7 @@ from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_documents import Piece, listed_entries
-from viper_lab.recipes.writer_score import opened
+from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.oracle import Oracle
@@ -86,7 +86,7 @@ def evaluate(
             writes the programs of its plans.
         writer: writes programs directly.
     """
-    asks, at_once = opened(planner, WRITER), opened(writer)
+    asks, at_once = load_llm(planner, WRITER), load_llm(writer)
     figures: dict[str, float] = {}
     hits: dict[str, list[bool]] = {}
     with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:
@@ -101,8 +101,8 @@ def evaluate(
                         hits.setdefault("plans", []).append(bool(plan))
                     if not right:
                         report(f"{name}: {sample.text} | {plan!r}\n{program}")
-    for name, found in sorted(hits.items()):
-        figures[name] = sum(found) / len(found)
+    for name, outcomes in sorted(hits.items()):
+        figures[name] = sum(outcomes) / len(outcomes)
     return figures
 
 

@@ -115,8 +115,8 @@ def _with_plans(
         yield from _planned(random, task, sample)
     for sample, (steps, critique) in wrong:
         text = varied(random, sample.text)
-        shown = compact_wrong_plan(task, text, numbered(*steps), critique, sample.options)
-        yield Piece(shown, learned=False)
+        context = compact_wrong_plan(task, text, numbered(*steps), critique, sample.options)
+        yield Piece(context, learned=False)
     yield from _planned(random, task, right[-1])
 
 
@@ -133,13 +133,14 @@ def _with_programs(
     task = TASK_OF_FAMILY[family]
     entries = listed_entries("abstract", task)
     programs = [annotated(sample) for sample in samples]
-    shown = header_entries(random, options.written, entries, programs)
+    header = header_entries(random, options.written, entries, programs)
     mapping = name_mapping(random, options.written, [entry.name for entry in entries])
-    pieces = [Piece(compact_header([renamed_entry(one, mapping) for one in shown]), learned=False)]
+    header = [renamed_entry(entry, mapping) for entry in header]
+    pieces = [Piece(compact_header(header), learned=False)]
     for sample, program in zip(samples, programs, strict=True):
         plan = numbered(*plan_steps(sample.meaning, random))
         text = varied(random, sample.text)
-        asked = compact_request(task, text, sample.options, plan=plan)
+        request = compact_request(task, text, sample.options, plan=plan)
         solved = compact_program(rename(program, mapping)) + END_OF_PROGRAM
-        pieces += [Piece(asked, learned=False), Piece(solved, learned=True)]
+        pieces += [Piece(request, learned=False), Piece(solved, learned=True)]
     return pieces

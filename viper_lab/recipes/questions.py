@@ -54,10 +54,10 @@ def about_object(
     """
     if not coloured:
         families = [family for family in FAMILIES if family != "colour"]
-        asked = [word_question(thing, family, rng, coloured) for family in families]
-        return [*asked, _yes_no(thing, rng, coloured)]
-    asked = [word_question(thing, family, rng) for family in FAMILIES]
-    return [*asked, _yes_no(thing, rng), _exists([thing], rng), object_caption(thing)]
+        pairs = [word_question(thing, family, rng, coloured) for family in families]
+        return [*pairs, _yes_no(thing, rng, coloured)]
+    pairs = [word_question(thing, family, rng) for family in FAMILIES]
+    return [*pairs, _yes_no(thing, rng), _exists([thing], rng), object_caption(thing)]
 
 
 def judgements(
@@ -71,9 +71,8 @@ def judgements(
 
 
 def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> list[QAPair]:
-    """Return a count, an existence question, a question on a uniquely named object, and a
-    caption."""
-    asked = [_count(things, rng), _exists(things, rng)]
+    """Return a count, an existence question, a question on a unique object, and a caption."""
+    pairs = [_count(things, rng), _exists(things, rng)]
     thing = things[int(rng.integers(len(things)))]
     named = {"shape": thing.shape} if rng.random() < 0.5 else some_attributes(thing, rng)
     if sum(_fits(other, named) for other in things) == 1:
@@ -82,8 +81,8 @@ def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> li
             family = str(rng.choice(families))
             name = "the " + phrase(named, _general_noun(rng))
             template = _pick(_naming(family), rng)
-            asked.append(QAPair(template.format(this=name), attributes(thing)[family], family))
-    return [*asked, picture_caption(things)]
+            pairs.append(QAPair(template.format(this=name), attributes(thing)[family], family))
+    return [*pairs, picture_caption(things)]
 
 
 def word_question(
@@ -149,8 +148,8 @@ def _naming_of(
     others = {f: w for f, w in attributes(thing).items() if f not in unsaid}
     if draw < 0.85 and family != "shape":
         return f"the {thing.shape}"
-    kept = {f: w for f, w in others.items() if rng.random() < 0.4}
-    return "the " + phrase(kept, _general_noun(rng))
+    named = {f: w for f, w in others.items() if rng.random() < 0.4}
+    return "the " + phrase(named, _general_noun(rng))
 
 
 def _yes_no(thing: SceneObject, rng: np.random.Generator, coloured: bool = True) -> QAPair:

@@ -24,7 +24,7 @@ from viper.strategies.settings import RunSettings
 from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
-from viper_lab.recipes.writer_score import opened
+from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
@@ -61,9 +61,9 @@ def train(options: TrainOptions) -> Mapping[str, float]:
 
 def seeker_documents(random: Random) -> Iterator[list[Piece]]:
     """Yield training texts without end."""
-    for one in seeker_texts(random):
-        if random.random() < _KEPT[one.sort]:
-            yield [Piece(one.prompt, False), Piece(one.reply, True)]
+    for reply in seeker_texts(random):
+        if random.random() < _KEPT[reply.sort]:
+            yield [Piece(reply.prompt, False), Piece(reply.reply, True)]
 
 
 def seeker_texts(random: Random) -> Iterator[ExpertReply]:
@@ -71,12 +71,12 @@ def seeker_texts(random: Random) -> Iterator[ExpertReply]:
     graphs = [load_graph("avis"), load_graph(EVERY)]
     while True:
         library = Library.of(catalogue("train", random.randrange(10**9), random.randint(*_DESIGNS)))
-        asked = []
+        replies = []
         for question in questions(library.catalogue, _QUESTIONS):
-            asked += decisions(library, question, random.choice(graphs), random)[0]
-        asked += readings(library, _READINGS, random)
-        random.shuffle(asked)
-        yield from asked
+            replies += decisions(library, question, random.choice(graphs), random)[0]
+        replies += readings(library, _READINGS, random)
+        random.shuffle(replies)
+        yield from replies
 
 
 def evaluate(
@@ -96,7 +96,7 @@ def evaluate(
     Args:
         seeker: an adapter over the shipped writer, or a loaded model.
     """
-    llm = opened(seeker, WRITER)
+    llm = load_llm(seeker, WRITER)
     library, transitions = Library.of(catalogue("val", seed)), load_graph(graph)
     right: dict[str, list[bool]] = defaultdict(list)
     for number, question in enumerate(questions(library.catalogue, count)):
@@ -109,8 +109,8 @@ def evaluate(
             threading.Event(),
         )
         search = Seeker(context, transitions, simulated.tools, llm, STYLE, NoDecisions())
-        found = search.seek(question.text)
-        answer = found[0] if not isinstance(found, Failure) else found.kind
+        result = search.seek(question.text)
+        answer = result[0] if not isinstance(result, Failure) else result.kind
         for name in ("all", question.kind, "" if question.is_answerable else "unanswerable"):
             if name:
                 right[name].append(answer == question.answer)

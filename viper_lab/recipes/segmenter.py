@@ -94,23 +94,23 @@ def evaluate(segmenter: Segmenter, pictures: Iterable[Segmented]) -> dict[str, f
     """
     ious: list[float] = []
     right: list[bool] = []
-    said = 0
+    total = 0
     for picture in pictures:
         segments = segmenter.segments(segmenter.encode(picture.image), None)
         numbers = np.arange(1, len(picture.labels) + 1)[:, None, None]
         paired = paired_ious(mask_ious(picture.ids[None] == numbers, segments))
-        said += len(segments)
+        total += len(segments)
         for label, (index, iou) in zip(picture.labels, paired, strict=True):
             ious.append(iou)
             right.append(index is not None and segments[index].label == SHAPES[int(label)])
     hits = [iou >= HIT_IOU for iou in ious]
-    found = [hit and good for hit, good in zip(hits, right, strict=True)]
+    correct = [hit and good for hit, good in zip(hits, right, strict=True)]
     return {
         "n": float(len(ious)),
-        "found": float(np.mean(found)),
+        "found": float(np.mean(correct)),
         "located": float(np.mean(hits)),
         "iou": float(np.mean(ious)),
-        **({"precision": sum(found) / said, "segments": float(said)} if said else {}),
+        **({"precision": sum(correct) / total, "segments": float(total)} if total else {}),
     }
 
 

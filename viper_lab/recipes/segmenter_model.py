@@ -170,9 +170,9 @@ class SegmenterTrainer(nn.Module):
     def losses(self, batch: SegmenterBatch) -> dict[str, Tensor]:
         """Return the weighted parts of the loss; training minimises their sum."""
         inner = self.model.model
-        seen = inner.pixel_level_module(batch.pixels)
-        embeddings = seen.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
-        decoded = inner.transformer_module(seen.encoder_last_hidden_state, True)
+        features = inner.pixel_level_module(batch.pixels)
+        embeddings = features.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
+        decoded = inner.transformer_module(features.encoder_last_hidden_state, True)
         norm = inner.transformer_module.decoder.layernorm
         # The first state is what goes in; the last is there already normed.
         states = [*map(norm, decoded.hidden_states[1:-1]), decoded.last_hidden_state]
@@ -197,17 +197,17 @@ class SegmenterTrainer(nn.Module):
             for each in zip(chances, batch.masks, batch.labels, strict=True)
         ]
         count = model.criterion.get_num_masks(batch.labels, embeddings.device)
-        wanted = torch.cat([m[objects] for m, (_, objects) in zip(batch.masks, pairs, strict=True)])
+        targets = torch.cat([m[rows] for m, (_, rows) in zip(batch.masks, pairs, strict=True)])
         total: dict[str, Tensor] = {}
         for state in states:
             # Masks of other queries are not looked at, so they are not made.
-            said = [
+            predicted = [
                 model.mask_embedder(state[i, queries]) @ embeddings[i].flatten(1)
                 for i, (queries, _) in enumerate(pairs)
             ]
             parts = {
-                "mask": sigmoid_focal_loss(torch.cat(said), wanted.flatten(1), count),
-                "dice": dice_loss(torch.cat(said), wanted.flatten(1), count),
+                "mask": sigmoid_focal_loss(torch.cat(predicted), targets.flatten(1), count),
+                "dice": dice_loss(torch.cat(predicted), targets.flatten(1), count),
                 **model.criterion.loss_labels(model.class_predictor(state), batch.labels, pairs),
             }
             for name, part in parts.items():
@@ -269,8 +269,7 @@ def _middles(masks: Tensor) -> Tensor:
 
 
 def _pixel_targets(masks: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each pixel's label, int64 [h, w], and waves of its object's middle, float [8, h,
-    w]."""
+    """Return pixel labels, int64 [h, w], and waves of object middles, float [8, h, w]."""
     owner = masks.argmax(0)
     middle = _middles(masks)
     angles = torch.pi * torch.cat([middle, 2 * middle], dim=1)  # (N, 4)
@@ -378,9 +377,9 @@ def _targets(view: Segmented) -> tuple[Tensor, Tensor]:
     """Return masks float [N + 1, h, w] and labels int64 [N + 1] of the visible objects."""
     numbers = np.arange(1, len(view.labels) + 1)
     masks = view.ids[None] == numbers[:, None, None]
-    kept = masks.sum(axis=(1, 2)) >= _LEAST_AREA
-    masks = masks[kept]
+    big = masks.sum(axis=(1, 2)) >= _LEAST_AREA
+    masks = masks[big]
     everything = np.concatenate([masks, ~masks.any(axis=0, keepdims=True)])
     pooled = functional.avg_pool2d(torch.from_numpy(everything).float(), TARGET_STRIDE)
-    labels = np.append(view.labels[kept], BACKGROUND)
+    labels = np.append(view.labels[big], BACKGROUND)
     return pooled, torch.from_numpy(labels)

@@ -36,11 +36,11 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
     letters = sorted(ByteLevel.alphabet())
     learned = _learn_merges(texts, merges)
     pieces = [PAD, BOS, *letters, *(letter + WORD_END for letter in letters)]
-    known = set(pieces)
+    unique = set(pieces)
     for left, right in learned:
-        if left + right not in known:
+        if left + right not in unique:
             pieces.append(left + right)
-            known.add(left + right)
+            unique.add(left + right)
     pieces.append(EOS)
     pairs: list[Any] = list(learned)
     return CLIPTokenizer(
@@ -57,13 +57,13 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
 def _learn_merges(texts: Iterable[str], merges: int) -> list[tuple[str, str]]:
     """Return the first byte-pair merges of the corpus, most frequent pair first."""
     stock = CLIPTokenizer().backend_tokenizer
-    trained = Tokenizer(BPE(end_of_word_suffix=WORD_END))
-    trained.normalizer = stock.normalizer
-    trained.pre_tokenizer = stock.pre_tokenizer
+    tokenizer = Tokenizer(BPE(end_of_word_suffix=WORD_END))
+    tokenizer.normalizer = stock.normalizer
+    tokenizer.pre_tokenizer = stock.pre_tokenizer
     # Letters alone and at a word's end come first, so the merges are what is beyond them.
     trainer = BpeTrainer(
         vocab_size=merges + 60, end_of_word_suffix=WORD_END, min_frequency=1, show_progress=False
     )
-    trained.train_from_iterator(texts, trainer)
-    found = json.loads(trained.to_str())["model"]["merges"]
-    return [(left, right) for left, right in found[:merges]]
+    tokenizer.train_from_iterator(texts, trainer)
+    pairs = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [(left, right) for left, right in pairs[:merges]]

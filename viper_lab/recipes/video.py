@@ -6,7 +6,6 @@ object queries, and words and objects must predict their colour and shape.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -178,19 +177,18 @@ def batch_loss(
 
 
 def _window_loss(output: EventOutput, texts: Sequence[Sequence[ClipText]]) -> Tensor:
-    """Return losses of first and last frame (cross-entropy, if the event happens) and of its
-    frames."""
-    found = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
-    rows = ([b for b, _, _ in found], [m for _, m, _ in found])
+    """Return losses of first and last frame (if the event happens) and of the frames between."""
+    events = [(b, m, c.window) for b, g in enumerate(texts) for m, c in enumerate(g) if c.window]
+    rows = ([b for b, _, _ in events], [m for _, m, _ in events])
     inside = torch.zeros_like(output.inside)
     weight = torch.full_like(output.inside, 0.3)
-    for b, m, (first, end) in found:
+    for b, m, (first, end) in events:
         inside[b, m, first:end] = 1
         weight[b, m] = 1
         weight[b, m, first:end] = 2
     device = inside.device
-    firsts = torch.tensor([first for _, _, (first, _) in found], device=device)
-    lasts = torch.tensor([end - 1 for _, _, (_, end) in found], device=device)
+    firsts = torch.tensor([first for _, _, (first, _) in events], device=device)
+    lasts = torch.tensor([end - 1 for _, _, (_, end) in events], device=device)
     frames = F.binary_cross_entropy_with_logits(output.inside, inside, weight)
     edges = F.cross_entropy(output.start[rows], firsts) + F.cross_entropy(output.end[rows], lasts)
     return 2 * frames + 0.5 * edges
@@ -233,13 +231,13 @@ def _looks_loss(
     rng: np.random.Generator,
 ) -> Tensor:
     """Return the loss of predicting colour and shape from features under an object's box."""
-    picked = rng.choice(CLIP_FRAMES, 6, replace=False)
+    frames = rng.choice(CLIP_FRAMES, 6, replace=False)
     pooled, colours, shapes = [], [], []
     for row, clip, cover in zip(features, clips, covers, strict=True):
-        weights = torch.from_numpy(cover[picked]).to(row)  # [K, N, S]
-        seen = weights.sum(-1) > 0.5
-        pooled.append((weights @ row[picked])[seen])
-        for _, i in seen.nonzero().tolist():
+        weights = torch.from_numpy(cover[frames]).to(row)  # [K, N, S]
+        visible = weights.sum(-1) > 0.5
+        pooled.append((weights @ row[frames])[visible])
+        for _, i in visible.nonzero().tolist():
             colours.append(COLOURS.index(clip.objects[i].colour))
             shapes.append(SHAPES.index(clip.objects[i].shape))
     looks = torch.cat(pooled)
@@ -265,8 +263,8 @@ def evaluate(model: VideoModel, split: str, count: int, first: int = 0) -> dict[
     and ``described_recall`` compare the description of the whole clip with the events.
     """
     overlaps: list[float] = []
-    found: dict[str, list[bool]] = {"right_object": [], "right_kind": [], "who_hits_whom": []}
-    said = true = both = 0
+    wins: dict[str, list[bool]] = {"right_object": [], "right_kind": [], "who_hits_whom": []}
+    described = true = both = 0
     for index in range(first, first + count):
         clip = sample_clip(split, index)
         encoding = model.encode(render_clip(clip).frames)
@@ -276,17 +274,19 @@ def evaluate(model: VideoModel, split: str, count: int, first: int = 0) -> dict[
             score = _score(windows)
             for name, rival in rivals(clip, event):
                 text = event_phrase(rival, clip.objects)
-                found[name].append(score > _score(model.locate(encoding, text)))
-        sentences = set(re.findall(r"[^.]+", model.describe(encoding, 0, CLIP_FRAMES)))
-        spoken = {sentence.strip() for sentence in sentences if sentence.strip()}
+                wins[name].append(score > _score(model.locate(encoding, text)))
+        parts = model.describe(encoding, 0, CLIP_FRAMES).split(".")
+        sentences = {part.strip() for part in parts if part.strip()}
         facts = {event_phrase(event, clip.objects) for event in clip.events}
-        said, true, both = said + len(spoken), true + len(facts), both + len(spoken & facts)
+        described += len(sentences)
+        true += len(facts)
+        both += len(sentences & facts)
     return {
         "temporal_iou": float(np.mean(overlaps)),
         "events": float(len(overlaps)),
         "found_at_half": float(np.mean(np.array(overlaps) >= 0.5)),
-        **{name: float(np.mean(right)) for name, right in found.items()},
-        "described_precision": both / max(1, said),
+        **{name: float(np.mean(right)) for name, right in wins.items()},
+        "described_precision": both / max(1, described),
         "described_recall": both / max(1, true),
     }
 
@@ -309,7 +309,7 @@ def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
         ),
         "who_hits_whom": untrue(swapped),
     }
-    return [(name, rival) for name, found in sorts.items() for rival in found]
+    return [(name, rival) for name, events in sorts.items() for rival in events]
 
 
 def _swapped(event: ClipEvent) -> ClipEvent:

@@ -60,10 +60,10 @@ def learn_looks(model: Any, work: Path, seed: int) -> Any:
         crops = np.stack([varied_crop(data.pixels[row], rng) for row in rows])
         strange = rng.random(BATCH) < RECOLOURED
         crops[strange] = [recoloured(crop, rng) for crop in crops[strange]]
-        seen = model.looks(torch.from_numpy(crops).to(device))
+        outputs = model.looks(torch.from_numpy(crops).to(device))
         colours = np.where(strange, UNKNOWN, data.colours[rows])
-        wanted = [torch.from_numpy(ids).to(device) for ids in (colours, data.shapes[rows])]
-        pairs = list(zip(seen, wanted, strict=True))
+        targets = [torch.from_numpy(ids).to(device) for ids in (colours, data.shapes[rows])]
+        pairs = list(zip(outputs, targets, strict=True))
         nll = torch.nn.functional.nll_loss
         losses = [nll(guess, truth, ignore_index=UNKNOWN) for guess, truth in pairs]
         right = [float((g.argmax(-1) == t)[t != UNKNOWN].float().mean()) for g, t in pairs]
@@ -92,8 +92,8 @@ def cutouts(index: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[n
     """Return cut-outs, colour ids and shape ids from a few frames of one clip."""
     rng = np.random.default_rng((index, 11))
     clip = sample_clip("train", FIRST_CLIP + index)
-    chosen = np.sort(rng.choice(CLIP_FRAMES, FRAMES_A_CLIP, replace=False))
-    frames, boxes = render_frames(clip, chosen)
+    numbers = np.sort(rng.choice(CLIP_FRAMES, FRAMES_A_CLIP, replace=False))
+    frames, boxes = render_frames(clip, numbers)
     pixels, colours, shapes = [], [], []
     for image, here in zip(frames, boxes, strict=True):
         sides = np.minimum(here[:, 2] - here[:, 0], here[:, 3] - here[:, 1])

@@ -58,14 +58,14 @@ def words() -> list[str]:
 def claims(clip: RenderedClip, rng: np.random.Generator, count: int) -> list[ClipText]:
     """Return ``count`` texts: every event of the clip, and events that do not happen in it."""
     happened = {_fact(event): event for event in clip.events}
-    chosen = [_claim(clip, fact, rng, event) for fact, event in happened.items()][:count]
+    texts = [_claim(clip, fact, rng, event) for fact, event in happened.items()][:count]
     for fact in _untrue(clip.objects, happened.keys(), rng):
-        if len(chosen) == count:
+        if len(texts) == count:
             break
-        chosen.append(_claim(clip, fact, rng, None))
-    while len(chosen) < count:
-        chosen.append(_about_strangers(clip, rng))
-    return chosen
+        texts.append(_claim(clip, fact, rng, None))
+    while len(texts) < count:
+        texts.append(_about_strangers(clip, rng))
+    return texts
 
 
 def _fact(event: ClipEvent) -> Fact:
@@ -129,8 +129,8 @@ def _about_strangers(clip: RenderedClip, rng: np.random.Generator) -> ClipText:
     kind = str(rng.choice(EVENT_KINDS))
     if kind != "hit":
         return _compose(kind, stranger, _NOBODY, None, rng)
-    known = _mention(clip.objects, int(rng.integers(len(clip.objects))), rng)
-    pair = (stranger, known) if rng.random() < 0.5 else (known, stranger)
+    mention = _mention(clip.objects, int(rng.integers(len(clip.objects))), rng)
+    pair = (stranger, mention) if rng.random() < 0.5 else (mention, stranger)
     return _compose(kind, *pair, None, rng)
 
 

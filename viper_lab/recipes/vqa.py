@@ -69,7 +69,7 @@ def train(options: TrainOptions) -> dict[str, float]:
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed, step))
-        images, asked, ids = _batch(
+        images, questions, ids = _batch(
             views, rng, QUESTIONS_FIRST if step < LEARNING_TO_SEE * steps else QUESTIONS
         )
         pixels = to_input(images, options.device)
@@ -80,7 +80,7 @@ def train(options: TrainOptions) -> dict[str, float]:
             rows = CROPS if family == "colour" else len(ids)
             guessed = head(seen[:rows, 0])
             attribute = attribute + torch.nn.functional.cross_entropy(guessed, truth[:rows, k])
-        answer = _answers_loss(blip, tokenizer, seen, asked)
+        answer = _answers_loss(blip, tokenizer, seen, questions)
         loss = answer + 0.5 * attribute
         return loss, {"answer": float(answer.detach()), "attribute": float(attribute.detach())}
 
@@ -103,10 +103,10 @@ def _learn_to_judge(
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:
         rng = np.random.default_rng((options.seed + 1, step))
-        images, asked, _ = _batch(views, rng, 1, JUDGEMENTS)
+        images, questions, _ = _batch(views, rng, 1, JUDGEMENTS)
         with torch.no_grad():
             seen = blip.vision_model(pixel_values=to_input(images, options.device))
-        loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, asked)
+        loss = _answers_loss(blip, tokenizer, seen.last_hidden_state, questions)
         return loss, {"answer": float(loss.detach())}
 
     plan = FitOptions(steps=steps, learning_rate=1e-3, weight_decay=0.05, ema=None)
@@ -115,10 +115,10 @@ def _learn_to_judge(
 
 
 def _answers_loss(
-    blip: Any, tokenizer: Any, seen: Tensor, asked: Sequence[Sequence[QAPair]]
+    blip: Any, tokenizer: Any, seen: Tensor, questions: Sequence[Sequence[QAPair]]
 ) -> Tensor:
     """Return the loss of the answers to ``questions[i]`` about the image encoded as ``seen[i]``."""
-    pairs = [(index, each) for index, group in enumerate(asked) for each in group]
+    pairs = [(index, each) for index, group in enumerate(questions) for each in group]
     loss = torch.zeros((), device=seen.device)
     for part in _by_length(pairs):
         owners, flat = [index for index, _ in part], [each for _, each in part]
@@ -145,21 +145,20 @@ def evaluate(
         seed: selects the questions.
     """
     rng = np.random.default_rng(seed)
-    chosen = views.spread(limit)
-    crops = [object_crop(views.image(view), view.box, margin) for view in chosen]
-    about = [[*about_object(v.thing, rng), *_another_round(v.thing, rng)] for v in chosen]
-    figures = {"n": float(len(chosen))} | _score(answerer, crops, about)
+    sample = views.spread(limit)
+    crops = [object_crop(views.image(view), view.box, margin) for view in sample]
+    about = [[*about_object(v.thing, rng), *_another_round(v.thing, rng)] for v in sample]
+    figures = {"n": float(len(sample))} | _score(answerer, crops, about)
     scenes = views.scenes(pictures)
     images = [views.stills.image(index) for index in scenes]
     whole = [about_picture(views.things(index), rng) for index in scenes]
-    found = _score(answerer, images, whole)
-    about_pictures = {f"picture_{name}": value for name, value in found.items()}
+    scores = _score(answerer, images, whole)
+    about_pictures = {f"picture_{name}": value for name, value in scores.items()}
     return figures | about_pictures | {"pictures": float(len(scenes))}
 
 
 def build_model(tokenizer: Any) -> Any:
-    """Build an untrained ``BlipForQuestionAnswering``; BLIP's vision init (1e-10) does not
-    train."""
+    """Build an untrained ``BlipForQuestionAnswering``; BLIP's own vision init does not train."""
     from transformers import BlipConfig, BlipForQuestionAnswering
 
     text = _CONFIG["text"] | {
@@ -194,16 +193,16 @@ def grid_positions(rows: int, columns: int, width: int) -> Tensor:
     return torch.cat([by_row, by_column], dim=2).reshape(rows * columns, width)
 
 
-def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[QAPair]) -> Tensor:
+def answer_loss(model: Any, tokenizer: Any, seen: Tensor, pairs: Sequence[QAPair]) -> Tensor:
     """Return the mean loss of the answers' tokens.
 
     Args:
         model: a ``BlipForQuestionAnswering``.
         tokenizer: its tokenizer.
         seen: [Q, tokens, width], the vision tower's output for each question's image.
-        questions: Q questions and answers.
+        pairs: Q questions and answers.
     """
-    questions = tokenizer([each.question for each in asked], padding=True, return_tensors="pt")
+    questions = tokenizer([each.question for each in pairs], padding=True, return_tensors="pt")
     ids, mask = (questions[key].to(seen.device) for key in ("input_ids", "attention_mask"))
     read = model.text_encoder(
         input_ids=ids,
@@ -211,7 +210,7 @@ def answer_loss(model: Any, tokenizer: Any, seen: Tensor, asked: Sequence[QAPair
         encoder_hidden_states=seen,
         encoder_attention_mask=torch.ones(seen.shape[:2], dtype=torch.long, device=seen.device),
     ).last_hidden_state
-    answers = tokenizer([each.answer for each in asked], padding=True, return_tensors="pt")
+    answers = tokenizer([each.answer for each in pairs], padding=True, return_tensors="pt")
     answer_ids = answers["input_ids"].to(seen.device)
     answer_ids[:, 0] = tokenizer.bos_token_id
     logits = model.text_decoder(
@@ -241,28 +240,28 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _batch(
-    views: ObjectViews, rng: np.random.Generator, questions: int, judged: int = 0
+    views: ObjectViews, rng: np.random.Generator, questions: int, judgement_count: int = 0
 ) -> tuple[Pixels, list[list[QAPair]], list[list[int]]]:
     """Return images ``[B, S, S, 3]`` (crops first), their questions, attribute ids of the crops.
 
-    ``judged`` yes/no questions about each crop are added to ``questions`` of any kind.
+    ``judgement_count`` yes/no questions about each crop are added to ``questions`` of any kind.
     """
-    chosen = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
-    images = [training_crop(views, view, IMAGE_SIZE, rng) for view in chosen]
+    objects = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
+    images = [training_crop(views, view, IMAGE_SIZE, rng) for view in objects]
     images[CROPS:] = [recoloured(image, rng) for image in images[CROPS:]]
-    asked = [
+    pairs = [
         [
             *_some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng),
-            *judgements(view.thing, rng, judged, coloured=index < CROPS),
+            *judgements(view.thing, rng, judgement_count, coloured=index < CROPS),
         ]
-        for index, view in enumerate(chosen)
+        for index, view in enumerate(objects)
     ]
     for _ in range(PICTURES):
         index = views.pick(rng).still
         picture = resized(views.stills.image(index), IMAGE_SIZE)
         images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
-        asked.append(_some(about_picture(views.things(index), rng), questions, rng))
-    return np.stack(images), asked, [attribute_ids(view.thing) for view in chosen]
+        pairs.append(_some(about_picture(views.things(index), rng), questions, rng))
+    return np.stack(images), pairs, [attribute_ids(view.thing) for view in objects]
 
 
 def _by_length(pairs: list[tuple[int, QAPair]]) -> list[list[tuple[int, QAPair]]]:
@@ -272,10 +271,10 @@ def _by_length(pairs: list[tuple[int, QAPair]]) -> list[list[tuple[int, QAPair]]
     return [part for part in (short, captions) if part]
 
 
-def _some(asked: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
+def _some(pairs: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
     """Draw a few of the questions."""
-    kept = rng.permutation(len(asked))[:count]
-    return [asked[int(index)] for index in kept]
+    order = rng.permutation(len(pairs))[:count]
+    return [pairs[int(index)] for index in order]
 
 
 def _another_round(thing: Any, rng: np.random.Generator) -> list[QAPair]:
@@ -283,16 +282,16 @@ def _another_round(thing: Any, rng: np.random.Generator) -> list[QAPair]:
 
 
 def _score(
-    answerer: VisualAnswerer, images: Sequence[Pixels], asked: Sequence[Sequence[QAPair]]
+    answerer: VisualAnswerer, images: Sequence[Pixels], questions: Sequence[Sequence[QAPair]]
 ) -> dict[str, float]:
     encodings = answerer.encode(images)
-    pairs = [(code, each) for code, group in zip(encodings, asked, strict=True) for each in group]
-    told = [pair for pair in pairs if pair[1].about != "caption"]
-    answers = answerer.answer([code for code, _ in told], [each.question for _, each in told])
+    pairs = [(code, q) for code, group in zip(encodings, questions, strict=True) for q in group]
+    short = [pair for pair in pairs if pair[1].about != "caption"]
+    answers = answerer.answer([code for code, _ in short], [each.question for _, each in short])
     right: dict[str, list[bool]] = {}
-    for (_, each), (answer, _) in zip(told, answers, strict=True):
+    for (_, each), (answer, _) in zip(short, answers, strict=True):
         right.setdefault(each.about, []).append(answer == each.answer)
-    shown = [each.answer for _, each in pairs if each.about == "caption"]
+    targets = [each.answer for _, each in pairs if each.about == "caption"]
     captions = answerer.caption(encodings)
-    right["caption"] = [told == true for told, true in zip(captions, shown, strict=True)]
+    right["caption"] = [caption == true for caption, true in zip(captions, targets, strict=True)]
     return {about: float(np.mean(hits)) for about, hits in sorted(right.items())}

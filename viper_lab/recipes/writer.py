@@ -194,9 +194,9 @@ def writer_tokenizer(
 
 def token_id(tokenizer: Tokenizer, token: str) -> int:
     """Return the id of a token of the vocabulary."""
-    found = tokenizer.token_to_id(token)
-    assert found is not None, token
-    return found
+    number = tokenizer.token_to_id(token)
+    assert number is not None, token
+    return number
 
 
 def save_writer(model: Any, tokenizer: Tokenizer, folder: Path) -> None:

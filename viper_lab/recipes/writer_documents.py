@@ -44,7 +44,7 @@ FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "vide
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
 
-FAILURES: Sequence[tuple[str, str]] = [(kind, said) for kind, said in _TEXTS["failures"]]
+FAILURES: Sequence[tuple[str, str]] = [(kind, message) for kind, message in _TEXTS["failures"]]
 """Kinds and messages of failures that a later prompt may report."""
 
 _RARE = 0.03
@@ -124,24 +124,23 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASK_OF_FAMILY[family])
     programs = [_annotated(sample.program, entries) for sample in samples]
-    shown = header_entries(random, options, entries, programs)
+    header = header_entries(random, options, entries, programs)
     mapping = name_mapping(random, options, [entry.name for entry in entries])
-    shown = [renamed_entry(entry, mapping) for entry in shown]
+    header = [renamed_entry(entry, mapping) for entry in header]
     failed = len(samples) - 1 if _happens(random, options.failed) else None
-    pieces = [Piece(compact_header(shown), learned=False)]
+    pieces = [Piece(compact_header(header), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
         text = varied(random, sample.text)
         failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
         query = compact_request(TASK_OF_FAMILY[family], text, sample.options, failure)
-        written = strip_comments(program) if place < bare else program
-        solved = compact_program(rename(written, mapping)) + END_OF_PROGRAM
+        code = strip_comments(program) if place < bare else program
+        solved = compact_program(rename(code, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
     return pieces
 
 
 def _happens(random: Random, share: float) -> bool:
-    """Draw true with that probability; a share of 0 draws no number, so other draws stay the
-    same."""
+    """Draw true with that probability; a share of 0 draws no number at all."""
     return share > 0 and random.random() < share
 
 
@@ -167,19 +166,19 @@ def _bank_samples(
     random.shuffle(sorts)
     sorts = sorts[: random.randint(0, min(count, len(sorts)))]
 
-    def draw(chosen: Sequence[str] | None) -> TextSample:
+    def draw(sorts: Sequence[str] | None) -> TextSample:
         return ambiguous_text_sample(
-            random, conventions, family=family, sorts=chosen, api=api, lexicon=lexicon
+            random, conventions, family=family, sorts=sorts, api=api, lexicon=lexicon
         )
 
     examples = [draw([sort]) for sort in sorts]
     examples += [evened_sample(random, family, api, lexicon) for _ in range(count - len(examples))]
     random.shuffle(examples)
-    asked = [
+    queries = [
         draw(None) if random.random() < 0.5 else evened_sample(random, family, api, lexicon)
         for _ in range(random.randint(2, 4))
     ]
-    return [*examples, *asked]
+    return [*examples, *queries]
 
 
 def _samples(
@@ -265,12 +264,12 @@ def header_entries(
     if random.random() < options.full_header:
         return list(entries)
     needed = set[str]().union(*(names_called(program, entries) for program in programs))
-    chosen = [entry for entry in entries if entry.name in needed]
+    header = [entry for entry in entries if entry.name in needed]
     others = [entry for entry in entries if entry.name not in needed]
     extra = min(len(others), random.randint(0, options.extra_lines))
-    chosen += random.sample(others, extra)
-    random.shuffle(chosen)
-    return chosen
+    header += random.sample(others, extra)
+    random.shuffle(header)
+    return header
 
 
 def name_mapping(
@@ -280,9 +279,9 @@ def name_mapping(
     if draw < options.made_up_names:
         return made_up_names(random, dict.fromkeys(names), avoid=names)
     if draw < options.made_up_names + options.swapped_names:
-        dealt = list(dict.fromkeys(names))
-        random.shuffle(dealt)
-        return dict(zip(dict.fromkeys(names), dealt, strict=True))
+        targets = list(dict.fromkeys(names))
+        random.shuffle(targets)
+        return dict(zip(dict.fromkeys(names), targets, strict=True))
     return {}
 
 

@@ -193,8 +193,7 @@ class _Builder:
         self._copy(attention, rows, self._rotation() * scale, self._blocks()[4])
 
     def _prefer_near(self, attention: Any, rows: slice, logits: Mapping[float, float]) -> None:
-        """Set biases that lower a logit smoothly with distance, by the rates nearest to the given
-        ones."""
+        """Set biases that lower a logit smoothly with distance, by the nearest available rates."""
         pairs = self.shape.head_dim // 2
         for rate, logit in logits.items():
             pair = min(range(pairs), key=lambda i: abs(math.log(self.rates[i] / rate)))
@@ -215,8 +214,7 @@ class _Builder:
     def _distance_head(
         self, head: int, distance: float, rates: slice, sharpness: float, rotation: Tensor
     ) -> None:
-        """Build a head that attends ``distance`` tokens back and copies the token into its
-        block."""
+        """Build a head that attends ``distance`` tokens back and copies the token to its block."""
         attention = self.model.model.layers[0].self_attn
         rows = self._quiet_head(attention, head)
         pairs = self.shape.head_dim // 2
@@ -233,25 +231,24 @@ class _Builder:
         self._copy(attention, rows, rotation * scale, self._blocks()[head + 1])
 
     def _match_head(self, head: int, blend: float, rotations: list[Tensor]) -> None:
-        """Build a head that matches the recent tokens one step earlier and copies the next
-        token."""
+        """Build a head that matches recent tokens one step earlier and copies the next token."""
         attention = self.model.model.layers[1].self_attn
         rows = self._quiet_head(attention, head)
         query, key = attention.q_proj.weight, attention.k_proj.weight
         slow = [rows.start + i for i in self.slow]
         # About 4.5 blocks of equal norm make up the normalised input.
         block_norm = self.shape.width / 4.5
-        kept = min(1.0, len(slow) / self.block)
-        gain = (_MATCH_LOGIT * self.shape.head_dim**0.5 / (block_norm * kept)) ** 0.5
-        one, two, three = (self._projection(len(slow)) * gain for _ in range(3))
+        share = min(1.0, len(slow) / self.block)
+        gain = (_MATCH_LOGIT * self.shape.head_dim**0.5 / (block_norm * share)) ** 0.5
+        token, previous, blend_of = (self._projection(len(slow)) * gain for _ in range(3))
         first, second, third = (rotation.T for rotation in rotations)
         here, before, earlier, blended, _ = self._blocks()
-        query[slow, here] += one
-        query[slow, before] += two @ first
-        query[slow, blended] += blend * three @ third
-        key[slow, before] += one @ first
-        key[slow, earlier] += two @ second
-        key[slow, blended] += blend * three @ third
+        query[slow, here] += token
+        query[slow, before] += previous @ first
+        query[slow, blended] += blend * blend_of @ third
+        key[slow, before] += token @ first
+        key[slow, earlier] += previous @ second
+        key[slow, blended] += blend * blend_of @ third
         scale = (4.5 / self.shape.width) ** 0.5 / 2
         self._copy(attention, rows, self._eye() * scale, blended)
 

@@ -72,7 +72,7 @@ class Condition:
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
         plain_names: as ``made_up_names``, with names made of common words.
-        ambiguous: ask ambiguous queries under conventions drawn for each prompt; examples follow
+        vague: ask ambiguous queries under conventions drawn for each prompt; examples follow
             the same conventions, and at least one shares the ambiguous wording of the query.
     """
 
@@ -82,7 +82,7 @@ class Condition:
     made_up_nouns: bool = False
     made_up_names: bool = False
     plain_names: bool = False
-    ambiguous: bool = False
+    vague: bool = False
 
     @property
     def renamed(self) -> bool:
@@ -99,8 +99,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
     "names_of_common_words": Condition("val", plain_names=True),
-    "vague": Condition("val", ambiguous=True),
-    "vague_8_examples": Condition("val", ambiguous=True, examples=8),
+    "vague": Condition("val", vague=True),
+    "vague_8_examples": Condition("val", vague=True, examples=8),
 }
 
 
@@ -121,13 +121,13 @@ def evaluate(
         writer: a folder of weights, or any language model.
         queries: number of queries per condition and seed.
     """
-    llm = opened(writer)
+    llm = load_llm(writer)
     figures: dict[str, float] = {}
     for name, condition in conditions.items():
         scores = [score_condition(llm, condition, queries, seed) for seed in seeds]
-        wanted = "nouns" if condition.made_up_nouns else "exact"
-        wanted = "names" if condition.renamed else wanted
-        _add(figures, name, [score[wanted] for score in scores])
+        figure = "nouns" if condition.made_up_nouns else "exact"
+        figure = "names" if condition.renamed else figure
+        _add(figures, name, [score[figure] for score in scores])
         figures[f"{name}/exact"] = statistics.mean(score["exact"] for score in scores)
         report(f"{name}: {figures[name]:.3f} (exact programs {figures[f'{name}/exact']:.3f})")
     _add(figures, "selection", [score_selection(llm, queries, seed) for seed in seeds])
@@ -139,11 +139,11 @@ def score_condition(llm: LLM, condition: Condition, queries: int, seed: int) -> 
     """Return shares of exact programs, of right nouns and of right names over all queries."""
     trials = list(draw_trials(condition, queries, seed))
     exact, nouns, names = 0, Counter[bool](), Counter[bool]()
-    for trial, program in zip(trials, _written(llm, trials), strict=True):
+    for trial, program in zip(trials, _programs(llm, trials), strict=True):
         exact += same_program(program, trial.program)
         literals = string_literals(program)
         nouns.update(noun in literals for noun in trial.nouns)
-        names.update(_found(trial.names, identifiers(program)))
+        names.update(_occurrences(trial.names, identifiers(program)))
     return {
         "exact": exact / len(trials),
         "nouns": nouns[True] / max(1, nouns.total()),
@@ -165,15 +165,16 @@ def score_selection(llm: LLM, queries: int, seed: int) -> float:
 
 def draw_trials(condition: Condition, count: int, seed: int) -> Iterator[WriterTrial]:
     """Yield prompts of a condition; the same seed draws the same ones."""
+    # The seed holds the condition as text, so its field names are part of it.
     random = Random(f"writer score {condition} {seed}")
     for _ in range(count):
         yield _trial(condition, random)
 
 
-def same_program(one: str, other: str) -> bool:
+def same_program(program: str, other: str) -> bool:
     """Return whether two programs have the same syntax tree; comments and layout are ignored."""
     try:
-        return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+        return ast.dump(ast.parse(program)) == ast.dump(ast.parse(other))
     except (SyntaxError, ValueError):
         return False
 
@@ -201,10 +202,10 @@ def _nodes(program: str) -> Iterator[ast.AST]:
         return iter(())
 
 
-def _found(wanted: Sequence[str], there: Counter[str]) -> Iterator[bool]:
+def _occurrences(expected: Sequence[str], counts: Counter[str]) -> Iterator[bool]:
     """Yield for each expected name whether it occurs, counted with repetition."""
-    left = Counter(there)
-    for name in wanted:
+    left = Counter(counts)
+    for name in expected:
         yield left[name] > 0
         left[name] -= 1
 
@@ -213,15 +214,15 @@ def _trial(condition: Condition, random: Random) -> WriterTrial:
     family = random.choices(tuple(FAMILY_WEIGHTS), tuple(FAMILY_WEIGHTS.values()))[0]
     entries = listed_entries(condition.api, TASK_OF_FAMILY[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
-    drawn: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
-    if condition.ambiguous:
+    options: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
+    if condition.vague:
         conventions = draw_conventions(random)
-        sample = ambiguous_text_sample(random, conventions, condition.split, **drawn)
-        examples = _ambiguous_examples(condition, random, conventions, sample, drawn)
+        sample = ambiguous_text_sample(random, conventions, condition.split, **options)
+        examples = _ambiguous_examples(condition, random, conventions, sample, options)
     else:
-        sample = text_sample(random, condition.split, **drawn)
+        sample = text_sample(random, condition.split, **options)
         routines = names_called(sample.program, entries)
-        examples = _examples(condition, random, routines, entries, drawn)
+        examples = _examples(condition, random, routines, entries, options)
     mapping: Mapping[str, str] = {}
     if condition.renamed:
         names = [entry.name for entry in entries]
@@ -237,10 +238,10 @@ def _trial(condition: Condition, random: Random) -> WriterTrial:
         sample.text,
         sample.options,
     )
-    known = set(WORLD.sizes + WORLD.colors + WORLD.materials + WORLD.shapes)
+    vocabulary = set(WORLD.sizes + WORLD.colors + WORLD.materials + WORLD.shapes)
     slots = _slot_words(sample)
     nouns = [text for text in string_literals(program) if text in slots]
-    nouns = [text for text in nouns if not set(text.split()) <= known]
+    nouns = [text for text in nouns if not set(text.split()) <= vocabulary]
     called = identifiers(program)
     routines = names_called(sample.program, entries)
     used = [name for name in called.elements() if name in {mapping.get(r, r) for r in routines}]
@@ -249,17 +250,17 @@ def _trial(condition: Condition, random: Random) -> WriterTrial:
 
 def _slot_words(sample: TextSample) -> set[str]:
     """Return the noun phrases and properties of the query."""
-    found: set[str] = set()
+    words: set[str] = set()
 
     def visit(record: Mapping[str, object]) -> None:
         for name, value in record.items():
             if isinstance(value, Mapping):
                 visit(value)
             elif isinstance(value, str) and name != "type":
-                found.add(value)
+                words.add(value)
 
     visit(sample.meaning.to_json())
-    return found
+    return words
 
 
 def _ambiguous_examples(
@@ -267,7 +268,7 @@ def _ambiguous_examples(
     random: Random,
     conventions: Conventions,
     sample: TextSample,
-    drawn: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> list[TextSample]:
     """Draw solved training queries, half of them ambiguous, one with the wording of the sample."""
     if condition.examples == 0:
@@ -275,13 +276,13 @@ def _ambiguous_examples(
     alike = next(
         example
         for _ in count()
-        if wording((example := ambiguous_text_sample(random, conventions, **drawn)).meaning)
+        if wording((example := ambiguous_text_sample(random, conventions, **options)).meaning)
         == wording(sample.meaning)
     )
     others = [
-        ambiguous_text_sample(random, conventions, **drawn)
+        ambiguous_text_sample(random, conventions, **options)
         if random.random() < 0.5
-        else text_sample(random, **drawn)
+        else text_sample(random, **options)
         for _ in range(condition.examples - 1)
     ]
     return random.sample([alike, *others], condition.examples)
@@ -292,17 +293,17 @@ def _examples(
     random: Random,
     routines: set[str],
     entries: Sequence[ApiEntry],
-    drawn: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> list[TextSample]:
     """Draw solved training queries; with invented names they cover the routines."""
     if condition.examples == 0:
         return []
     for _ in range(2000):
-        chosen = [text_sample(random, **drawn) for _ in range(condition.examples)]
-        shown = set[str]().union(*(names_called(e.program, entries) for e in chosen))
-        if not condition.renamed or routines <= shown:
-            return chosen
-    return chosen
+        samples = [text_sample(random, **options) for _ in range(condition.examples)]
+        names = set[str]().union(*(names_called(e.program, entries) for e in samples))
+        if not condition.renamed or routines <= names:
+            return samples
+    return samples
 
 
 def _example(sample: TextSample, program: str) -> Example:
@@ -320,13 +321,13 @@ def _example(sample: TextSample, program: str) -> Example:
     )
 
 
-def _written(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
+def _programs(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
     # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
     for trial in trials:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text
 
 
-def opened(model: Path | LLM, base: Path | None = None) -> LLM:
+def load_llm(model: Path | LLM, base: Path | None = None) -> LLM:
     """Return a language model, loading it if ``model`` is a folder.
 
     Args:

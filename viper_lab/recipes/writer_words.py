@@ -71,13 +71,13 @@ def made_up_lexicon(random: Random, *, test: bool = False, adjectives: float = 0
         for _ in range(6)
     ]
     changed: dict[str, tuple[str, ...]] = {}
-    for family, known in (
+    for family, words in (
         ("sizes", WORLD.sizes),
         ("colors", WORLD.colors),
         ("materials", WORLD.materials),
     ):
         if random.random() < adjectives:
-            changed[family] = tuple(made_up_words(random, len(known), test=test))
+            changed[family] = tuple(made_up_words(random, len(words), test=test))
     return Lexicon(shapes=tuple(dict.fromkeys(shapes)), held_out=frozenset(), **changed)
 
 
@@ -119,12 +119,12 @@ def plain_names(
 def _mapping(
     names: Iterable[str], avoid: Collection[str], draw: Callable[[], str]
 ) -> dict[str, str]:
-    taken = {*_WORDS["taken"], *avoid}
+    reserved = {*_WORDS["taken"], *avoid}
     mapping: dict[str, str] = {}
     for name in names:
         fresh = draw()
-        while fresh in taken or keyword.iskeyword(fresh):
+        while fresh in reserved or keyword.iskeyword(fresh):
             fresh = draw()
-        taken.add(fresh)
+        reserved.add(fresh)
         mapping[name] = fresh
     return mapping

@@ -1,1 +1,1 @@
-"""How well the embedded models know their world."""
+"""Scores of the embedded models on their world."""

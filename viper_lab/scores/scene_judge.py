@@ -1,4 +1,4 @@
-"""A judge of edits that knows the scene, and so how the edited picture would look."""
+"""A judge of edits that knows the scene, so it can render the correct result."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
 @dataclass(frozen=True)
 class SceneJudge:
-    """The scene drawn with what is named is nearest to the picture, of all that could be named.
+    """Accepts an edit if the picture is closest to the scene rendered with the named object.
 
-    Compared with it are what else could stand there: another shape, colour or material, the other
-    one that is named, and nothing. Only pixels that differ from the picture before count, and with
-    none the box: what an edit did not touch says nothing of it. Knows reserved concepts and needs
-    no model, but judges pictures of the embedded world only.
+    The alternatives are another shape, colour or material, the other named object, and nothing.
+    Only pixels that the edit changed count; if there are none, the whole box counts. The judge
+    knows reserved concepts and needs no model, but works on pictures of the embedded world only.
 
     Attributes:
         scene: before the edit.
-        objects: indexes of those that were edited.
+        objects: indexes of the edited objects.
     """
 
     scene: RenderedScene
@@ -38,7 +37,7 @@ class SceneJudge:
 
     @classmethod
     def of(cls, sample: Sample) -> SceneJudge:
-        """The judge of a sample of ``world-edit``.
+        """Return the judge of a sample of ``world-edit``.
 
         Raises:
             UsageError: the sample is of another set.
@@ -54,10 +53,10 @@ class SceneJudge:
         x0, y0, x1, y1 = (round(edge) for edge in box)
         part = (slice(y0, y1), slice(x0, x1))
         changed = (pixels[part] != self.scene.image[part]).any(axis=2)
-        seen = np.ones_like(changed) if not changed.any() else changed
+        mask = np.ones_like(changed) if not changed.any() else changed
 
         def distance(other: Pixels) -> float:
-            return float(np.abs(pixels[part].astype(int) - other[part])[seen].mean())
+            return float(np.abs(pixels[part].astype(int) - other[part])[mask].mean())
 
         named = distance(self._drawn(looks_of(phrase)))
         if named == 0:
@@ -65,20 +64,20 @@ class SceneJudge:
         return all(named < distance(other) for other in self._others(phrase, over))
 
     def _drawn(self, looks: Mapping[str, str | None]) -> Pixels:
-        """The scene with the edited objects so; those that look so already are left as they are."""
+        """Render the scene with these looks of the edited objects."""
         things = [self.scene.scene.objects[index] for index in self.objects]
         if all(getattr(thing, name) == word for thing in things for name, word in looks.items()):
             return self.scene.image
         return render_scene(with_looks(self.scene.scene, self.objects, looks)).image
 
     def _others(self, phrase: str, over: str) -> Iterator[Pixels]:
-        """Pictures of what else could be there, the likeliest first."""
+        """Yield pictures of the alternatives, the likeliest first."""
         looks: dict[str, str | None] = {**looks_of(phrase)}
         yield self._drawn(looks_of(over))
         yield render_scene(without(self.scene.scene, self.objects)).image
-        for name, said in looks.items():
+        for name, current in looks.items():
             for word in _FAMILIES[name]:
-                if word != said:
+                if word != current:
                     yield self._drawn({**looks, name: word})
 
 

@@ -31,7 +31,7 @@ from viper_lab.world.queries.sample import WorldSample
 
 @dataclass(frozen=True)
 class ScoredSample:
-    """One sample with its result; ``error`` is set where the run itself broke."""
+    """One sample with its result; ``error`` is set if the run itself broke."""
 
     sample: WorldSample
     right: bool
@@ -41,7 +41,7 @@ class ScoredSample:
 
     @property
     def outcome(self) -> str:
-        """``right``, ``wrong`` (an answer, but not the right one) or the failure's kind."""
+        """Return ``right``, ``wrong`` (an answer, but not the right one) or the failure's kind."""
         if self.error is not None:
             return "error"
         if self.right:
@@ -52,7 +52,7 @@ class ScoredSample:
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """What to score: a fresh set drawn by ``seed``, ``limit`` samples in all."""
+    """Samples to score: a fresh set drawn by ``seed``, ``limit`` samples in all."""
 
     split: str = "test"
     seed: int = 0
@@ -63,7 +63,7 @@ class ScoreRequest:
 
 
 def draw(request: ScoreRequest) -> list[WorldSample]:
-    """The samples of a request, the same number for every family."""
+    """Draw the samples of a request, the same number for every family."""
     each = max(1, request.limit // len(request.families))
     return [
         sample
@@ -78,13 +78,13 @@ def score_samples(
     request: ScoreRequest,
     on_done: Callable[[ScoredSample], None] | None = None,
 ) -> list[ScoredSample]:
-    """Answers every sample; one that breaks counts as wrong and keeps its error."""
+    """Answer every sample; one that breaks counts as wrong and keeps its error."""
     prior = {}
     if request.with_baselines and "question" in request.families:
         prior = dict(answer_prior(generate("question", "train", 0, PRIOR_SAMPLES)))
     lock = threading.Lock()
 
-    def one(sample: WorldSample) -> ScoredSample:
+    def score(sample: WorldSample) -> ScoredSample:
         scored = _score_one(reasoner, sample, prior if request.with_baselines else None)
         if on_done is not None:
             with lock:
@@ -92,7 +92,7 @@ def score_samples(
         return scored
 
     with ThreadPoolExecutor(max(1, request.workers)) as pool:
-        futures = [pool.submit(one, sample) for sample in samples]
+        futures = [pool.submit(score, sample) for sample in samples]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -104,20 +104,20 @@ def score_samples(
 def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> ScoredSample:
     pixels = world_media(sample)()
     query = sample.query
-    found: dict[str, bool] = {}
+    baseline_hits: dict[str, bool] = {}
     try:
         options = RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
         result = reasoner.run(pixels, query.text, options)
         if prior is not None:
-            found = baselines(reasoner.components, sample, pixels, prior)
+            baseline_hits = baselines(reasoner.components, sample, pixels, prior)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)
-        return ScoredSample(sample, False, None, found, f"{type(error).__name__}: {error}")
-    return ScoredSample(sample, is_right(sample, result.answer), result, found)
+        return ScoredSample(sample, False, None, baseline_hits, f"{type(error).__name__}: {error}")
+    return ScoredSample(sample, is_right(sample, result.answer), result, baseline_hits)
 
 
 def report(scored: Sequence[ScoredSample], request: ScoreRequest) -> dict[str, Any]:
-    """The figures: ``overall``, ``families``, ``query_types``, ``failures``, ``baselines``."""
-    found: dict[str, Any] = {
+    """Return ``overall``, ``families``, ``query_types``, ``failures`` and ``baselines``."""
+    figures: dict[str, Any] = {
         "overall": _share(item.right for item in scored),
         "families": {
             family: _share(item.right for item in scored if item.sample.family == family)
@@ -144,8 +144,8 @@ def report(scored: Sequence[ScoredSample], request: ScoreRequest) -> dict[str, A
         },
     }
     if request.with_baselines:
-        found["baselines"] = {family: _baselines(scored, family) for family in request.families}
-    return found
+        figures["baselines"] = {family: _baselines(scored, family) for family in request.families}
+    return figures
 
 
 def _baselines(scored: Sequence[ScoredSample], family: str) -> dict[str, Any]:
@@ -175,18 +175,18 @@ def _share(hits: Iterable[bool]) -> Estimate:
 
 
 def is_right(sample: WorldSample, answer: Answer | None) -> bool:
-    """Whether an answer is right: as the metric of the data set ``world`` judges it."""
+    """Return whether an answer is right, by the metric of the data set ``world``."""
     return answer is not None and right_by_task(world_sample(sample), Prediction.of(answer))
 
 
 PRIOR_SAMPLES = 600
-"""Training samples from which the answer prior of the ``question_alone`` baseline is taken."""
+"""Number of training samples for the answer prior of the ``question_alone`` baseline."""
 
 Prior = Mapping[str, str]
 
 
 def answer_prior(samples: Sequence[WorldSample]) -> Prior:
-    """The most frequent answer of each query type: all that a question alone can tell."""
+    """Return the most frequent answer of each query type, the best guess without a picture."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for sample in samples:
         counts[sample.query_type][str(sample.answer)] += 1
@@ -194,25 +194,25 @@ def answer_prior(samples: Sequence[WorldSample]) -> Prior:
 
 
 def answer_chance(samples: Sequence[WorldSample]) -> Mapping[str, float]:
-    """One over the number of different answers that each query type has."""
-    seen: dict[str, set[str]] = defaultdict(set)
+    """Return one over the number of different answers of each query type."""
+    answers_by_type: dict[str, set[str]] = defaultdict(set)
     for sample in samples:
-        seen[sample.query_type].add(str(sample.answer))
-    return {kind: 1 / len(answers) for kind, answers in seen.items()}
+        answers_by_type[sample.query_type].add(str(sample.answer))
+    return {kind: 1 / len(answers) for kind, answers in answers_by_type.items()}
 
 
 def baselines(
     components: Components, sample: WorldSample, pixels: Any, prior: Prior
 ) -> dict[str, bool]:
-    """Whether each baseline of the sample's family is right; a failing tool is wrong."""
+    """Return whether each baseline of the sample's family is right; a failing tool is wrong."""
     media = media_from(pixels)
-    found = {
+    answers = {
         name: _right(strategy, components, sample, media)
         for name, strategy in _STRATEGIES[sample.family].items()
     }
     if sample.family == "question":
-        found["question_alone"] = answer_correct(prior.get(sample.query_type), str(sample.answer))
-    return found
+        answers["question_alone"] = answer_correct(prior.get(sample.query_type), str(sample.answer))
+    return answers
 
 
 def _right(strategy: Strategy, components: Components, sample: WorldSample, media: Media) -> bool:
@@ -235,4 +235,4 @@ _STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {
 }
 
 TEXT_ALONE = {"question": "question_alone", "video": "options_alone"}
-"""The baseline of a family that sees no picture."""
+"""The baseline of each family that sees no picture."""

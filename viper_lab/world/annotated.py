@@ -1,8 +1,8 @@
-"""The embedded world's own annotated store: scenes about a concept, reserved or known, drawn now.
+"""The embedded world's own annotated store: scenes about a concept, reserved or known.
 
-The counterpart of an open-vocabulary set such as LVIS where none can be downloaded. All of its
-scenes are of the training split, so none can turn up in validation or test, and of ranges of it
-that no training of the shipped models draws from.
+It replaces an open-vocabulary set such as LVIS when none can be downloaded. Scenes are drawn on
+request. All are of the training split, so none can occur in validation or test, and from ranges
+that no training of the shipped models uses.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ WORDS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(RESERVED_PATTERNS, "pattern"),
     }
 )
-"""Each word of the world with the attribute that it is a value of."""
+"""Each word of the world with its attribute."""
 
 LABELS: tuple[str, ...] = (
     *SHAPES,
     *(f"{colour} {shape}" for colour, shape in combinations(SPLIT)),
     *CONCEPTS,
 )
-"""The usual names of what is annotated: shapes, coloured shapes, reserved concepts."""
+"""Usual names of annotated objects: shapes, coloured shapes, reserved concepts."""
 
 SEEDS = 1_000
-"""Seeds of stores and searches; each has scenes of its own."""
+"""Number of seeds of stores and searches; each has separate scenes."""
 
 SCENES = 5_000
-"""Scenes of one kind that a seed may look through."""
+"""Scenes of one kind that a seed may search."""
 
 SEARCH_FIRST = 5_000_000
-"""Where the scenes of searches begin among those of a concept; stores are before."""
+"""First scene of searches among those of a concept; stores use the scenes before."""
 
 _KNOWN_FIRST = 4 * 10**8
-"""Where scenes about known concepts begin in the split, beyond all that a training draws."""
+"""First scene about known concepts in the split, after all scenes that a training draws."""
 
 
 @dataclass(frozen=True)
 class ConceptMeaning:
-    """What the words of a concept say of an object.
+    """Attributes that the words of a concept state.
 
     Attributes:
         label: the concept in the world's own spelling and order, as ``small red cube``.
@@ -78,14 +78,14 @@ class ConceptMeaning:
     reserved: str | None
 
     def holds(self, thing: SceneObject) -> bool:
-        """Whether an object has all that the words say."""
+        """Return whether an object has all stated attributes."""
         return all(getattr(thing, name) == value for name, value in self.values.items())
 
 
 def meaning_of(concept: str) -> ConceptMeaning | None:
-    """What a concept means here; None if a word is unknown, two contradict, or two are reserved.
+    """Return the meaning of a concept; None if a word is unknown or two words exclude each other.
 
-    No scene holds two reserved concepts in one object.
+    Two reserved words exclude each other: no object of a scene shows two reserved concepts.
     """
     for spelling in spellings(concept):
         words = spelling.split()
@@ -99,7 +99,7 @@ def meaning_of(concept: str) -> ConceptMeaning | None:
 
 
 def first_scene(seed: int) -> int:
-    """Where the scenes of a seed begin.
+    """Return the first scene of a seed.
 
     Raises:
         UsageError: the seed is out of range.
@@ -110,7 +110,7 @@ def first_scene(seed: int) -> int:
 
 
 def scene_about(meaning: ConceptMeaning, index: int, *, present: bool = True) -> Scene:
-    """Scene ``index`` that may show a concept; with ``present`` a reserved one is surely there."""
+    """Return scene ``index`` that may show a concept; with ``present`` a reserved one is in it."""
     if meaning.reserved is None:
         return sample_scene(SPLIT, _KNOWN_FIRST + index)
     return reserved_scene(SPLIT, index, meaning.reserved, present=present)
@@ -119,9 +119,10 @@ def scene_about(meaning: ConceptMeaning, index: int, *, present: bool = True) ->
 def scenes_with(
     meaning: ConceptMeaning, first: int
 ) -> Iterator[tuple[int, Scene, tuple[int, ...]]]:
-    """Index, scene and which objects show the concept, where any does, from ``first`` on.
+    """Yield index, scene and objects that show the concept, for scenes from ``first`` on.
 
-    None for a pair of colour and shape that is held out for the test split.
+    Scenes without such an object are skipped. A pair of colour and shape that is held out for the
+    test split yields nothing.
     """
     if (meaning.values.get("colour"), meaning.values.get("shape")) in HELD_OUT_COMBINATIONS:
         return
@@ -133,7 +134,7 @@ def scenes_with(
 
 
 def labels_of(thing: SceneObject) -> tuple[str, ...]:
-    """What an object is called: its shape, its coloured shape, the reserved words that it shows."""
+    """Return an object's names: its shape, its coloured shape, the reserved words that it shows."""
     words = (thing.pattern, thing.colour, thing.shape)
     reserved = [word for word in words if word and word in CONCEPTS]
     patterned = [f"{thing.pattern} {thing.shape}"] if thing.pattern else []
@@ -151,18 +152,19 @@ class WorldStore:
     name = "world"
 
     def vocabulary(self) -> Sequence[str]:
-        """:data:`LABELS`."""
+        """Return :data:`LABELS`."""
         return LABELS
 
     def names_of(self, concept: str) -> tuple[str, ...]:
-        """The world's spelling of a concept; empty if it has no such words."""
+        """Return the world's spelling of a concept; empty if it has no such words."""
         meaning = meaning_of(concept)
         return () if meaning is None else (meaning.label,)
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
-        """Scenes in which an object shows the concept; any words of the world, not labels only.
+        """Return scenes with an object that shows the concept; any words of the world are allowed.
 
-        Drawn now, some 40 a second; fewer than ``limit`` where :data:`SCENES` hold no more.
+        They are drawn on request, about 40 per second. There are fewer than ``limit`` if
+        :data:`SCENES` hold no more.
 
         Raises:
             UsageError: the limit or the seed is out of range.

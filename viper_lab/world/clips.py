@@ -1,6 +1,6 @@
-"""Clips: a few objects on a table to which things happen, simulated and rendered.
+"""Clips: a few objects on a table with simulated events, and their rendering.
 
-:func:`sample_clip` is light (no pixels): objects, positions and exact events.
+:func:`sample_clip` is cheap (no pixels): objects, positions and exact events.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from viper_lab.world.splits import combinations, scene_seed
 from viper_lab.world.vocabulary import MATERIALS
 
 CAMERA = Camera.around(height=7.2, distance=8.6, aim=0.1)
-"""Where every clip is filmed from: the whole table is in view."""
+"""Camera of every clip; the whole table is in view."""
 
 _ROUNDNESS = {"cube": 0.86, "ball": 0.93, "cylinder": 0.74, "cone": 0.92, "ring": 0.85}
 
 WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
-"""A clip must hold the kind drawn from here: hits and stops are hard to place by chance."""
+"""Kinds of which a clip must hold a random one; hits and stops are rare by chance."""
 
 TRIES_PER_SCRIPT = 60
 
 
 @dataclass(frozen=True)
 class Clip:
-    """What happens in a clip, before anything is drawn.
+    """Events of a clip, before rendering.
 
     Attributes:
         objects: 2 to 4, no two of the same colour and shape; ``position`` is the first one.
-        events: 2 to 5, sorted by start. Two events do not overlap in time, save a
-            hit and the start that it causes (see ``events.is_consequence``).
-        positions: float32 [T, N, 3], centres in table units; NaN while not there.
+        events: 2 to 5, sorted by start. Two events do not overlap in time, except a hit and the
+            start that it causes (see ``events.is_consequence``).
+        positions: float32 [T, N, 3], centres in table units; NaN while an object is absent.
         seed: reproduces the clip and its rendering.
     """
 
@@ -71,12 +71,12 @@ class Clip:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the objects are called, e.g. ``red cube``."""
+        """Return the names of the objects, e.g. ``red cube``."""
         return tuple(object_name(thing) for thing in self.objects)
 
 
 def sample_clip(split: str, index: int) -> Clip:
-    """The clip number ``index`` of a split; the same every time.
+    """Return clip number ``index`` of a split; the same arguments always give the same clip.
 
     Objects whose (colour, shape) is held out appear in the test split only.
 
@@ -87,7 +87,7 @@ def sample_clip(split: str, index: int) -> Clip:
 
 
 def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
-    """The clip that a seed stands for; ``held_out`` allows held-out (colour, shape) pairs."""
+    """Return the clip of a seed; ``held_out`` allows held-out (colour, shape) pairs."""
     draw = random.Random(f"clip {seed}")
     wanted = draw.choice(WANTED_KINDS)
     while True:
@@ -113,12 +113,13 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
 
 
 def contact_radius(thing: SceneObject) -> float:
-    """Radius of the circle on the table with which an object touches others."""
+    """Return the radius of the circle on the table with which an object touches others."""
     return RADIUS[thing.size] * _ROUNDNESS[thing.shape]
 
 
 def render_clip(clip: Clip) -> RenderedClip:
-    """The frames of a clip with the visible box of each object; a function of the clip alone."""
+    """Render the frames of a clip with the visible box of each object; depends on the clip
+    alone."""
     frames, boxes = render_frames(clip, range(CLIP_FRAMES))
     return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
 
@@ -126,7 +127,7 @@ def render_clip(clip: Clip) -> RenderedClip:
 def render_frames(
     clip: Clip, wanted: Iterable[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Some frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
+    """Render frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
     stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
     frames: list[NDArray[np.uint8]] = []
     boxes: list[NDArray[np.float32]] = []
@@ -164,7 +165,7 @@ def _first_position(track: NDArray[np.float32]) -> tuple[float, float, float]:
 
 
 def _draw_objects(draw: random.Random, held_out: bool) -> list[SceneObject]:
-    """2 to 4 objects of different names."""
+    """Draw 2 to 4 objects of different names."""
     pairs = combinations("test" if held_out else "train")
     return [
         SceneObject(
@@ -180,17 +181,16 @@ def _draw_objects(draw: random.Random, held_out: bool) -> list[SceneObject]:
 
 
 QUALITIES = (6, 14, 20, 25)
-"""Constant rate factors of stored clips, in turn by index."""
+"""Constant rate factors of stored clips, alternating by index."""
 
 
 class ClipStore:
-    """Clips of one split in a folder, rendered when first asked for: a video and a JSON file each.
+    """Clips of one split in a folder, rendered on first use: a video and a JSON file each.
 
-    The frames have gone through video compression at several strengths, as the clips that users
-    bring have.
+    The frames have passed video compression at several strengths, like the clips of users.
 
     Args:
-        folder: holds one folder a split; made if absent.
+        folder: holds one folder per split; created if absent.
         split: ``train``, ``val`` or ``test``.
     """
 
@@ -198,13 +198,13 @@ class ClipStore:
         self._folder, self._split = folder / split, split
 
     def prepare(self, count: int, report: Callable[[str], None] = print) -> None:
-        """Renders what is missing of the first ``count`` clips."""
+        """Render the missing ones of the first ``count`` clips."""
         for index in range(count):
             if self._render(index) and index % 200 == 0:
                 report(f"rendered {index} of {count} {self._split} clips")
 
     def __getitem__(self, index: int) -> RenderedClip:
-        """Clip ``index`` as stored."""
+        """Return clip ``index`` as stored."""
         self._render(index)
         record = json.loads(self._path(index).with_suffix(".json").read_text())
         return RenderedClip(
@@ -219,7 +219,8 @@ class ClipStore:
         return self._folder / f"{index:06d}.mp4"
 
     def _render(self, index: int) -> bool:
-        """Whether there was something to do; the JSON file is written last and means done."""
+        """Render a missing clip and return whether it was missing; the JSON file is written
+        last."""
         notes = self._path(index).with_suffix(".json")
         if notes.exists():
             return False

@@ -1,7 +1,6 @@
-"""Scenes and clips of the embedded world, with queries about each that its generator thinks up.
+"""Scenes and clips of the embedded world, with generated queries about each.
 
-Nothing is picked for being answered rightly: the kinds of queries are drawn as the data set draws
-them, for whatever the scene holds.
+No query is selected for a right answer. The kinds of queries are drawn as the data set draws them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
 
 SPLIT = "val"
-"""Whose scenes are drawn: none that a model was trained on, and none of the final test."""
+"""Split of the scenes, which neither a training nor the final test uses."""
 
 EACH = 3
 """Queries of a family about one scene."""
@@ -53,7 +52,7 @@ def draw_picture(index: int) -> DemoScene:
 
 
 def draw_clip(index: int) -> DemoScene:
-    """The clip of that number, with questions and what could be their answers."""
+    """Return clip number ``index``, with questions and possible answers."""
     clip = sample_clip(SPLIT, index)
     truth, random = ClipTruth(clip.objects, clip.events), Random(f"demo clip {index}")
     found: dict[str, DemoExample] = {}
@@ -67,7 +66,7 @@ def draw_clip(index: int) -> DemoScene:
 
 
 def _about_clip(truth: ClipTruth, type_: str, random: Random) -> DemoExample | None:
-    """A query of a type that the clip has an answer to."""
+    """Return a query of a type that the clip has an answer to."""
     meanings = truth.meanings(type_)
     random.shuffle(meanings)
     for meaning in meanings:

@@ -1,4 +1,4 @@
-"""A scene with some objects of other looks, in the same places: what an ideal edit would show."""
+"""A scene with changed looks of some objects: the result of an ideal edit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viper_lab.world.scene import Scene, SceneObject
 
 
 def looks_of(phrase: str) -> dict[str, str]:
-    """What a phrase says of an object, attribute to value; other words say nothing.
+    """Return the attributes of an object that a phrase states; other words are ignored.
 
     ``{"colour": "blue", "shape": "ball"}`` of "a blue ball".
     """
@@ -20,9 +20,9 @@ def looks_of(phrase: str) -> dict[str, str]:
 
 
 def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str | None]) -> Scene:
-    """The scene with objects that look otherwise; each stands where the one before it stood.
+    """Return the scene with changed looks of some objects, each in its old place.
 
-    Attributes that ``looks`` does not name stay, but for a pattern.
+    Attributes that ``looks`` does not name are kept, except for a pattern.
     """
     chosen = set(indexes)
     things = [
@@ -33,7 +33,7 @@ def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str | N
 
 
 def without(scene: Scene, indexes: Iterable[int]) -> Scene:
-    """The scene without some objects."""
+    """Return the scene without some objects."""
     left_out = set(indexes)
     things = (thing for index, thing in enumerate(scene.objects) if index not in left_out)
     return dataclasses.replace(scene, objects=tuple(things))

@@ -1,8 +1,7 @@
-"""What can happen in a clip, and how it is said.
+"""Events of a clip and their wording.
 
-An object is named by colour and shape, which is unique within a clip. The
-canonical sentence of an event is :func:`event_phrase`; :data:`TEMPLATES` has
-other ways of saying the same thing.
+An object is named by colour and shape, which is unique within a clip. The canonical sentence of an
+event is :func:`event_phrase`; :data:`TEMPLATES` has alternative wordings.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ EVENT_KINDS = ("start", "stop", "hit", "appear", "fall")
 _WORDS = tomllib.loads(Path(__file__).with_name("events.toml").read_text("utf-8"))
 
 VERBS: Mapping[str, str] = _WORDS["verbs"]
-"""The canonical verb of each kind; ``hit`` is followed by its target."""
+"""Canonical verb of each kind; ``hit`` is followed by its target."""
 
 TEMPLATES: Mapping[str, Sequence[str]] = _WORDS["templates"]
-"""Ways of saying each kind; the first is the canonical one."""
+"""Wordings of each kind; the first is the canonical one."""
 
 
 def object_name(thing: SceneObject) -> str:
-    """``red cube``: what a clip's object is called."""
+    """Return the name of a clip's object, ``red cube``."""
     return f"{thing.colour} {thing.shape}"
 
 
 def say(kind: str, actor: str, target: str | None = None) -> str:
-    """The canonical sentence from ready-made names, e.g. ``the red cube hits the blue ball``."""
+    """Return the canonical sentence from names, e.g. ``the red cube hits the blue ball``."""
     return TEMPLATES[kind][0].format(a=f"the {actor}", b=f"the {target}")
 
 
 def event_phrase(event: ClipEvent, objects: Sequence[SceneObject]) -> str:
-    """The canonical sentence of an event: ``the red cube falls off the table``."""
+    """Return the canonical sentence of an event: ``the red cube falls off the table``."""
     target = None if event.target is None else object_name(objects[event.target])
     return say(event.kind, object_name(objects[event.actor]), target)
 
 
 def short_names(index: int, objects: Sequence[SceneObject]) -> list[str]:
-    """Shorter names that still mean only ``objects[index]``: its shape, or ``red thing``."""
+    """Return shorter unique names of ``objects[index]``: its shape, or ``red thing``."""
     thing = objects[index]
     names = []
     if sum(other.shape == thing.shape for other in objects) == 1:
@@ -52,7 +51,7 @@ def short_names(index: int, objects: Sequence[SceneObject]) -> list[str]:
 
 
 def is_consequence(event: ClipEvent, events: Iterable[ClipEvent]) -> bool:
-    """Whether ``event`` is a start that a hit brought about (and so overlaps that hit in time)."""
+    """Return whether ``event`` is a start caused by a hit (which overlaps that hit in time)."""
     return event.kind == "start" and any(
         hit.kind == "hit" and hit.target == event.actor and hit.start <= event.start < hit.end
         for hit in events
@@ -60,9 +59,9 @@ def is_consequence(event: ClipEvent, events: Iterable[ClipEvent]) -> bool:
 
 
 def comes_before(first: ClipEvent, second: ClipEvent) -> bool:
-    """Whether ``first`` is over before ``second`` begins: the order anybody would see.
+    """Return whether ``first`` ends before ``second`` begins, which is the visible order.
 
-    Two events of a clip are always ordered one way or the other, except a hit
-    and the start that it causes.
+    Two events of a clip are always ordered one way or the other, except a hit and the start that it
+    causes.
     """
     return first.end <= second.start

@@ -1,8 +1,8 @@
-"""Pictures of a concept as a search would find them, and, on purpose, some that are wrong.
+"""A picture search over the embedded world that returns some wrong pictures on purpose.
 
-The counterpart of searching the web where there is none. A share of wrong pictures serves the
-measurement of how well validation discards what was learned from them: the search knows which
-are wrong, what it hands out does not.
+It replaces web search where there is no network. The share of wrong pictures serves to measure how
+well validation discards updates learned from them. The search knows which pictures are wrong; its
+results do not show it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import Scene
 
 _BLOCK = 10
-"""Of so many pictures in a row the share of wrong ones is exact."""
+"""Number of consecutive pictures in which the share of wrong ones is exact."""
 
 
 class WorldPictureSearch:
@@ -35,7 +35,7 @@ class WorldPictureSearch:
 
     Args:
         wrong: share of pictures, in tenths, that show another object instead.
-        seed: which scenes, and which pictures are wrong.
+        seed: selects the scenes and the wrong pictures.
 
     Raises:
         UsageError: the share is not within [0, 1] or no tenth, or the seed is out of range.
@@ -50,7 +50,7 @@ class WorldPictureSearch:
         self._first = first_scene(seed)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """Crops of objects that show a concept, one a scene; empty if it has unknown words.
+        """Return crops of objects that show a concept, one per scene; empty for unknown words.
 
         Raises:
             UsageError: the limit is out of range.
@@ -67,11 +67,12 @@ class WorldPictureSearch:
         ]
 
     def is_wrong(self, picture: FoundPicture) -> bool:
-        """Whether a picture of this search was made wrong; for measurements, never for learning."""
+        """Return whether a picture of this search is wrong; for measurements, never for
+        learning."""
         return self.is_wrong_name(picture.picture_id)
 
     def is_wrong_name(self, picture_id: str) -> bool:
-        """The same of a picture by its name."""
+        """Return whether the picture of that name is wrong."""
         label, place = picture_id.split(":")[-2:]
         meaning = meaning_of(label)
         return meaning is not None and self._is_wrong(meaning, int(place))
@@ -100,7 +101,7 @@ class WorldPictureSearch:
 
 
 def _without(meaning: ConceptMeaning, index: int) -> tuple[Scene, tuple[int, ...]]:
-    """The next scene of which no object shows the concept, and all of its objects."""
+    """Return the next scene in which no object shows the concept, and all of its objects."""
     for each in range(index, index + SCENES):
         scene = scene_about(meaning, each, present=False)
         if not any(map(meaning.holds, scene.objects)):
@@ -109,6 +110,6 @@ def _without(meaning: ConceptMeaning, index: int) -> tuple[Scene, tuple[int, ...
 
 
 def _crop(scene: Scene, index: int) -> Pixels:
-    """The square around one object, uint8 [S, S, 3]; drawn at each call."""
+    """Return the square around one object, uint8 [S, S, 3]; rendered on each call."""
     still = render_scene(scene)
     return object_crop(still.image, still.box(index))

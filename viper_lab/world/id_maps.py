@@ -1,7 +1,7 @@
-"""Which pixel shows which object of a still: cast again from its scene, or kept on disk.
+"""Maps from pixels of a still to objects, cast again from the scene or stored on disk.
 
-The store of stills holds no masks; an id map is cheaper to cast again than to read one mask an
-object, and a training that needs many keeps them in one file.
+The store of stills holds no masks. Casting an id map again is cheaper than reading one mask per
+object. A training that needs many maps stores them in one file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene
 from viper_lab.world.stills import LOOK, Stills
 
 Ids = NDArray[np.uint8]
-"""uint8 [H, W]: 0 where no object is seen, i + 1 where ``scene.objects[i]`` is."""
+"""uint8 [H, W]: 0 for no object, i + 1 for ``scene.objects[i]``."""
 
 
 def id_map(scene: Scene) -> Ids:
-    """What each pixel of a still shows, by the rule of its masks: at least half of the samples.
+    """Return each pixel's object by the rule of masks: at least half of the samples.
 
-    Where two objects share a pixel evenly, the later one has it.
+    If two objects share a pixel evenly, the later one gets it.
     """
     stage = Stage(Camera.for_scene(scene), IMAGE_WIDTH, IMAGE_HEIGHT, SAMPLES)
     met, _ = stage.ids(scene.objects, stands=True)
@@ -35,9 +35,9 @@ def id_map(scene: Scene) -> Ids:
 
 
 def id_maps(stills: Stills) -> Ids:
-    """The id maps of stills on disk, uint8 [N, H, W], memory-mapped; cast on first use.
+    """Return the id maps of stills on disk, uint8 [N, H, W], memory-mapped; cast on first use.
 
-    They are kept beside the stills, in one file for so many of a split.
+    They are stored beside the stills, in one file per number of stills and split.
     """
     path = stills.folder / f"look{LOOK}-{stills.split}-ids-{len(stills)}.npy"
     if not path.exists():

@@ -1,9 +1,8 @@
-"""Random tabletop scenes that a small detector can perceive and that are worth asking about.
+"""Random tabletop scenes that a small detector can perceive and that support interesting queries.
 
-Objects are far enough apart to be seen, some stand on others or on stands (else
-the height of a box in the picture would give its depth away), and many scenes
-repeat a shape or a colour, so that "the second red cube from the left" means
-something.
+Objects keep enough distance to be visible. Some stand on others or on stands, because otherwise the
+height of a box in the picture would reveal its depth. Many scenes repeat a shape or a colour, so
+that "the second red cube from the left" has a meaning.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MIN_SIDE = 14
 """Least width and height of any visible box, in pixels."""
 
 TABLE_X, TABLE_Y = 3.6, (-2.9, 3.0)
-"""Where objects stand: ``|x| <= TABLE_X`` and ``TABLE_Y[0] <= y <= TABLE_Y[1]``."""
+"""Area of the objects: ``|x| <= TABLE_X`` and ``TABLE_Y[0] <= y <= TABLE_Y[1]``."""
 
 _STACKED, _RAISED = 0.20, 0.26
 _SAME_SHAPE, _SAME_COLOUR = 0.5, 0.3
@@ -48,7 +47,7 @@ def sample_scene(
     max_objects: int = 6,
     objects: Sequence[SceneObject] | None = None,
 ) -> Scene:
-    """Scene ``index`` of a split; the same arguments always give the same scene.
+    """Return scene ``index`` of a split; the same arguments always give the same scene.
 
     Args:
         split: ``train``, ``val`` or ``test``; only test scenes (two in five) hold
@@ -56,8 +55,8 @@ def sample_scene(
         index: counts from 0.
         min_objects: least number of objects.
         max_objects: largest number of objects, inclusive.
-        objects: what to place instead of random objects (reserved shapes, colours and
-            patterns are allowed); only their looks are used, positions and yaws are sampled.
+        objects: objects to place instead of random ones (reserved shapes, colours and patterns are
+            allowed); only their looks are used, positions and yaws are sampled.
 
     Raises:
         UnknownNameError: there is no such split.
@@ -94,7 +93,7 @@ def _check_looks(split: str, looks: Sequence[SceneObject]) -> None:
 
 
 def sample_looks(rng: np.random.Generator, count: int, unusual: bool) -> list[SceneObject]:
-    """Attributes of a scene's objects, with duplicates on purpose; ``unusual`` has one held out."""
+    """Draw a scene's looks, with duplicates on purpose; ``unusual`` includes a held-out one."""
     pairs = combinations("train")
     chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(count)]
     if count > 1 and rng.random() < _SAME_SHAPE:
@@ -138,7 +137,7 @@ def _repeat(
 def _place(
     looks: Sequence[SceneObject], camera: Camera, rng: np.random.Generator
 ) -> list[SceneObject] | None:
-    """Positions for all objects, or None where they do not fit."""
+    """Return positions for all objects, or None if they do not fit."""
     placed: list[SceneObject] = []
     views: list[_View] = []
     free: list[int] = []
@@ -163,7 +162,7 @@ def _place(
 def _drop(
     look: SceneObject, placed: Sequence[SceneObject], free: Sequence[int], rng: np.random.Generator
 ) -> tuple[SceneObject, int | None]:
-    """A look at a random place, and the index of the object that carries it, if one does."""
+    """Place an object at random; return it and the index of its support, or None."""
     mode = rng.random()
     rise = half_height(look.shape, look.size)
     base = _support(look, placed, free, rng) if mode < _STACKED else None
@@ -182,7 +181,7 @@ def _drop(
 def _support(
     look: SceneObject, placed: Sequence[SceneObject], free: Sequence[int], rng: np.random.Generator
 ) -> int | None:
-    """Index of a flat-topped object of another colour that can carry ``look``, or None."""
+    """Draw a flat-topped object of another colour that can carry ``look``, or None."""
     fitting = [
         i
         for i in free
@@ -192,7 +191,7 @@ def _support(
 
 
 def _apart(thing: SceneObject, placed: Sequence[SceneObject]) -> bool:
-    """Whether an object keeps its distance on the table from all others."""
+    """Return whether an object keeps its distance on the table from all others."""
     x, y, _ = thing.position
     own = footprint(thing.shape, thing.size) + _GAP
     return all(
@@ -203,7 +202,7 @@ def _apart(thing: SceneObject, placed: Sequence[SceneObject]) -> bool:
 
 
 class _View(NamedTuple):
-    """The box that an object's bounding box projects to; a cheap bound before any ray is cast."""
+    """Projected bounding box of an object; a cheap bound before casting rays."""
 
     x0: float
     y0: float
@@ -223,7 +222,7 @@ class _View(NamedTuple):
         return inside and self.y1 <= IMAGE_HEIGHT and large
 
     def hides(self, other: _View) -> bool:
-        """Whether the nearer of the two covers too much of the other's box."""
+        """Return whether the nearer of the two covers too much of the other's box."""
         width = min(self.x1, other.x1) - max(self.x0, other.x0)
         height = min(self.y1, other.y1) - max(self.y0, other.y0)
         if width <= 0 or height <= 0:
@@ -234,7 +233,7 @@ class _View(NamedTuple):
 
 
 def _perceivable(scene: Scene) -> bool:
-    """Whether every object is inside the picture, large enough and not hidden too much."""
+    """Return whether every object is inside the picture, large enough and not too hidden."""
     stage = Stage(Camera.for_scene(scene), IMAGE_WIDTH, IMAGE_HEIGHT, samples=1)
     ids, silhouettes = stage.ids(scene.objects, stands=True)
     for index, own in enumerate(silhouettes):

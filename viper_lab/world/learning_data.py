@@ -13,5 +13,5 @@ def annotated() -> AnnotatedStore:
 
 
 def pictures(wrong: float, seed: int) -> PictureSearch:
-    """Return the search; arguments as :class:`~viper_lab.world.found.WorldPictureSearch`'s."""
+    """Return the search; see :class:`~viper_lab.world.found.WorldPictureSearch`."""
     return WorldPictureSearch(wrong, seed)

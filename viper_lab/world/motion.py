@@ -1,10 +1,9 @@
-"""How the objects of a clip move: a random script of events, made into trajectories.
+"""Motion of a clip's objects: a random script of events, turned into trajectories.
 
-A script is a list of :class:`Motion`, one every few frames. :func:`perform` finds
-directions and speeds with which it can happen (a motion that must end in a hit
-leads to its target on time) and gives up where it cannot; the caller then draws
-another script. Motion is straight and of constant speed between events, so
-that a start and a stop are sharp. Times are frames, lengths table units.
+A script is a list of :class:`Motion`, one every few frames. :func:`perform` searches for directions
+and speeds that realise it (a motion that must end in a hit reaches its target on time) and gives up
+if there are none; the caller then draws another script. Motion is straight and of constant speed
+between events, so starts and stops are sharp. Times are frames, lengths table units.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ TABLE_HALF_X, TABLE_HALF_Y = 3.9, 2.6
 """The clip table reaches from ``-TABLE_HALF`` to ``+TABLE_HALF`` along each axis."""
 
 MIN_SPEED, MAX_SPEED = 0.1, 0.46
-"""Apparent speed in table units a frame; motion away from the camera looks shorter."""
+"""Apparent speed in table units per frame; motion away from the camera looks shorter."""
 
 DEPTH_FORESHORTENING = 0.63
 SLOT_FRAMES = 7
@@ -43,7 +42,7 @@ class ScriptImpossibleError(Exception):
 
 @dataclass(frozen=True)
 class Motion:
-    """``actor`` does ``kind`` at ``frame`` (its anchor: see :func:`window_of`)."""
+    """``actor`` does ``kind`` at ``frame`` (its anchor, see :func:`window_of`)."""
 
     kind: str
     frame: int
@@ -53,7 +52,7 @@ class Motion:
 
 @dataclass
 class _Track:
-    """Where one object is, ``position + velocity * (frame - since)``, and where it has been."""
+    """An object's position, ``position + velocity * (frame - since)``, and its past positions."""
 
     position: Vector
     velocity: Vector = field(default_factory=lambda: np.zeros(2))
@@ -66,18 +65,18 @@ class _Track:
         return self.position + self.velocity * (frame - self.since)
 
     def set_motion(self, frame: int, velocity: Vector) -> None:
-        """From ``frame`` on move with ``velocity`` from where the object is then."""
+        """Set the velocity from ``frame`` on, starting at the object's position then."""
         self.position = self.at(frame)
         self.velocity, self.since = velocity, frame
         self.rows.append((frame, self.position, velocity))
 
 
 def window_of(kind: str, frame: int) -> tuple[int, int]:
-    """Frames ``[start, end)`` in which an event with that anchor is seen.
+    """Return the frames ``[start, end)`` in which an event with that anchor is visible.
 
-    The anchor of a start is the first frame in which the object has moved, of a
-    stop the first in which it no longer has, of a hit the frame of contact, of
-    an appearance the first frame it is there, of a fall the first past the edge.
+    The anchor of a start is the first frame after a move, of a stop the first without one, of a hit
+    the frame of contact, of an appearance the first frame of presence, of a fall the first past the
+    edge.
     """
     before = {"start": 1, "stop": 3, "hit": 2, "appear": 0, "fall": 1}[kind]
     first = max(0, frame - before)
@@ -85,18 +84,18 @@ def window_of(kind: str, frame: int) -> tuple[int, int]:
 
 
 def apparent_speed(velocity: Vector) -> float:
-    """How fast a motion on the table looks, in table units a frame."""
+    """Return the visible speed of a motion on the table, in table units per frame."""
     return math.hypot(velocity[0], DEPTH_FORESHORTENING * velocity[1])
 
 
 def draw_script(random: Random, count: int) -> tuple[list[Motion], set[int]]:
-    """A random script for ``count`` objects, and which of them move from the first frame on.
+    """Draw a script for ``count`` objects, and the set of those that move from the first frame on.
 
-    No object does the same kind twice, and at least one does two kinds. Starts
-    that a hit causes are not in the script.
+    No object does the same kind twice, and at least one does two kinds. Starts that a hit causes
+    are not in the script.
 
     Raises:
-        ScriptImpossibleError: the draw led nowhere.
+        ScriptImpossibleError: the draw failed.
     """
     moving = {random.randrange(count)} if random.random() < 0.4 else set()
     absent = {i for i in range(count) if i not in moving and random.random() < 0.25}
@@ -167,10 +166,10 @@ def perform(
     radii: Sequence[float],
     rest_heights: Sequence[float],
 ) -> tuple[NDArray[np.float32], tuple[ClipEvent, ...]]:
-    """Trajectories and events of a script.
+    """Return trajectories and events of a script.
 
     Returns:
-        Positions ``float32 [T, N, 3]`` (NaN while an object is not there) and
+        Positions ``float32 [T, N, 3]`` (NaN while an object is absent) and
         the events, sorted by start.
 
     Raises:
@@ -235,7 +234,7 @@ def _set_off(
     tracks: Sequence[_Track],
     radii: Sequence[float],
 ) -> None:
-    """Choose a velocity from ``frame`` on that leads to how the script ends this motion."""
+    """Choose a velocity from ``frame`` on that leads to the scripted end of this motion."""
     end = _end_of_motion(actor, frame, steps)
     here = tracks[actor].at(frame)
     if end is not None and end.kind == "hit" and end.target is not None:
@@ -253,7 +252,7 @@ def _set_off(
 
 
 def _towards_edge(random: Random, here: Vector) -> Vector:
-    """A way to the left, right or front edge (the back one would hide the fall)."""
+    """Return a way to the left, right or front edge (the back edge would hide the fall)."""
     edge = random.choice(("left", "right", "front"))
     if edge == "front":
         return np.array([random.uniform(-0.6, 0.6), -TABLE_HALF_Y - here[1]])
@@ -268,7 +267,7 @@ def _collide(
     tracks: Sequence[_Track],
     knocked: set[int],
 ) -> None:
-    """The target is knocked on and the actor follows slowly, or the actor bounces off it."""
+    """Push the target on while the actor follows slowly, or let the actor bounce off it."""
     assert step.target is not None
     actor, target = tracks[step.actor], tracks[step.target]
     velocity = actor.velocity
@@ -321,7 +320,7 @@ def _check_tracks(
     tracks: Sequence[_Track],
     radii: Sequence[float],
 ) -> None:
-    """Speeds are clear, and objects leave the table in a fall and only then."""
+    """Check that speeds are clear and that objects leave the table exactly in their falls."""
     half = np.array([TABLE_HALF_X, TABLE_HALF_Y])
     for i, track in enumerate(tracks):
         for frame, _, velocity in track.rows:
@@ -339,7 +338,7 @@ def _check_tracks(
 def _check_gaps(
     positions: NDArray[np.float32], steps: Sequence[Motion], radii: Sequence[float]
 ) -> None:
-    """Objects keep clear of each other, and touch where and when a hit is scripted."""
+    """Check that objects keep their distance, and touch exactly at scripted hits."""
     contacts = {frozenset((s.actor, s.target)): s.frame for s in steps if s.kind == "hit"}
     for i in range(len(radii)):
         for j in range(i):

@@ -1,8 +1,8 @@
 """Tools that answer from ground truth: perception without error.
 
-An :class:`Oracle` stands where the tool toolbox stands, for one picture or one clip.
-What a program gets wrong with it is the program's own fault, so it gives the upper
-bound of a writer, and tests check with it that every canonical program is right.
+An :class:`Oracle` replaces the toolbox for one picture or one clip. Every error with it is the
+program's own, so it gives the upper bound of a writer. Tests use it to check that every canonical
+program is right.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Oracle:
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
     ) -> Any:
-        """Answers one call of a program.
+        """Answer one call of a program.
 
         Raises:
-            ToolError: no such tool, or one that this medium has nothing for.
+            ToolError: there is no such tool, or it does not apply to this medium.
         """
         self.calls.append((name, args))
         if name not in _TOOLS:
@@ -57,13 +57,13 @@ class Oracle:
 
     @property
     def truth(self) -> SceneTruth:
-        """What is true of the picture."""
+        """Return the truth of the picture."""
         if self._truth is None:
             raise ToolError("this oracle knows a clip, not a picture")
         return self._truth
 
     def pixel_box(self, ref: Any) -> tuple[float, float, float, float]:
-        """The pixel box of a patch or image reference, from the top-left corner."""
+        """Return the pixel box of a patch or image reference, from the top-left corner."""
         height, width = self.truth.rendered.depth.shape
         if not isinstance(ref, Ref) or ref.kind not in ("patch", "image"):
             raise ToolError(f"expected an image patch, got {type(ref).__name__}")
@@ -73,7 +73,7 @@ class Oracle:
         return Box(left, lower, right, upper).to_pixels(height)
 
     def seen(self, ref: Any) -> int:
-        """The object that a patch shows: the one whose box overlaps it most."""
+        """Return the object of a patch: the one whose box overlaps it most."""
         x0, y0, x1, y1 = self.pixel_box(ref)
         boxes = self.truth.boxes
         across = np.minimum(boxes[:, 2], x1) - np.maximum(boxes[:, 0], x0)
@@ -83,7 +83,7 @@ class Oracle:
         return int(np.argmax(shared / union))
 
     def find(self, patch: Any, object_name: str) -> list[Ref]:
-        """The named objects whose centre lies in the patch, largest first."""
+        """Return the named objects whose centre lies in the patch, largest first."""
         x0, y0, x1, y1 = self.pixel_box(patch)
         truth, height = self.truth, self.truth.rendered.depth.shape[0]
         found = truth.matching(object_name) or truth.matching(object_name.removesuffix("s"))
@@ -115,7 +115,7 @@ class Oracle:
         return box_depth(self.truth.rendered.depth, self.pixel_box(patch))
 
     def simple_query(self, patch: Any, question: str | None = None) -> str:
-        """An attribute of the object seen, or what happens in the segment."""
+        """Return an attribute of the object in the patch, or the events of the segment."""
         if isinstance(patch, Ref) and patch.kind in ("segment", "video"):
             return self.caption_video(patch, question)
         thing = self.truth.rendered.scene.objects[self.seen(patch)]
@@ -125,7 +125,7 @@ class Oracle:
         return thing.phrase
 
     def caption_image(self, patch: Any) -> str:
-        """The objects whose centre lies in the patch, largest first."""
+        """Describe the objects whose centre lies in the patch, largest first."""
         inside = [self.seen(one) for one in self.find(patch, "object")]
         named = [self.truth.rendered.scene.objects[one].phrase for one in inside]
         return " and ".join(named) or "nothing"
@@ -133,7 +133,8 @@ class Oracle:
     # Clips.
 
     def locate_event(self, segment: Any, event: str) -> list[int]:
-        """Frames of the event with that sentence; an empty range if it does not happen."""
+        """Return the frames of the event with that sentence; an empty range if it does not
+        happen."""
         start, end = self._frames(segment)
         for happened in self._events:
             if event_phrase(happened, self._objects) == event and start <= _middle(happened) < end:
@@ -141,7 +142,7 @@ class Oracle:
         return [start, start]
 
     def caption_video(self, segment: Any, question: str | None = None) -> str:
-        """The sentences of what happens in the segment that bear on the question."""
+        """Return the sentences of the segment's events that answer the question."""
         start, end = self._frames(segment)
         sentences = [
             event_phrase(event, self._objects)
@@ -161,7 +162,7 @@ class Oracle:
     # Language.
 
     def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
-        """The longest option that the information contains, else the first."""
+        """Return the longest option that the information contains, else the first."""
         known = str(info)
         inside = [option for option in options if option in known]
         return max(inside, key=len) if inside else options[0]
@@ -174,11 +175,10 @@ class Oracle:
 
 
 def bears_on(question: str | None, sentence: str) -> bool:
-    """Whether a sentence of a description answers one of the programs' fixed questions.
+    """Return whether a sentence of a description answers one of the programs' fixed questions.
 
-    ``what happens?`` keeps all; ``what does the red cube do?`` what it does, ``what
-    does the red cube hit?`` its hits; ``what stops?`` and ``what hits the red
-    cube?`` the sentences that end so.
+    ``what happens?`` keeps all; ``what does the red cube do?`` its events, ``what does the red cube
+    hit?`` its hits; ``what stops?`` and ``what hits the red cube?`` the sentences with that end.
     """
     if question is None:
         return True
@@ -218,4 +218,4 @@ _TOOLS: Mapping[str, str] = {
     "best_description_from_options": "best_description",
     "complex_query": "simple_query",
 }
-"""Tool to the method that answers it."""
+"""Method of each tool."""

@@ -1,8 +1,8 @@
 """All tools without error for queries about stills: several pictures, outlines, edits and tags.
 
-What needs a model is answered from the scenes (:class:`viper_lab.world.oracle.Oracle`), painting by
-the renderer; what needs none, as blurring and tagging, is done by the same code as ever. So a
-program that goes wrong here is wrong itself.
+Tools that need a model answer from the scenes (:class:`viper_lab.world.oracle.Oracle`), and the
+renderer paints. Tools without a model, such as blurring and tagging, run their normal code. So a
+program that fails here is wrong itself.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene
 
 COVERED = 0.5
-"""Share of an object's pixels that a mask holds where the object is painted over."""
+"""Share of an object's pixels inside a mask at which the object is repainted."""
 
 
 class PerfectTools:
     """A ``ToolClient`` for the pictures of one query.
 
     Args:
-        scenes: what is true of the pictures, in their order.
+        scenes: the truth of the pictures, in their order.
 
     Attributes:
-        media: the pictures, and what programs make of them.
+        media: the pictures, and the edits of programs.
     """
 
     def __init__(self, scenes: Sequence[RenderedScene]) -> None:
@@ -59,10 +59,10 @@ class PerfectTools:
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
     ) -> Any:
-        """Answers one call of a program.
+        """Answer one call of a program.
 
         Raises:
-            ToolError: no such tool, or it refused.
+            ToolError: there is no such tool, or it refused.
         """
         if name == "llm_query":
             return _known(str(args[0]))
@@ -86,7 +86,7 @@ class PerfectTools:
             raise ToolError(f"there is no picture {ref.fields[0]!r} in this query") from None
 
     def _segment(self, patch: Any) -> list[Ref]:
-        """Every object in the patch with its exact outline and its shape, the largest first."""
+        """Return every object in the patch with its exact outline and its shape, largest first."""
         scene, image_id = self._scenes[self._origin(patch)], str(patch.fields[0])
         oracle = self._oracles[self._origin(patch)]
         found = []
@@ -101,10 +101,10 @@ class PerfectTools:
 
 
 class KnowingTools(PerfectTools):
-    """A visual answerer without error knows what the picture shows, whatever it is asked of it.
+    """Perfect tools whose visual answerer also knows the answer to one question about the picture.
 
     Args:
-        question: to which the answer is known.
+        question: the question with the known answer.
     """
 
     def __init__(self, scenes: Sequence[RenderedScene], question: str, answer: str) -> None:
@@ -114,7 +114,7 @@ class KnowingTools(PerfectTools):
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
     ) -> Any:
-        """As :meth:`PerfectTools.call`; the known question is answered where all is looked at."""
+        """Answer like :meth:`PerfectTools.call`; the known question needs the whole picture."""
         asks = name in ("simple_query", "complex_query")
         if asks and args[1:2] == (self._question,) and self._is_whole(args[0]):
             return self._answer
@@ -133,10 +133,10 @@ class KnowingTools(PerfectTools):
 def answer_perfectly(
     program: str, query: Query, scenes: Sequence[RenderedScene], sandbox: Sandbox
 ) -> tuple[Answer | Failure, Media]:
-    """What a program answers where no tool errs, and the media with what it made of them.
+    """Return a program's answer with perfect tools, and the media with its edits.
 
     Args:
-        sandbox: with the prelude of the API that the program is written for.
+        sandbox: with the prelude of the program's API.
     """
     tools = PerfectTools(scenes)
     arguments = program_arguments(query, tools.media)
@@ -147,7 +147,7 @@ def answer_perfectly(
 
 
 class _PicturedOracle(Oracle):
-    """An oracle that also knows what has no pattern."""
+    """An oracle that also knows which objects have no pattern."""
 
     def best_text_match(self, patch: Any, options: Sequence[str]) -> str:
         words = self.truth.words[self.seen(patch)]
@@ -156,7 +156,7 @@ class _PicturedOracle(Oracle):
 
 
 class _Painter:
-    """An inpainter that draws the scene anew with what the prompt says."""
+    """An inpainter that renders the scene with the objects of the prompt."""
 
     model_id = "perfect:inpainter"
 
@@ -164,7 +164,7 @@ class _Painter:
         self._scenes = scenes
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
-        """The picture with the objects under the mask as the prompt says, inside the mask.
+        """Return the picture with the masked objects changed to the prompt, inside the mask.
 
         Raises:
             ToolError: the picture is none of the scenes', or the mask covers no object.
@@ -187,7 +187,7 @@ class _Painter:
 
 
 def _known(asked: str) -> str:
-    """What a language model would list: the members of the fact that is asked for."""
+    """Return a language model's list: the members of the requested fact."""
     for fact in FACTS:
         if fact.asked in asked:
             return ", ".join(sorted(fact.members))

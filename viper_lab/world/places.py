@@ -1,4 +1,4 @@
-"""Which scene a picture shows, in a name: default scenes, and those about a reserved concept."""
+"""Names that state a picture's scene: default scenes, and those about a reserved concept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viper_lab.world.reserved import SCENES_PER_CONCEPT, reserved_scene
 from viper_lab.world.scene import RenderedScene, Scene
 
 DEFAULT_SCENES = 3 * 10**8
-"""Default scenes of a split that are drawn from; those beyond serve other purposes."""
+"""Default scenes of a split for drawing; later ones serve other purposes."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ScenePlace:
     """Scene ``index`` of a split.
 
     Attributes:
-        concept: which reserved concept the scene is about; None for a default scene.
+        concept: the scene's reserved concept; None for a default scene.
         present: of a concept, whether any object shows it.
     """
 
@@ -31,12 +31,13 @@ class ScenePlace:
 
     @property
     def name(self) -> str:
-        """``val-scene-7``, ``val-pyramid-7``, ``val-without-pyramid-7``: unique in the world."""
+        """Return ``val-scene-7``, ``val-pyramid-7`` or ``val-without-pyramid-7``, unique in the
+        world."""
         kind = self.concept or "scene"
         return f"{self.split}-{'' if self.present else 'without-'}{kind}-{self.index}"
 
     def scene(self) -> Scene:
-        """The scene.
+        """Return the scene.
 
         Raises:
             UnknownNameError, UsageError: no such split, concept or index, or no clear layout.
@@ -46,14 +47,14 @@ class ScenePlace:
         return reserved_scene(self.split, self.index, self.concept, present=self.present)
 
     def rendered(self) -> RenderedScene:
-        """The picture with its ground truth, drawn now; errors as :meth:`scene`."""
+        """Render the picture with its ground truth; raises the errors of :meth:`scene`."""
         return render_scene(self.scene())
 
 
 def random_place(
     random: Random, split: str, concept: str | None = None, *, present: bool = True
 ) -> tuple[ScenePlace, Scene]:
-    """A place with its scene; those for which no clear layout is found are passed over."""
+    """Draw a place with its scene, skipping those without a clear layout."""
     while True:
         scenes = DEFAULT_SCENES if concept is None else SCENES_PER_CONCEPT
         place = ScenePlace(split, random.randrange(scenes), concept, present)

@@ -184,7 +184,7 @@ def test_a_broken_off_training_goes_on_to_the_same_weights(views, tmp_path, monk
     recipe.learn(whole, TINY, views)
     with pytest.raises(_Stopped), monkeypatch.context() as patch:
         patch.setattr(optim, "_save", _breaks_off(optim._save))
-        patch.setattr(recipe, "Plan", partial(optim.FitOptions, checkpoint_every_s=-1.0))
+        patch.setattr(recipe, "FitOptions", partial(optim.FitOptions, checkpoint_every_s=-1.0))
         recipe.learn(halved, TINY, views)
     assert not halved.out.exists()
     recipe.learn(halved, TINY, views)

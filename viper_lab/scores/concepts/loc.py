@@ -1,9 +1,9 @@
-"""Questions to the detector: where the objects of a phrase are.
+"""Questions to the detector: where are the objects of a phrase?
 
-Three kinds. ``loc``: all is right, that is, the boxes that ``find`` keeps at the profile's
-threshold and the objects that the phrase names match one to one at IoU of at least 0.5.
-``loc first``: the best box, whatever its score, is such an object. ``loc phrase``: all is right
-for a phrase of the concept and an old word (``red pyramid``, ``striped cube``).
+There are three kinds. ``loc``: the boxes that ``find`` keeps at the profile's threshold match the
+objects of the phrase one to one at IoU of at least 0.5. ``loc first``: the best box, whatever its
+score, is such an object. ``loc phrase``: as ``loc``, for a phrase of the concept and an old word
+(``red pyramid``, ``striped cube``).
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
 SAME_BOX = 0.5
-"""Least IoU of a box and the object that it finds."""
+"""Least IoU of a box and its object."""
 
 _OLD_FIRST = 9 * 10**8
-"""Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
+"""First scene without reserved concepts in a split, after all scenes that others draw."""
 
 
 def _answers(
     toolbox: Toolbox, still: RenderedScene, phrase: str, named: NDArray[np.bool_]
 ) -> tuple[float, float]:
-    """Return whether all is right about the named objects, and whether the best box is."""
-    wanted = [tuple(map(float, box)) for box in still.boxes[named]]
+    """Return two flags: all boxes of the named objects are right, the best box is right."""
+    targets = [tuple(map(float, box)) for box in still.boxes[named]]
     session = toolbox.session(Media((still.image,)))
-    found = detections(session, session.region(whole(still.image)), phrase)
+    boxes = detections(session, session.region(whole(still.image)), phrase)
     threshold = session.threshold("detector.threshold")
-    kept = [item.box for item in found if item.score >= threshold]
-    first = any(box_iou(found[0].box, box) >= SAME_BOX for box in wanted) if found else False
-    return float(matches(kept, wanted)), float(first)
+    accepted = [item.box for item in boxes if item.score >= threshold]
+    first = any(box_iou(boxes[0].box, box) >= SAME_BOX for box in targets) if boxes else False
+    return float(matches(accepted, targets)), float(first)
 
 
-def matches(found: Sequence[PixelBox], wanted: Sequence[Sequence[float]]) -> bool:
-    """Whether boxes and objects match one to one; each box, the best first, takes its nearest."""
-    free = list(wanted)
-    for box in found:
+def matches(boxes: Sequence[PixelBox], targets: Sequence[Sequence[float]]) -> bool:
+    """Return whether boxes and objects match one to one; each box takes its nearest object."""
+    free = list(targets)
+    for box in boxes:
         overlaps = [box_iou(box, other) for other in free]
         if not overlaps or max(overlaps) < SAME_BOX:
             return False
@@ -61,53 +61,55 @@ def matches(found: Sequence[PixelBox], wanted: Sequence[Sequence[float]]) -> boo
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
-    """The three kinds about a reserved concept in so many scenes; see :class:`Questions`."""
-    asked = []
+    """Return the three kinds about a reserved concept, one scene each; see :class:`Questions`."""
+    answers = []
     for number in range(seed * SEED_STRIDE, seed * SEED_STRIDE + count):
         still = reserved_still(split, number, concept)
         sample, scene = f"{split}:{concept}:{number}", still.rendered
         right, first = _answers(toolbox, scene, concept, still.shown)
         things = scene.scene.objects
         phrase, named = _phrase(concept, things, int(np.flatnonzero(still.shown)[0]))
-        asked += [
+        answers += [
             ToolAnswer("loc", concept, sample, right),
             ToolAnswer("loc first", concept, sample, first),
             ToolAnswer("loc phrase", concept, sample, _answers(toolbox, scene, phrase, named)[0]),
         ]
-    return asked
+    return answers
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[ToolAnswer]:
-    """So many old phrases, a shape or a coloured shape; see :class:`Questions`.
+    """Return ``count`` old phrases, a shape or a coloured shape; see :class:`Questions`.
 
-    Every other one in a scene where a reserved concept is shown by another object.
+    In every other scene another object shows a reserved concept.
     """
-    asked = []
+    answers = []
     scenes = islice(old_scenes(concepts, split, seed, _OLD_FIRST), count)
     for index, (sample, still, together) in enumerate(scenes):
         things = still.scene.objects
         rng = np.random.default_rng([seed, index, 12])
-        known = [thing for thing in things if not is_reserved(thing)]
-        if not known:
+        old = [thing for thing in things if not is_reserved(thing)]
+        if not old:
             continue
-        thing = known[int(rng.integers(len(known)))]
+        thing = old[int(rng.integers(len(old)))]
         words = (thing.colour, thing.shape) if rng.random() < 0.5 else (thing.shape,)
-        named = np.array([set(words) <= {one.colour, one.shape} for one in things])
+        named = np.array([set(words) <= {other.colour, other.shape} for other in things])
         right, _ = _answers(toolbox, still, " ".join(words), named)
         kind = "old with new" if together else "old alone"
-        asked.append(ToolAnswer(kind, thing.shape, sample, right))
-    return asked
+        answers.append(ToolAnswer(kind, thing.shape, sample, right))
+    return answers
 
 
 def _phrase(
-    concept: str, things: Sequence[SceneObject], shown: int
+    concept: str, things: Sequence[SceneObject], index: int
 ) -> tuple[str, NDArray[np.bool_]]:
-    """The concept with an old word that is true of the object, and which objects it names."""
-    attribute, thing = CONCEPTS[concept], things[shown]
+    """Return the concept with an old word that is true of the object, and the objects it names."""
+    attribute, thing = CONCEPTS[concept], things[index]
     other = "colour" if attribute == "shape" else "shape"
     word = getattr(thing, other)
     text = f"{word} {concept}" if attribute == "shape" else f"{concept} {word}"
-    named = [getattr(one, attribute) == concept and getattr(one, other) == word for one in things]
+    named = [
+        getattr(thing, attribute) == concept and getattr(thing, other) == word for thing in things
+    ]
     return text, np.array(named)

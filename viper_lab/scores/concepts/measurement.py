@@ -1,10 +1,11 @@
-"""How well a tool knows concepts: single questions to a single tool, with the truth of the world.
+"""Measure how well a tool knows concepts: single questions to one tool, with the world's truth.
 
 Each tool's questions are a module beside this one, with the two functions of :class:`Questions`.
-They are put to the tools through a toolbox, as programs put them, so that what a soft prompt pool
-does to answers is part of what is measured.
+The questions reach the tools through a toolbox, as in programs, so the measurement includes the
+effects of a soft prompt pool.
 
-Source: CLOVA (Gao et al. 2024) measures answers end to end only; tools alone are measured here too.
+Source: CLOVA (Gao et al. 2024) measures answers end to end only; this module also measures single
+tools.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
 LEAST_VISIBLE = 0.5
-"""Share of its outline that an object must show to be asked about."""
+"""Share of its outline that an object must show to be part of a question."""
 
 SEED_STRIDE = 10_000
-"""Scenes of each seed, where a seed has no fewer."""
+"""Number of scenes per seed."""
 
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """One question to a tool and whether its answer was right.
+    """One question to a tool and the score of its answer.
 
     Attributes:
         kind: the row of the table that it counts in, as ``loc`` or ``classify``.
-        concept: what it is about; for questions on old concepts the old one.
+        concept: the concept in question; for questions on old concepts the old one.
         sample: names the scene: questions on one scene are not independent.
-        right: 1, 0, or a share of what was to be found.
+        right: 1, 0, or the share of the expected objects.
     """
 
     kind: str
@@ -51,28 +52,27 @@ class ToolAnswer:
 
 
 class Questions(Protocol):
-    """A module that measures one tool; the same arguments ask the same questions."""
+    """A module that measures one tool; the same arguments give the same questions."""
 
     def about(
         self, toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int
     ) -> list[ToolAnswer]:
-        """So many questions about a reserved concept, in scenes of that split."""
+        """Return ``count`` questions about a reserved concept, in scenes of that split."""
         ...
 
     def about_old(
         self, toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
     ) -> list[ToolAnswer]:
-        """So many questions about old concepts.
+        """Return ``count`` questions about old concepts.
 
-        Half of them in scenes where one of ``concepts`` stands too, or with one of them in the
-        same list of categories.
+        In half of them one of ``concepts`` is in the scene too, or in the same list of categories.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ConceptGain:
-    """One row: what was asked before and after, question by question."""
+    """One row: scores before and after, question by question."""
 
     kind: str
     before: Estimate
@@ -81,25 +81,27 @@ class ConceptGain:
 
 
 def rows(before: Sequence[ToolAnswer], after: Sequence[ToolAnswer]) -> list[ConceptGain]:
-    """A row for each kind, with intervals over scenes.
+    """Return a row for each kind, with intervals over scenes.
 
     Raises:
         ValueError: the two are not answers to the same questions.
     """
-    if [(one.kind, one.sample) for one in before] != [(one.kind, one.sample) for one in after]:
+    if [(answer.kind, answer.sample) for answer in before] != [
+        (answer.kind, answer.sample) for answer in after
+    ]:
         raise ValueError("before and after are not answers to the same questions")
-    found = []
-    for kind in dict.fromkeys(one.kind for one in before):
+    gains = []
+    for kind in dict.fromkeys(answer.kind for answer in before):
         pairs = [pair for pair in zip(before, after, strict=True) if pair[0].kind == kind]
         olds, news = [pair[0].right for pair in pairs], [pair[1].right for pair in pairs]
         groups = [pair[0].sample for pair in pairs]
         shares = [mean(values, clusters=groups) for values in (olds, news)]
-        found.append(ConceptGain(kind, shares[0], shares[1], paired(olds, news, groups)))
-    return found
+        gains.append(ConceptGain(kind, shares[0], shares[1], paired(olds, news, groups)))
+    return gains
 
 
 def seen(still: RenderedScene) -> NDArray[np.bool_]:
-    """Return bool [N], the objects that show enough of themselves to be asked about."""
+    """Return bool [N], the objects that are visible enough for a question."""
     return still.visible >= LEAST_VISIBLE
 
 
@@ -110,17 +112,17 @@ def whole(pixels: Pixels) -> Ref:
 
 
 def is_reserved(thing: SceneObject) -> bool:
-    """Tell whether an object shows any reserved concept."""
+    """Return whether an object shows any reserved concept."""
     return bool({thing.colour, thing.shape, thing.pattern} & CONCEPTS.keys())
 
 
 def old_scenes(
     concepts: Sequence[str], split: str, seed: int, first: int
 ) -> Iterator[tuple[str, RenderedScene, bool]]:
-    """Yield scenes to ask about old words without an end, and whether a concept stands there too.
+    """Yield scenes for old words without end: sample name, scene, whether a concept is in it.
 
     Args:
-        first: where the scenes without reserved concepts begin in the split.
+        first: first scene without reserved concepts in the split.
     """
     for place in counted():
         number = (seed + 1) * SEED_STRIDE - 1 - place

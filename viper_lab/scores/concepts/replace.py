@@ -1,7 +1,7 @@
-"""How well the inpainter paints concepts: an object is replaced, a judge says what is there now.
+"""Measure how well the inpainter paints concepts: replace an object and judge the result.
 
-Objects of scenes that do not show the concept are replaced, through the tool that programs call, by
-the concept alone or with an old word beside it. The judge is :mod:`.replace_judge`. Old phrases are
+Objects of scenes without the concept are replaced, through the tool that programs call, by the
+concept alone or with an old word beside it. The judge is :mod:`.replace_judge`. Old phrases are
 judged by the shipped matcher, as in :mod:`viper_lab.recipes.inpainter_score`.
 """
 
@@ -34,10 +34,10 @@ from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 GROWTH = 0.15
-"""How far what is masked reaches beyond the object, as a share of its longer side."""
+"""Growth of the mask beyond the object, as a share of its longer side."""
 
 _KNOWN_FIRST = 300_000_000
-"""Where scenes with old words alone begin in a split."""
+"""First scene with old words alone in a split."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _Edit:
     Attributes:
         pixels: uint8 [H, W, 3].
         box: of the object, pixels from the top-left corner.
-        rng: for what else is drawn of this edit.
+        rng: source of the edit's other choices.
     """
 
     sample: str
@@ -57,10 +57,10 @@ class _Edit:
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
-    """Questions on a reserved concept, two of which make one kind.
+    """Return questions on a reserved concept, of two kinds per edit.
 
-    ``replace``: whether the concept was painted; ``beside``: whether the old word that half of the
-    prompts name beside it was painted too.
+    ``replace``: was the concept painted? ``beside``: was the old word painted, which half of the
+    prompts name beside it?
     """
     family = CONCEPTS[concept]
     scenes = (
@@ -72,15 +72,15 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
     pictures = [
         _painted(toolbox, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)
     ]
-    said = shipped_judge().words(_crops(edits, pictures))
-    found = [
+    words = shipped_judge().words(_crops(edits, pictures))
+    answers = [
         ToolAnswer("replace", concept, edit.sample, float(word == concept))
-        for edit, word in zip(edits, said[family], strict=True)
+        for edit, word in zip(edits, words[family], strict=True)
     ]
     beside = "colour" if family == "shape" else "shape"
-    return found + [
+    return answers + [
         ToolAnswer("beside", concept, edit.sample, float(word == old))
-        for edit, old, word in zip(edits, olds, said[beside], strict=True)
+        for edit, old, word in zip(edits, olds, words[beside], strict=True)
         if old
     ]
 
@@ -88,27 +88,27 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[ToolAnswer]:
-    """Objects replaced by old phrases, half of them where one of the concepts stands too."""
+    """Return replacements by old phrases, half of them in scenes with one of the concepts."""
     edits = _edits(_scenes(concepts, split, seed), count)
     pairs = list(combinations(split))
-    wanted = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
+    phrases = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
     pictures = [
         _painted(toolbox, edit, f"the {colour} {shape}")
-        for edit, (colour, shape) in zip(edits, wanted, strict=True)
+        for edit, (colour, shape) in zip(edits, phrases, strict=True)
     ]
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
     with toolbox.models.using("matcher") as matcher:
         texts = matcher.encode_texts([" ".join(pair) for pair in every])
-        seen = matcher.encode_images(_crops(edits, pictures))
-    best = (seen @ texts.T).argmax(axis=1)
+        embeddings = matcher.encode_images(_crops(edits, pictures))
+    best = (embeddings @ texts.T).argmax(axis=1)
     return [
         ToolAnswer("replace", f"{pair[0]} {pair[1]}", edit.sample, float(every[chosen] == pair))
-        for edit, pair, chosen in zip(edits, wanted, best, strict=True)
+        for edit, pair, chosen in zip(edits, phrases, best, strict=True)
     ]
 
 
 def _wording(concept: str, edit: _Edit, turn: int) -> tuple[str, str]:
-    """The prompt, and the old word in it; "" where there is none."""
+    """Return the prompt, and the old word in it ("" if none)."""
     if turn % 2 == 0:
         return (f"the {concept}" if CONCEPTS[concept] == "shape" else f"the {concept} thing"), ""
     if CONCEPTS[concept] == "shape":
@@ -119,7 +119,7 @@ def _wording(concept: str, edit: _Edit, turn: int) -> tuple[str, str]:
 
 
 def _scenes(concepts: Sequence[str], split: str, seed: int) -> Iterator[tuple[str, Scene]]:
-    """By turns one of known words alone and one with a concept."""
+    """Yield alternately a scene of old words alone and one with a concept."""
     for i in range(seed * SEED_STRIDE, (seed + 1) * SEED_STRIDE):
         concept = concepts[i % len(concepts)]
         yield f"replace:{split}:known:{i}", sample_scene(split, _KNOWN_FIRST + i)
@@ -127,30 +127,30 @@ def _scenes(concepts: Sequence[str], split: str, seed: int) -> Iterator[tuple[st
 
 
 def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
-    """One object of known words of each scene, so many in all."""
-    found: list[_Edit] = []
+    """Return ``count`` edits, each of one object of old words in a scene."""
+    edits: list[_Edit] = []
     for sample, scene in scenes:
-        if len(found) == count:
+        if len(edits) == count:
             break
         still = render_scene(scene)
         rng = np.random.default_rng([scene.seed, 13])
-        known = [int(i) for i in np.flatnonzero(seen(still)) if not is_reserved(scene.objects[i])]
-        if known:
-            box = still.box(known[int(rng.integers(len(known)))])
-            found.append(_Edit(sample, still.image, box, rng))
-    return found
+        old = [int(i) for i in np.flatnonzero(seen(still)) if not is_reserved(scene.objects[i])]
+        if old:
+            box = still.box(old[int(rng.integers(len(old)))])
+            edits.append(_Edit(sample, still.image, box, rng))
+    return edits
 
 
 def _painted(toolbox: Toolbox, edit: _Edit, prompt: str) -> Pixels:
-    """The picture after the tool ``replace`` on the object's box, a little grown."""
+    """Return the picture after the tool ``replace`` on the object's grown box."""
     session = toolbox.session(media_from(edit.pixels))
     height, width = edit.pixels.shape[:2]
     x0, y0, x1, y1 = edit.box
     by = GROWTH * max(x1 - x0, y1 - y0)
     box = (max(x0 - by, 0), max(y0 - by, 0), min(x1 + by, width), min(y1 + by, height))
     patches = [session.patch_ref("image0", box)]
-    made: Any = session.call("replace", (whole(edit.pixels), patches, prompt), {}, None)
-    return session.media.pixels(str(made.fields[0]))
+    result: Any = session.call("replace", (whole(edit.pixels), patches, prompt), {}, None)
+    return session.media.pixels(str(result.fields[0]))
 
 
 def _crops(edits: Sequence[_Edit], pictures: Sequence[Pixels]) -> list[Pixels]:

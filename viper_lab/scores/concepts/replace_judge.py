@@ -1,9 +1,9 @@
-"""A judge of what was painted: it knows the reserved words, which no shipped model does.
+"""A judge of painted objects that knows the reserved words, which no shipped model does.
 
-Three linear probes, for shapes and for patterns on a crop's histograms of gradients, for colours
-on the histogram of its middle's colours, trained on rendered training scenes of the reserved
-concepts. None of the shipped models has a part in it. What the probes say of rendered validation
-crops (:func:`accuracy`) tells how far their word can be trusted.
+It consists of three linear probes, trained on rendered training scenes of the reserved concepts.
+The probes for shapes and patterns read a crop's histograms of gradients; the probe for colours
+reads the histogram of colours in its middle. No shipped model takes part. The accuracy on rendered
+validation crops (:func:`accuracy`) tells how reliable the probes are.
 
 Source: Dalal and Triggs 2005, Histograms of Oriented Gradients for Human Detection.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SCENES, FIRST = 40, 9_900_000
-"""Of each concept, and where they begin: far behind those that tools learn from."""
+"""Scenes per concept and the first of them, far after those of the tools' training."""
 
 PLAIN = "plain"
 """The pattern of an object without one."""
@@ -36,7 +36,7 @@ _SIDE, _BINS = 64, 6
 _DECAY, _ROUNDS = 1e-4, 100
 
 Seen = Mapping[str, Floats]
-"""Family -> features of crops ``[N, D]``."""
+"""Map each family to features of crops ``[N, D]``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,48 +48,48 @@ class _Probe:
     weights: Floats
     bias: Floats
 
-    def best(self, seen: Floats) -> list[str]:
-        scores = (seen - self.mean) @ self.weights + self.bias
+    def best(self, inputs: Floats) -> list[str]:
+        scores = (inputs - self.mean) @ self.weights + self.bias
         return [self.words[i] for i in scores.argmax(axis=1)]
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Says of crops which shape, colour and pattern they show."""
+    """Names shape, colour and pattern of crops."""
 
     probes: Mapping[str, _Probe]
 
     def words(self, crops: Sequence[Pixels]) -> dict[str, list[str]]:
-        """Family -> the word of each crop of :func:`~viper.tools.crops.object_crop`."""
-        seen = features(crops)
-        return {family: probe.best(seen[family]) for family, probe in self.probes.items()}
+        """Return each family's word for each crop of :func:`~viper.tools.crops.object_crop`."""
+        inputs = features(crops)
+        return {family: probe.best(inputs[family]) for family, probe in self.probes.items()}
 
 
 @lru_cache(maxsize=1)
 def shipped_judge() -> Judge:
-    """The judge, trained when it is first asked for, in about half a minute."""
+    """Return the judge, trained on first use in about half a minute."""
     return trained_judge(SCENES)
 
 
 def trained_judge(scenes: int) -> Judge:
-    """A judge that saw so many training scenes about each concept."""
+    """Train a judge on that many training scenes about each concept."""
     crops, labels = _shown("train", scenes)
-    seen = features(crops)
+    inputs = features(crops)
     return Judge(
-        {family: _fitted(seen[family], [label[family] for label in labels]) for family in seen}
+        {family: _fitted(inputs[family], [label[family] for label in labels]) for family in inputs}
     )
 
 
 def accuracy(judge: Judge, scenes: int = 12) -> dict[str, float]:
-    """Share of rendered validation objects that the judge names rightly, by family.
+    """Return shares of rendered validation objects that the judge names correctly, by family.
 
-    ``reserved`` is the share of the reserved words that are shown which it says.
+    ``reserved`` is the share of the visible reserved words that it names.
     """
     crops, labels = _shown("val", scenes)
-    said = judge.words(crops)
+    predicted = judge.words(crops)
     rights = {
         family: [word == label[family] for word, label in zip(words, labels, strict=True)]
-        for family, words in said.items()
+        for family, words in predicted.items()
     }
     reserved = [
         rights[family][i]
@@ -97,12 +97,12 @@ def accuracy(judge: Judge, scenes: int = 12) -> dict[str, float]:
         for family, word in label.items()
         if word in CONCEPTS
     ]
-    found = {family: float(np.mean(right)) for family, right in rights.items()}
-    return found | {"reserved": float(np.mean(reserved))}
+    figures = {family: float(np.mean(right)) for family, right in rights.items()}
+    return figures | {"reserved": float(np.mean(reserved))}
 
 
 def features(crops: Sequence[Pixels]) -> dict[str, Floats]:
-    """Family -> what its probe sees of each crop, float32 [N, D]."""
+    """Return each family's features of each crop, float32 [N, D]."""
     import cv2
 
     describe = cv2.HOGDescriptor((_SIDE, _SIDE), (16, 16), (8, 8), (8, 8), 9)
@@ -116,7 +116,7 @@ def features(crops: Sequence[Pixels]) -> dict[str, Floats]:
 
 
 def _colours(small: Pixels) -> Floats:
-    """Root of the share of each cube of colours in the middle of a square, float32 [216]."""
+    """Return root shares of each cube of colours in the middle of a square, float32 [216]."""
     edge = _SIDE // 4
     cells = small[edge:-edge, edge:-edge].reshape(-1, 3).astype(np.int64) * _BINS // 256
     places = (cells[:, 0] * _BINS + cells[:, 1]) * _BINS + cells[:, 2]
@@ -126,9 +126,9 @@ def _colours(small: Pixels) -> Floats:
 
 
 def _shown(split: str, scenes: int) -> tuple[list[Pixels], list[dict[str, str]]]:
-    """Crops of the objects of scenes about each concept, and their words by family."""
-    shown = list(_objects(split, scenes))
-    return [crop for crop, _ in shown], [label for _, label in shown]
+    """Return crops of the objects of scenes about each concept, and their words by family."""
+    objects = list(_objects(split, scenes))
+    return [crop for crop, _ in objects], [label for _, label in objects]
 
 
 def _objects(split: str, scenes: int) -> Iterator[tuple[Pixels, dict[str, str]]]:
@@ -141,20 +141,20 @@ def _objects(split: str, scenes: int) -> Iterator[tuple[Pixels, dict[str, str]]]
 
 
 def words_of(thing: SceneObject) -> dict[str, str]:
-    """Family -> the object's word."""
+    """Return the object's word of each family."""
     return {"shape": thing.shape, "colour": thing.colour, "pattern": thing.pattern or PLAIN}
 
 
-def _fitted(seen: Floats, labels: Sequence[str]) -> _Probe:
-    """A softmax regression in which every word weighs the same."""
+def _fitted(data: Floats, labels: Sequence[str]) -> _Probe:
+    """Fit a softmax regression in which every word has the same weight."""
     import torch
 
     words = tuple(sorted(set(labels)))
-    mean = seen.mean(axis=0)
-    inputs = torch.from_numpy(seen - mean)
+    mean = data.mean(axis=0)
+    inputs = torch.from_numpy(data - mean)
     targets = torch.tensor([words.index(label) for label in labels])
     share = 1.0 / torch.bincount(targets, minlength=len(words)).float()
-    weights = torch.zeros(seen.shape[1], len(words), requires_grad=True)
+    weights = torch.zeros(data.shape[1], len(words), requires_grad=True)
     bias = torch.zeros(len(words), requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=_ROUNDS, line_search_fn="strong_wolfe")
 

@@ -1,10 +1,10 @@
-"""Questions to the segmenter: which outlines carry a name.
+"""Questions to the segmenter: which outlines have a name?
 
-An answer counts by the F1 score of the outlines of that name in a scene, matched one to one with
-the objects that it is true of at IoU of at least 0.5. Objects that are mostly hidden may be found
-or not. ``seg``: a concept where it stands. ``seg absent``: where it does not, which is right if
-nothing is called so. ``old`` and ``old+new``: an old shape, in scenes without and with a reserved
-concept; objects of the shape that show such a concept may go by either name.
+The score of an answer is the F1 of the outlines with that name in a scene, matched one to one with
+the objects of that name at IoU of at least 0.5. Mostly hidden objects may be found or not. ``seg``:
+a concept that is in the scene. ``seg absent``: a concept that is not, which is right if no outline
+has its name. ``old`` and ``old+new``: an old shape, in scenes without and with a reserved concept;
+objects of the shape that show such a concept may have either name.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ from viper_lab.world.reserved import reserved_still
 from viper_lab.world.scene import RenderedScene
 
 ABSENT_EVERY = 3
-"""Every third question about a concept is asked where it does not stand."""
+"""Every third question about a concept is about a scene without it."""
 
 _OLD_FIRST = 8 * 10**8 + 5 * 10**7
-"""Where the scenes without reserved concepts begin in a split, beyond all that others draw."""
+"""First scene without reserved concepts in a split, after all scenes that others draw."""
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
-    """``seg`` and ``seg absent`` about a reserved concept, one scene a question."""
-    asked = []
+    """Return ``seg`` and ``seg absent`` about a reserved concept, one scene per question."""
+    answers = []
     for place in range(count):
         index, present = seed * SEED_STRIDE + place, place % ABSENT_EVERY != ABSENT_EVERY - 1
         still = reserved_still(split, index, concept, present=present)
         kind = "seg" if present else "seg absent"
         right = _right(toolbox, still.rendered, concept, still.shown)
-        asked.append(ToolAnswer(kind, concept, f"{split}:{concept}:{present}:{index}", right))
-    return asked
+        answers.append(ToolAnswer(kind, concept, f"{split}:{concept}:{present}:{index}", right))
+    return answers
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[ToolAnswer]:
-    """So many old shapes, one a scene; a reserved concept stands in every other one."""
-    asked: list[ToolAnswer] = []
+    """Return ``count`` old shapes, one per scene; every other scene has a reserved concept."""
+    answers: list[ToolAnswer] = []
     for place, (sample, still, together) in enumerate(
         old_scenes(concepts, split, seed, _OLD_FIRST)
     ):
-        if len(asked) == count:
+        if len(answers) == count:
             break
         things = still.scene.objects
-        known = [things[i] for i in np.flatnonzero(seen(still)) if not is_reserved(things[i])]
+        old = [things[i] for i in np.flatnonzero(seen(still)) if not is_reserved(things[i])]
         rng = np.random.default_rng([seed, place, 19])
-        if not known:
+        if not old:
             continue
-        shape = known[int(rng.integers(len(known)))].shape
-        named = np.array([one.shape == shape and not is_reserved(one) for one in things])
-        spared = np.array([one.shape == shape and is_reserved(one) for one in things])
+        shape = old[int(rng.integers(len(old)))].shape
+        named = np.array([thing.shape == shape and not is_reserved(thing) for thing in things])
+        spared = np.array([thing.shape == shape and is_reserved(thing) for thing in things])
         right = _right(toolbox, still, shape, named, spared)
-        asked.append(ToolAnswer("old+new" if together else "old", shape, sample, right))
-    return asked
+        answers.append(ToolAnswer("old+new" if together else "old", shape, sample, right))
+    return answers
 
 
 def _right(
@@ -79,22 +79,22 @@ def _right(
     named: NDArray[np.bool_],
     spared: NDArray[np.bool_] | None = None,
 ) -> float:
-    """The F1 score of a name in a scene.
+    """Return the F1 score of a name in a scene.
 
     Args:
-        named: bool [N], the objects that it is true of.
-        spared: bool [N], those that may be called so or not.
+        named: bool [N], the objects of that name.
+        spared: bool [N], those that may have the name or not.
     """
-    shown = seen(still)
-    wanted = [still.masks[place] for place in np.flatnonzero(named & shown)]
-    either = named & ~shown if spared is None else named & ~shown | spared
+    visible = seen(still)
+    targets = [still.masks[place] for place in np.flatnonzero(named & visible)]
+    either = named & ~visible if spared is None else named & ~visible | spared
     ignored = [still.masks[place] for place in np.flatnonzero(either)]
-    return f1(_outlines(toolbox, still, name), wanted, ignored)
+    return f1(_outlines(toolbox, still, name), targets, ignored)
 
 
 def _outlines(toolbox: Toolbox, still: RenderedScene, name: str) -> list[Mask]:
-    """What ``segment`` calls so in the whole picture, best first."""
+    """Return the outlines that ``segment`` names so in the whole picture, best first."""
     session = toolbox.session(media_from([still.image]))
-    found: list[Ref] = session.call("segment", (whole(still.image),), {}, None)
-    named = [ref for ref in found if str(ref.fields[6]) == name]
+    refs: list[Ref] = session.call("segment", (whole(still.image),), {}, None)
+    named = [ref for ref in refs if str(ref.fields[6]) == name]
     return [session.media.edits.outline(str(ref.fields[5])).mask() for ref in named]

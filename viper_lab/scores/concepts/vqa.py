@@ -1,7 +1,7 @@
-"""VQA: questions about single objects whose answer is a reserved concept, or hangs on one.
+"""VQA questions about single objects whose answer is or depends on a reserved concept.
 
-Objects are cut out by their true boxes, so that the answerer alone is measured. An answer is right
-if it is the very word.
+Objects are cropped by their true boxes, so that the score is the answerer's alone. An answer is
+right if it is the exact word.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ NAMING: Mapping[str, Sequence[str]] = MappingProxyType(
         ),
     }
 )
-"""Questions whose answer is a concept of that family; ``{this}`` is what is asked about."""
+"""Questions whose answer is a concept of that family; ``{this}`` stands for the object."""
 
 RIGHT_PER_WRONG = 6
-"""Cases of a lesson that were right already, for each that was not."""
+"""Cases of a training set that were right already, per case that was not."""
 
 SCENES = 1_000
 """Scenes of one concept that a seed may ask about."""
 
 _OLD_FIRST = 3 * 10**8 + 5 * 10**7
-"""Where the scenes without reserved concepts begin in a split; trainings and queries are before."""
+"""First scene without reserved concepts in a split, after those of trainings and queries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class VqaQuestion:
 
     Attributes:
         kind: ``name`` (which word?) or ``judge`` (yes or no) about a concept; ``old`` or
-            ``old+new``, the latter where a reserved concept stands too.
+            ``old+new``, the latter if the picture has a reserved concept too.
         box: of the object in pixels from the top-left corner; None: about the whole picture.
     """
 
@@ -76,56 +76,54 @@ class VqaQuestion:
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:
-    """Questions about a reserved concept, by turns ``name``, and ``judge`` of those and others."""
-    return [_asked(toolbox, one) for one in islice(questions_about(concept, split, seed), count)]
+    """Return questions about a reserved concept: alternately ``name`` and ``judge``."""
+    return [_measure(toolbox, q) for q in islice(questions_about(concept, split, seed), count)]
 
 
 def about_old(
     toolbox: Toolbox, concepts: Sequence[str], *, split: str, count: int, seed: int
 ) -> list[ToolAnswer]:
-    """Questions of the kinds that the model was trained on, about old words.
+    """Return questions about old words, of the kinds that the model was trained on.
 
-    Half of them (``old+new``) in scenes where one of ``concepts`` stands: on objects that do not
-    show it, and on what else there is to say of one that does.
+    Half of them (``old+new``) are in scenes with one of ``concepts``: about objects that do not
+    show it, and about the other attributes of one that does.
     """
-    return [
-        _asked(toolbox, one) for one in islice(questions_about_old(concepts, split, seed), count)
-    ]
+    return [_measure(toolbox, q) for q in islice(questions_about_old(concepts, split, seed), count)]
 
 
 def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
-    """Questions about a concept in training scenes that the tool failed on, so many at most.
+    """Return up to ``count`` questions about a concept in training scenes that the tool failed on.
 
-    With them cases from the same scenes that were right already, :data:`RIGHT_PER_WRONG` times
-    as many at most: other questions about the same objects, the same question about others.
+    They come with cases from the same scenes that were right already, up to :data:`RIGHT_PER_WRONG`
+    times as many: other questions about the same objects, and the same question about others.
     """
     wrong: list[AnsweredQuestion] = []
     right: list[AnsweredQuestion] = []
-    for one in islice(questions_about(concept, "train", seed), 10 * count):
+    for question in islice(questions_about(concept, "train", seed), 10 * count):
         if len(wrong) == count:
             break
-        answered = _answered(toolbox, one, f"{one.sample}:{one.kind}")
+        answered = _answered(toolbox, question, f"{question.sample}:{question.kind}")
         if not answered.right_already:
             wrong.append(answered)
             rng = np.random.default_rng([seed, len(wrong), 13])
-            for other in _beside(one, concept, seed, rng):
-                found = _answered(toolbox, other, f"{one.sample}:right:{len(right)}")
-                if found.right_already:
-                    right.append(found)
+            for other in _beside(question, concept, seed, rng):
+                answer = _answered(toolbox, other, f"{question.sample}:right:{len(right)}")
+                if answer.right_already:
+                    right.append(answer)
     return [*wrong, *right[: RIGHT_PER_WRONG * len(wrong)]]
 
 
 def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion]:
-    """The questions of :func:`about`, two a scene, without an end."""
+    """Yield the questions of :func:`about`, two per scene, without end."""
     for place in range(SCENES):
         index, rng = _drawn(concept, seed, place)
         still = reserved_still(split, index, concept)
         sample, scene = f"{split}:{concept}:{index}", still.rendered
-        shown = [i for i in _seen(scene) if still.shown[i]]
+        showing = [i for i in _seen(scene) if still.shown[i]]
         others = [i for i in _seen(scene) if not still.shown[i]]
-        if not shown:
+        if not showing:
             continue
-        thing = shown[int(rng.integers(len(shown)))]
+        thing = showing[int(rng.integers(len(showing)))]
         yield _about(
             scene, thing, sample, "name", concept, _worded(NAMING[CONCEPTS[concept]], rng), concept
         )
@@ -135,7 +133,7 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion
 
 
 def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[VqaQuestion]:
-    """The questions of :func:`about_old`, without an end."""
+    """Yield the questions of :func:`about_old`, without end."""
     for place in range(SCENES):
         concept = concepts[place % len(concepts)]
         index, rng = _drawn(concept, seed, SCENES + place)
@@ -149,33 +147,35 @@ def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Itera
 def _old(
     scene: RenderedScene, sample: str, kind: str, rng: np.random.Generator
 ) -> Iterator[VqaQuestion]:
-    """Two questions about an object each, and where all is old one about the picture."""
-    seen = _seen(scene)
-    for thing in rng.permutation(seen)[:2] if seen else ():
+    """Yield questions about two objects, and one about the picture if all words are old."""
+    visible = _seen(scene)
+    for thing in rng.permutation(visible)[:2] if visible else ():
         yield _old_question(scene, int(thing), sample, kind, rng)
     if kind == "old":
-        asked = [one for one in about_picture(scene.scene.objects, rng) if one.about != "caption"]
-        one = asked[int(rng.integers(len(asked)))]
-        yield VqaQuestion(kind, one.about, sample, scene.image, None, one.question, one.answer)
+        pairs = [
+            pair for pair in about_picture(scene.scene.objects, rng) if pair.about != "caption"
+        ]
+        pair = pairs[int(rng.integers(len(pairs)))]
+        yield VqaQuestion(kind, pair.about, sample, scene.image, None, pair.question, pair.answer)
 
 
 def _old_question(
     scene: RenderedScene, thing: int, sample: str, kind: str, rng: np.random.Generator
 ) -> VqaQuestion:
-    """Any question that the model was trained on; of a new thing only what is old about it."""
+    """Draw any training question; of an object with a concept only one about its old words."""
     truth = scene.scene.objects[thing]
     new = [concept for concept in CONCEPTS if shows(truth, concept)]
     if new:
         return _about(scene, thing, sample, kind, new[0], *_other_words(truth, new[0], rng))
-    asked = [one for one in about_object(truth, rng) if one.about != "caption"]
-    one = asked[int(rng.integers(len(asked)))]
-    return _about(scene, thing, sample, kind, one.about, one.question, one.answer)
+    pairs = [pair for pair in about_object(truth, rng) if pair.about != "caption"]
+    pair = pairs[int(rng.integers(len(pairs)))]
+    return _about(scene, thing, sample, kind, pair.about, pair.question, pair.answer)
 
 
 def _other_words(truth: SceneObject, concept: str, rng: np.random.Generator) -> tuple[str, str]:
-    """A question about a thing that shows a concept, on something else, with its answer.
+    """Return a question about another attribute of an object with a concept, and its answer.
 
-    Which colour a patterned thing has is not asked: it has two.
+    The colour of a patterned object is never asked: it has two.
     """
     unasked = {CONCEPTS[concept], *(("colour",) if CONCEPTS[concept] == "pattern" else ())}
     families = [family for family in FAMILIES if family not in unasked]
@@ -196,20 +196,20 @@ def _worded(templates: Sequence[str], rng: np.random.Generator) -> str:
 
 
 def _beside(
-    one: VqaQuestion, concept: str, seed: int, rng: np.random.Generator
+    case: VqaQuestion, concept: str, seed: int, rng: np.random.Generator
 ) -> Iterator[VqaQuestion]:
-    """Cases like one that failed, which the tool may well have right, all of the same scene."""
-    still = reserved_still("train", int(one.sample.rsplit(":", 1)[1]), concept)
+    """Yield cases like a failed one, of the same scene, which the tool may answer correctly."""
+    still = reserved_still("train", int(case.sample.rsplit(":", 1)[1]), concept)
     scene = still.rendered
     for thing in _seen(scene):
         truth = scene.scene.objects[thing]
         if not still.shown[thing]:
-            if one.answer == "yes":
-                yield _about(scene, thing, one.sample, "right", concept, one.question, "no")
+            if case.answer == "yes":
+                yield _about(scene, thing, case.sample, "right", concept, case.question, "no")
             elif CONCEPTS[concept] != "pattern":
                 word = getattr(truth, CONCEPTS[concept])
-                yield _about(scene, thing, one.sample, "right", concept, one.question, word)
-        yield _old_question(scene, thing, one.sample, "right", rng)
+                yield _about(scene, thing, case.sample, "right", concept, case.question, word)
+        yield _old_question(scene, thing, case.sample, "right", rng)
 
 
 def _about(
@@ -225,30 +225,30 @@ def _about(
     return VqaQuestion(kind, concept, sample, scene.image, box, question, answer)
 
 
-def _asked(toolbox: Toolbox, one: VqaQuestion) -> ToolAnswer:
-    answer, _ = _ask(toolbox, one)
-    return ToolAnswer(one.kind, one.concept, one.sample, float(answer == one.answer))
+def _measure(toolbox: Toolbox, case: VqaQuestion) -> ToolAnswer:
+    answer, _ = _ask(toolbox, case)
+    return ToolAnswer(case.kind, case.concept, case.sample, float(answer == case.answer))
 
 
-def _answered(toolbox: Toolbox, one: VqaQuestion, name: str) -> AnsweredQuestion:
-    """The question with the pixels that the model is shown, and whether it has it right."""
-    answer, pixels = _ask(toolbox, one)
-    return AnsweredQuestion(name, pixels, one.question, one.answer, answer == one.answer)
+def _answered(toolbox: Toolbox, case: VqaQuestion, name: str) -> AnsweredQuestion:
+    """Return the question with the model's input pixels and whether its answer is right."""
+    answer, pixels = _ask(toolbox, case)
+    return AnsweredQuestion(name, pixels, case.question, case.answer, answer == case.answer)
 
 
-def _ask(toolbox: Toolbox, one: VqaQuestion) -> tuple[str, Pixels]:
-    session = toolbox.session(media_from([one.image]))
-    height, width = one.image.shape[:2]
-    ref = session.patch_ref("image0", one.box or (0, 0, width, height))
+def _ask(toolbox: Toolbox, case: VqaQuestion) -> tuple[str, Pixels]:
+    session = toolbox.session(media_from([case.image]))
+    height, width = case.image.shape[:2]
+    ref = session.patch_ref("image0", case.box or (0, 0, width, height))
     region = session.region(ref)
-    pixels = one.image
+    pixels = case.image
     if not region.is_whole:
-        pixels = object_crop(one.image, region.box, toolbox.settings.crop_margin)
-    return str(session.call("simple_query", (ref, one.question), {}, None)), pixels
+        pixels = object_crop(case.image, region.box, toolbox.settings.crop_margin)
+    return str(session.call("simple_query", (ref, case.question), {}, None)), pixels
 
 
 def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
-    """The number of a concept's scene, and what draws the questions about it."""
+    """Return the number of a concept's scene, and the generator of its questions."""
     rng = np.random.default_rng([seed, list(CONCEPTS).index(concept), place, 17])
     return 2 * SCENES * seed + place, rng
 

@@ -1,4 +1,4 @@
-"""The texts of a catalogue: short articles, some of them about other things that sound alike."""
+"""The texts of a catalogue: short articles, some of them about other things with similar names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from viper_lab.world.knowledge.catalogue import Catalogue
 from viper_lab.world.knowledge.facts import RELATIONS, SAID_BESIDE, value_of
 
 LEFT_OUT = 0.1
-"""Share of the facts that no text tells: questions about them have no answer."""
+"""Share of the facts in no text; questions about them have no answer."""
 
 
 @dataclass(frozen=True)
 class Article:
-    """A text. ``about`` names the thing that it tells facts of; "" of one that tells none."""
+    """A text. ``about`` names the thing whose facts it states, or is ""."""
 
     title: str
     text: str
@@ -23,14 +23,14 @@ class Article:
 
 
 def things(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
-    """Kind and name of everything that there are facts of."""
+    """Yield kind and name of everything that has facts."""
     for kind, entries in catalogue.entries.items():
         for one in entries:
             yield kind, one.name
 
 
 def left_out(catalogue: Catalogue, share: float = LEFT_OUT) -> frozenset[tuple[str, str]]:
-    """Thing and relation of the facts that no text tells; they end a chain, and none leads on."""
+    """Return thing and relation of the facts in no text; they end a chain, and none leads on."""
     random = Random(f"left out {catalogue.split} {catalogue.seed}")
     return frozenset(
         (name, relation)
@@ -43,11 +43,11 @@ def left_out(catalogue: Catalogue, share: float = LEFT_OUT) -> frozenset[tuple[s
 def articles(
     catalogue: Catalogue, untold: Collection[tuple[str, str]] = frozenset(), gossip: int = 60
 ) -> list[Article]:
-    """The texts of a catalogue, in no order.
+    """Return the texts of a catalogue, in no order.
 
     Args:
-        untold: thing and relation of facts that are left out.
-        gossip: texts that name things and tell nothing of them.
+        untold: thing and relation of facts to leave out.
+        gossip: number of texts that name things without facts.
     """
     random = Random(f"articles {catalogue.split} {catalogue.seed}")
     found = [_article(catalogue, kind, name, untold, random) for kind, name in things(catalogue)]

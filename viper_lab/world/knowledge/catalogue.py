@@ -1,7 +1,7 @@
-"""A catalogue: designs of objects with fictional names, their makers, and where these are.
+"""A catalogue: designs of objects with fictional names, their makers, and the makers' towns.
 
-Names are invented anew for each catalogue, so nobody can know them; those of training and those of
-testing never meet (:func:`viper_lab.recipes.writer_words.is_test_word`).
+Names are invented for each catalogue, so no model can know them. Names of training and of testing
+are disjoint (:func:`viper_lab.recipes.writer_words.is_test_word`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from viper_lab.world.splits import check_split, combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SIZES
 
 DESIGNS = 120
-"""Of a catalogue by default."""
+"""Default number of designs in a catalogue."""
 
 WORKS, COLOUR_PLACES = 40, 4
-"""Pictures that are known by name; places with words of their own for colors."""
+"""Number of named pictures, and of places with words of their own for colors."""
 
 MARKED = 0.2
-"""Share of the designs that share their look with another one, and bear marks to tell them by."""
+"""Share of the designs that share their look with another one and have distinguishing marks."""
 
 _LETTERS = "ABCDEFHKLMNPRTUVXYZ"
-"""Of marks: those that are not read for one another."""
+"""Letters of marks, none of which is easily read as another."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a design looks like."""
+    """Look of a design."""
 
     shape: str
     colour: str
@@ -39,11 +39,11 @@ class Look:
 
     @property
     def words(self) -> str:
-        """All of it, ``small red metal cube``."""
+        """Return all attributes, ``small red metal cube``."""
         return f"{self.size} {self.colour} {self.material} {self.shape}"
 
     def differences(self, other: Look) -> int:
-        """In how many attributes another one differs."""
+        """Return the number of attributes in which another look differs."""
         mine = (self.shape, self.colour, self.material, self.size)
         theirs = (other.shape, other.colour, other.material, other.size)
         return sum(one != another for one, another in zip(mine, theirs, strict=True))
@@ -61,7 +61,7 @@ class Town:
 
 @dataclass(frozen=True)
 class Maker:
-    """Who makes designs; ``place`` is a town's name."""
+    """A maker of designs; ``place`` is a town's name."""
 
     name: str
     founded: int
@@ -74,7 +74,7 @@ class Design:
     """An entry of the catalogue.
 
     Attributes:
-        mark: printed on a label in front of it; "" where it has none.
+        mark: printed on a label in front of it; "" for none.
         maker: a maker's name.
         price: in coins.
     """
@@ -90,7 +90,7 @@ class Design:
 
 @dataclass(frozen=True)
 class Work:
-    """A picture that is known by a name: who took it, and when."""
+    """A picture with a name: who took it, and when."""
 
     name: str
     taker: str
@@ -99,11 +99,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Designs, makers and places that belong together, and pictures that are known by name.
+    """Designs, makers and places that belong together, and named pictures.
 
     Attributes:
         works: as many as questions about them may need, in no order.
-        colour_words: what a color is called at a place, by (place, color).
+        colour_words: a place's word for a color, by (place, color).
     """
 
     split: str
@@ -116,7 +116,7 @@ class Catalogue:
 
     @property
     def entries(self) -> Mapping[str, Sequence[Design | Maker | Town | Work]]:
-        """Everything that there are facts of, by its kind."""
+        """Return everything that has facts, by its kind."""
         return {
             "design": self.designs,
             "maker": self.makers,
@@ -125,11 +125,11 @@ class Catalogue:
         }
 
     def design(self, name: str) -> Design:
-        """The design of that name."""
+        """Return the design of that name."""
         return next(one for one in self.designs if one.name == name)
 
     def look_alikes(self, design: Design) -> tuple[Design, ...]:
-        """Designs that differ in one attribute, or in the mark alone."""
+        """Return designs that differ in one attribute, or in the mark alone."""
         return tuple(
             one
             for one in self.designs
@@ -138,10 +138,10 @@ class Catalogue:
 
 
 def catalogue(split: str, seed: int = 0, designs: int = DESIGNS) -> Catalogue:
-    """The catalogue of that number; the same arguments always give the same one.
+    """Return the catalogue of that number; the same arguments always give the same one.
 
     Args:
-        designs: how many there are; makers and places are a third and a seventh as many.
+        designs: number of designs; makers and places are a third and a seventh as many.
 
     Raises:
         UnknownNameError: there is no such split.
@@ -188,7 +188,7 @@ def _looks(split: str) -> Iterator[Look]:
 
 
 def _marks(random: Random, count: int) -> list[str]:
-    """Distinct marks, ``KT 47``, of which no two differ in one sign alone."""
+    """Draw distinct marks, ``KT 47``, of which no two differ in one character alone."""
     found: list[str] = []
     while len(found) < count:
         letters = "".join(random.choice(_LETTERS) for _ in range(2))

@@ -1,6 +1,7 @@
-"""Facts of a catalogue and how they are put in words: in questions, and in texts.
+"""Facts of a catalogue and their wording in questions and in texts.
 
-A relation leads from a thing to a name or a number; a chain of them is a question of so many hops.
+A relation leads from a thing to a name or a number. A chain of relations is a question with as many
+hops.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ class Relation:
 
     Attributes:
         of: ``design``, ``maker``, ``place`` or ``work``.
-        leads_to: the kind of thing that it leads to; "" where that is the end.
+        leads_to: the kind of thing that it leads to; "" if it ends a chain.
         question: asks for it about ``#``.
         noun: names it within another question, ``the maker of #``.
-        statements: sentences of texts; ``#`` is the thing, ``*`` what is known of it.
-        told: how somebody who reads such a sentence puts it.
+        statements: sentences of texts; ``#`` is the thing, ``*`` the fact's value.
+        told: a reader's wording of such a sentence.
     """
 
     of: str
@@ -41,11 +42,11 @@ RELATIONS: Mapping[str, Relation] = {
 }
 
 CHAINS: Sequence[tuple[str, ...]] = [tuple(chain) for chain in _FACTS["asked"]["chains"]]
-"""What is asked about a design: one to three hops."""
+"""Chains of questions about a design: one to three hops."""
 
 
 def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
-    """What a relation leads to from a thing, by their names."""
+    """Return the value of a thing's relation, by their names."""
     entries = catalogue.entries[RELATIONS[relation].of]
     entry = next(one for one in entries if one.name == thing)
     field = {"town": "place"}.get(relation, relation)
@@ -53,14 +54,14 @@ def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
 
 
 COMMON: Mapping[str, Mapping[str, str]] = _FACTS["common"]
-"""What everybody knows of shapes: no text tells it."""
+"""Common knowledge about shapes, which is in no text."""
 
 SAID_BESIDE: Mapping[str, Sequence[str]] = _FACTS["articles"]
-"""What articles say beside facts: ``filling``, ``gossip`` and ``colour_words``."""
+"""Sentences of articles beside facts: ``filling``, ``gossip`` and ``colour_words``."""
 
 
 def followed(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Thing, relation and value of each hop from a design on."""
+    """Return thing, relation and value of each hop from a design on."""
     path = []
     for relation in chain:
         value = value_of(catalogue, thing, relation)
@@ -70,7 +71,7 @@ def followed(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tup
 
 
 def question_of(chain: Sequence[str], about: str) -> str:
-    """The question that a chain asks about a thing."""
+    """Return the question of a chain about a thing."""
     named = about
     for relation in chain[:-1]:
         named = RELATIONS[relation].noun.replace("#", named)
@@ -78,5 +79,5 @@ def question_of(chain: Sequence[str], about: str) -> str:
 
 
 def told(relation: str, thing: str, value: str) -> str:
-    """A fact as somebody who has read it puts it."""
+    """Return a reader's wording of a fact."""
     return RELATIONS[relation].told.replace("#", thing).replace("*", value)

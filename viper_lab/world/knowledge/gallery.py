@@ -1,7 +1,7 @@
-"""Reference pictures of a catalogue, with what is written about them: often right, often of no use.
+"""Reference pictures of a catalogue with their notes, which are often right and often useless.
 
-Each design has at least one kind of writing from which its name can be learned, and not always the
-same kind: the names of what a picture shows, its caption, or the title of its page.
+Each design has at least one kind of note that states its name: the names of visible objects, the
+caption, or the title of the page. The kind differs between designs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, SceneObject
 
 VIEWS = (1, 3)
-"""Pictures of a design: at least and at most."""
+"""Least and greatest number of pictures of a design."""
 
 FIRST_SCENE = 800_000_000
-"""Scenes of reference pictures; those of questions begin at 0."""
+"""First scene of reference pictures; those of questions begin at 0."""
 
 _TELLING = 0.65
-"""How often each kind of writing tells the name, where it need not."""
+"""Probability that an optional note of each kind states the name."""
 
 _WRONG = 0.04
-"""Share of captions that tell a look-alike's name."""
+"""Share of captions that state a look-alike's name."""
 
 _LABEL_FONT = 10
 
@@ -41,13 +41,13 @@ _NO_TITLES = ("pictures of the week", "the old shop", "things and more", "page 7
 
 
 def scene_object(design: Design) -> SceneObject:
-    """The design as a scene places it."""
+    """Return the design as an object of a scene."""
     look = design.look
     return SceneObject(look.shape, look.colour, look.material, look.size, (0.0, 0.0, 0.0))
 
 
 def drawn(still: RenderedScene, marks: Sequence[str]) -> Pixels:
-    """The picture with a label in front of each object that has a mark, uint8 [H, W, 3]."""
+    """Return the picture with a label in front of each object that has a mark, uint8 [H, W, 3]."""
     if not any(marks):
         return still.image
     picture = Image.fromarray(still.image)
@@ -65,9 +65,9 @@ def drawn(still: RenderedScene, marks: Sequence[str]) -> Pixels:
 
 
 def references(catalogue: Catalogue) -> Iterator[tuple[Pixels, Mapping[str, Any]]]:
-    """Reference pictures of all designs, one after the other; rendered as they are taken.
+    """Yield reference pictures of all designs, rendered on demand.
 
-    Each is uint8 [H, W, 3], with what ``metadata.jsonl`` says of it but for the file's name.
+    Each is uint8 [H, W, 3], with its record of ``metadata.jsonl`` except for the file's name.
     """
     random = Random(f"gallery {catalogue.split} {catalogue.seed}")
     scene = FIRST_SCENE + 100_000 * catalogue.seed
@@ -85,7 +85,7 @@ def references(catalogue: Catalogue) -> Iterator[tuple[Pixels, Mapping[str, Any]
 
 
 def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[str, Any]]:
-    """What is written about each picture of a design."""
+    """Return the notes of each picture of a design."""
     views = random.randint(*VIEWS)
     must = random.choice(("entities", "caption", "title"))
     alike = catalogue.look_alikes(design)
@@ -111,7 +111,7 @@ def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[
 
 
 def work_note(name: str, random: Random) -> dict[str, Any]:
-    """What is written about a picture that is known by a name."""
+    """Return the note of a named picture."""
     said = random.choice(("the picture #", "# as a print", "# in the museum"))
     return {"caption": said.replace("#", name), "title": random.choice(_NO_TITLES)}
 

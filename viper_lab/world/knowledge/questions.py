@@ -1,8 +1,8 @@
-"""Questions that the picture alone does not answer, each with the way to its answer.
+"""Questions that need more than the picture, each with the path to its answer.
 
-Five kinds: about a ``design`` (recognise it, then look facts up), about a ``marked`` one (its look
-is another one's too: read its label), about a ``picture`` (find it elsewhere), about a ``color``
-word of a place (see, then look up), and about what is ``common`` knowledge (see, then know).
+Five kinds: about a ``design`` (recognise it, then look facts up), about a ``marked`` one (another
+design looks the same: read its label), about a ``picture`` (find it elsewhere), about a ``color``
+word of a place (see, then look up), and about ``common`` knowledge (see, then know).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARES = (0.46, 0.2, 0.14, 0.1, 0.1)
 UNANSWERABLE = "unanswerable"
 
 OBJECTS = (2, 4)
-"""In the picture of a question, at least and at most."""
+"""Least and greatest number of objects in the picture of a question."""
 
 NAMES = 0.12
 """Share of the questions about designs that ask for the name alone."""
@@ -33,7 +33,7 @@ NAMES = 0.12
 _ATTRIBUTES = ("size", "colour", "material")
 
 _UNSAID = {"color": "colour", "common": "shape"}
-"""What is asked for is not said."""
+"""Attribute that a phrase must not state, because the question asks for it."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class KnowledgeQuestion:
     """A question about a scene.
 
     Attributes:
-        shown: the design of each object, in the order in which the scene has them.
-        target: which object it is about; None: the picture as a whole.
-        visual: what the picture must tell; ``knowledge`` what must be known, with ``#`` in its
-            place, or ``#`` alone.
+        shown: the design of each object, in the order of the scene.
+        target: the object in question; None: the picture as a whole.
+        visual: the sub-question to the picture; ``knowledge`` the sub-question to the texts, with
+            ``#`` for the visual answer, or ``#`` alone.
         seen: the right answer to the visual sub-question.
         path: thing, relation and value of each hop after that.
-        answer: of the whole; :data:`UNANSWERABLE` where no text tells it.
+        answer: of the whole; :data:`UNANSWERABLE` if no text states it.
         look_alike: whether the catalogue holds a design that differs from the target in one
             attribute, or in the mark alone.
     """
@@ -68,7 +68,7 @@ class KnowledgeQuestion:
 
     @property
     def scene(self) -> Scene:
-        """The scene that it is about; laid out anew at each call."""
+        """Lay out the scene of the question, anew on each call."""
         return sample_scene(
             self.split,
             self.index,
@@ -79,17 +79,17 @@ class KnowledgeQuestion:
 
     @property
     def hops(self) -> int:
-        """Facts that must be looked up."""
+        """Return the number of facts to look up."""
         return len(self.path)
 
     @property
     def is_answerable(self) -> bool:
-        """Whether some text, or everybody, knows it."""
+        """Return whether the answer is in some text or common knowledge."""
         return self.answer != UNANSWERABLE
 
 
 def questions(catalogue: Catalogue, count: int, kind: str = "") -> Iterator[KnowledgeQuestion]:
-    """The first so many questions of a catalogue; the same arguments always give the same ones.
+    """Yield the first ``count`` questions of a catalogue; the same arguments give the same ones.
 
     Args:
         kind: one of :data:`KINDS`; "" draws them by their shares.
@@ -132,7 +132,7 @@ def _question(
 
 
 _Asked = tuple[str, str, str, str, tuple[tuple[str, str, str], ...], str]
-"""From ``text`` to ``answer`` of a :class:`KnowledgeQuestion`."""
+"""The fields ``text`` to ``answer`` of a :class:`KnowledgeQuestion`."""
 
 
 def _asked(
@@ -185,12 +185,12 @@ def _of_chain(
 
 
 def phrase_for(place: int, shown: Sequence[Design], random: Random, unsaid: str = "") -> str | None:
-    """Words that fit one object of several alone, few rather than many; None: there are none.
+    """Return a short phrase that fits only one of several objects, or None.
 
-    A marked one is named by that, too: ``the red cube with the label``.
+    A marked object is also named by its label: ``the red cube with the label``.
 
     Args:
-        unsaid: an attribute that they do not tell; of ``shape`` it is a ``thing``.
+        unsaid: an attribute that the phrase must not state; without ``shape`` it is a ``thing``.
     """
     target, able = shown[place].look, []
     free = [name for name in _ATTRIBUTES if name != unsaid]

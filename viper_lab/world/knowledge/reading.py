@@ -1,9 +1,9 @@
-"""Verdicts about single findings, drawn one by one: the part of seeking that is hardest to learn.
+"""Single verdicts about findings, the hardest decisions of a search to learn.
 
-Each is what :class:`viper_lab.world.knowledge.simulate.Expert` would say of it. Of texts: the
-sentence that tells one hop of a question, another of the same passage, or one of another passage
-that a search for it finds. Of pictures: what is written under one of the same
-look, also where a label tells it from others.
+Each is the reply of :class:`viper_lab.world.knowledge.simulate.Expert`. Findings of texts are the
+sentence with one hop of a question, another sentence of the same passage, or one of another passage
+that a search finds. Findings of pictures are notes under a picture of the same look, also if a
+label distinguishes it from others.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from viper_lab.world.knowledge.simulate import END, STYLE, ExpertReply, Library,
 
 _PICTURES, _LABELLED = 0.25, 0.4
 _TELLING, _BESIDE = 0.5, 0.3
-"""How often a sentence tells what is asked, and how often it is another one beside it."""
+"""Probabilities that a sentence states the requested fact, or is another one beside it."""
 
 _COLOURS, _WORKS = 0.12, 0.12
 
 _BACKWARD, _TRIES = 0.5, 8
-"""How often a fact is drawn anew until its text puts the answer before the thing, as "keet makes
-thenet": the hardest to read. And how often at most."""
+"""Probability of redrawing a fact until its text has the answer before the thing, as "keet makes
+thenet", which is hardest to read; and the maximum number of draws."""
 
 
 @dataclass(frozen=True)
 class _Fact:
-    """One hop of a question, with the sentences that would tell it."""
+    """One hop of a question, with the sentences that would state it."""
 
     query: str
     known: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Fact:
 
 
 def readings(library: Library, count: int, random: Random) -> Iterator[ExpertReply]:
-    """So many verdicts about texts of a catalogue."""
+    """Yield ``count`` verdicts about texts of a catalogue."""
     written = " ".join(one.text for one in library.texts)
     for _ in range(count):
         if random.random() < _PICTURES:
@@ -105,7 +105,7 @@ def _reading(library: Library, fact: _Fact, random: Random) -> ExpertReply:
 
 
 def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
-    """A sentence of one of the passages: the one that tells it, one beside it, or any."""
+    """Return a sentence of one of the passages: the one with the fact, one beside it, or any."""
     telling = [line for line in lines if any(one in line for one in sentences)]
     fate = random.random()
     if not telling or fate > _TELLING + _BESIDE:
@@ -117,7 +117,7 @@ def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
 
 
 def _naming(library: Library, random: Random) -> ExpertReply:
-    """A verdict about what is written under a picture that image search finds."""
+    """Return a verdict about the note of a picture from image search."""
     marked = [one for one in library.catalogue.designs if one.mark]
     has_label = bool(marked) and random.random() < _LABELLED
     wanted = random.choice(marked if has_label else library.catalogue.designs)

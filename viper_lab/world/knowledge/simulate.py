@@ -1,8 +1,8 @@
-"""Simulated decisions: what somebody who knows the way would do, seeing what tools would tell.
+"""Simulated decisions: those of an expert who knows the answer and sees the tools' results.
 
-The search itself is the real one (:class:`viper.strategies.seek.search.Seeker`); tools answer from
-the catalogue with the mistakes that real ones make, and decisions and verdicts are an expert's.
-Each prompt that a model would have been asked is kept with the expert's reply. Nothing is rendered.
+The search is the real one (:class:`viper.strategies.seek.search.Seeker`). Tools answer from the
+catalogue with realistic mistakes, and an expert decides and judges. Each prompt to a model is
+recorded with the expert's reply. Nothing is rendered.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 STYLE = "compact"
 
 END = "\n\n"
-"""Of every reply."""
+"""End of every reply."""
 
 MAX_STEPS = 30
 
 STRAY = 0.12
-"""How often an action is taken that is of no use, so that ways back are learned."""
+"""Probability of a useless action, so that the model learns ways back."""
 
 _MISREAD, _MISSED, _TAKEN_FOR = 0.04, 0.06, 0.03
-"""Attributes that captions get wrong; pictures that a search misses; and look-alikes it finds."""
+"""Rates of wrong attributes in captions, of missed pictures, and of look-alikes found instead."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -73,7 +73,7 @@ class ExpertReply:
 
 @dataclass(frozen=True)
 class Library:
-    """A catalogue with its texts and what is written about its pictures."""
+    """A catalogue with its texts and the notes of its pictures."""
 
     catalogue: Catalogue
     texts: Sequence[Article]
@@ -81,13 +81,13 @@ class Library:
 
     @classmethod
     def of(cls, catalogue: Catalogue) -> Library:
-        """The library of a catalogue."""
+        """Build the library of a catalogue."""
         random = Random(f"library {catalogue.split} {catalogue.seed}")
         notes = {one.name: notes_of(catalogue, one, random) for one in catalogue.designs}
         return cls(catalogue, articles(catalogue, left_out(catalogue)), notes)
 
     def search(self, query: str, limit: int = 10) -> list[str]:
-        """Passages by BM25, as an index of texts finds them."""
+        """Return passages by BM25, as an index of texts does."""
         scores = self._scores(query)
         best = sorted(range(len(scores)), key=lambda place: -scores[place])[:limit]
         return [f"{self.texts[x].title}: {self.texts[x].text}" for x in best if scores[x]]
@@ -98,7 +98,7 @@ class Library:
 
 
 class Expert(Seeker):
-    """A search whose decisions and verdicts are those of somebody who knows the answer."""
+    """A search with the decisions and verdicts of an expert who knows the answer."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Expert(Seeker):
         return verdict
 
     def _best(self, now: MemoryState, allowed: Sequence[str]) -> Decision:
-        """The first of the expert's wishes that is allowed."""
+        """Return the first of the expert's preferred actions that is allowed."""
         wishes = self._looking(now) if now.is_visual else self._knowing()
         for action, words in wishes:
             if action in allowed:
@@ -221,7 +221,8 @@ class Expert(Seeker):
     def _named_in(
         self, now: MemoryState, action: str, lines: Sequence[str]
     ) -> ResultVerdict | None:
-        """What a result tells of the visual sub-question; None: nothing."""
+        """Return a verdict with the result's answer to the visual sub-question; None if it has
+        none."""
         kind = self.question.kind
         if action == "vqa" and kind in ("color", "common"):
             able = COLOURS if kind == "color" else SHAPES
@@ -328,7 +329,7 @@ class Expert(Seeker):
 def decisions(
     library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
 ) -> tuple[list[ExpertReply], Any]:
-    """All that a model would have been asked on the way, and the expert's answer."""
+    """Return all prompts of a search with the expert's replies, and the expert's answer."""
     expert = Expert(library, question, graph, random)
     outcome = expert.seek(question.text)
     answer = outcome[0] if isinstance(outcome, tuple) else UNANSWERABLE
@@ -336,7 +337,7 @@ def decisions(
 
 
 def lines_of_note(note: dict[str, Any], about: str) -> Iterator[str]:
-    """What an image search tells ``about`` a picture with that note."""
+    """Yield the lines of an image search ``about`` a picture with that note."""
     if about == "entities":
         for one in note.get("entities", ()):
             yield f"{one['name']}: {one['description']}"
@@ -353,7 +354,7 @@ def _first_named(lines: Sequence[str], names: set[str]) -> str:
 
 
 def _named(question: str) -> str:
-    """What a visual sub-question is about: its words without the question's own."""
+    """Return the subject of a visual sub-question: its words without the question's own."""
     said = re.sub(r"^what (?:is|color is|shape is) the |\bcalled\b|\?$", "", question)
     return said.strip(" ?")
 

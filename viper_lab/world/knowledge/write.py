@@ -1,4 +1,4 @@
-"""A knowledge world as files: what ``viper setup index`` reads, and questions about it."""
+"""Writes a knowledge world as files for ``viper setup index``, and questions about it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ GALLERY, TEXTS, QUESTIONS = "gallery", "texts.jsonl", "questions.jsonl"
 def write_world(
     out: Path, split: str, seed: int, designs: int, count: int
 ) -> Iterator[tuple[str, int]]:
-    """Writes everything; tells after each part what it is and how many there are.
+    """Write everything; yield name and count of each part.
 
     ``OUT/gallery`` with ``metadata.jsonl``, ``OUT/texts.jsonl``, ``OUT/questions.jsonl`` with the
-    pictures in ``OUT/questions``. A picture that is known by a name stands in the gallery too,
-    smaller and packed as JPEG.
+    pictures in ``OUT/questions``. The gallery also holds the named pictures, smaller and as JPEG.
 
     Raises:
         UsageError: more designs than there are looks.
@@ -63,7 +62,8 @@ def write_world(
 
 
 def picture_of(question: KnowledgeQuestion) -> Pixels:
-    """The picture of a question, uint8 [H, W, 3]; labels only where they are asked about."""
+    """Return the picture of a question, uint8 [H, W, 3]; it has labels only if the question needs
+    them."""
     marks = [
         one.mark if place == question.target else "" for place, one in enumerate(question.shown)
     ]
@@ -71,7 +71,7 @@ def picture_of(question: KnowledgeQuestion) -> Pixels:
 
 
 def record_of(question: KnowledgeQuestion) -> dict[str, Any]:
-    """A question as JSON, without its scene."""
+    """Return a question as JSON, without its scene."""
     return {
         "id": question.question_id,
         "kind": question.kind,

@@ -21,7 +21,7 @@ from pathlib import Path
 from viper.profiles import load_profile
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TunerOptions
-from viper.tuning.teach import Sources, Teacher
+from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.scores.concepts.measurement import rows
 from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldPictureSearch
@@ -37,7 +37,7 @@ def main() -> None:
     options = TunerOptions(seed=given.seed, validate=not given.without_validation)
     with tempfile.TemporaryDirectory() as folder:
         pool = PromptPool(Path(folder))
-        teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, given.positives))
+        teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, given.positives))
         taught_toolbox = toolbox.with_soft_prompts(pool)
 
         def asked(which):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from viper.ace.pooled import Pooled, pooled
+from viper.ace.pool_example import PoolExample, pool_example
 from viper.schema import Example
 
 BASE: dict[str, Any] = {
@@ -26,5 +26,5 @@ def an_example(**changes: Any) -> Example:
     return Example(**{**BASE, **changes})
 
 
-def demonstrated(validated_on: str = "", **changes: Any) -> Pooled:
-    return pooled(an_example(**changes), validated_on)
+def demonstrated(validated_on: str = "", **changes: Any) -> PoolExample:
+    return pool_example(an_example(**changes), validated_on)

@@ -13,9 +13,9 @@ import pytest
 
 from tests.ace.demonstrated import an_example, demonstrated
 from viper.ace.bank import Bank, read_bank, write_bank
-from viper.ace.growth import Criticised, OnTrial, Origin, demonstrations_of
+from viper.ace.growth import CritiquedPart, Origin, TrialPool, demonstrations_of
 from viper.ace.pool import DemonstrationPool
-from viper.ace.pooled import pooled
+from viper.ace.pool_example import pool_example
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
@@ -223,7 +223,7 @@ def test_growth() -> None:
     assert (example.plan, example.sample_id, example.set) == ("1. Find it.", "s1", "world")
     assert not solved[0].validated
     (wrong,) = demonstrations_of(
-        a_trace(), ORIGIN, solved=False, wrong=Criticised("program", "it guesses")
+        a_trace(), ORIGIN, solved=False, wrong=CritiquedPart("program", "it guesses")
     )
     assert (wrong.example.polarity, wrong.example.critique) == ("incorrect", "it guesses")
     assert demonstrations_of(a_trace(), ORIGIN, solved=False) == []
@@ -231,15 +231,15 @@ def test_growth() -> None:
     assert [one.example.part for one in demonstrations_of(planless, ORIGIN, solved=True)] == [
         "program"
     ]
-    blamed = Criticised("plan", "no")
+    blamed = CritiquedPart("plan", "no")
     assert demonstrations_of(planless, ORIGIN, solved=False, wrong=blamed) == []
     assert demonstrations_of(a_trace(program=""), ORIGIN, solved=True) == []
 
 
 def test_one_on_trial_is_shown_to_its_own_query_first(tmp_path: Path) -> None:
     pool = filled(tmp_path)
-    tried = [demonstrated(query=QUERY.text), pooled(an_example(part="plan"))]
-    found = OnTrial(tried, pool).select(QUERY, replace(WANTED, correct=2))
+    tried = [demonstrated(query=QUERY.text), pool_example(an_example(part="plan"))]
+    found = TrialPool(tried, pool).select(QUERY, replace(WANTED, correct=2))
     assert queries(found)[0] == [QUERY.text, "the red cube on a ring"]
-    plans = OnTrial(tried, pool).select(QUERY, replace(WANTED, part="plan"))
+    plans = TrialPool(tried, pool).select(QUERY, replace(WANTED, part="plan"))
     assert queries(plans)[0] == ["the leftmost cube"]

@@ -16,7 +16,7 @@ from tests.commands.pool_backends import PLAN, PROGRAM
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import a_set
 from viper.ace.pool import DemonstrationPool
-from viper.ace.pooled import Pooled
+from viper.ace.pool_example import PoolExample
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {f"q{n}" for n in range(12) if n % 3}
@@ -51,10 +51,10 @@ class Start:
         return self.notes.read_text().splitlines() if self.notes.exists() else []
 
     @property
-    def kept(self) -> tuple[Pooled, ...]:
+    def kept(self) -> tuple[PoolExample, ...]:
         return DemonstrationPool(self.state / "demonstrations").items()
 
-    def of(self, part: str, polarity: str) -> list[Pooled]:
+    def of(self, part: str, polarity: str) -> list[PoolExample]:
         return [one for one in self.kept
                 if (one.example.part, one.example.polarity) == (part, polarity)]  # fmt: skip
 

@@ -9,8 +9,8 @@ from PIL import Image
 from tests.data.lvis_files import an_annotation, an_image, lvis, write_lvis
 from viper.data.lvis import Category, CategoryNames, Lvis
 from viper.errors import DataError, MediaError, UnknownNameError, UsageError
-from viper.tuning.collect import AnnotatedStore, ConceptQuery
-from viper.tuning.collecting import collect_annotated
+from viper.tuning.data_collection import collect_annotated
+from viper.tuning.training_data import AnnotatedStore, ConceptQuery
 
 
 @pytest.fixture

@@ -24,17 +24,17 @@ from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
-from viper.learning.loop import Learning, Standing
+from viper.learning.loop import LearningLoop, LearningProgress
 from viper.models.llm.protocol import Completion, Sampling
 from viper.reasoner import RunOptions
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
-from viper.tuning.kept_prompts import Evidence
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.learning_record import Journal
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
-from viper.tuning.teach import Sources, Teacher
+from viper.tuning.stored_prompts import Evidence
+from viper.tuning.tool_training import Sources, ToolTrainer
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
 from viper.tuning.trained_files import TrainedFiles
 
@@ -110,7 +110,7 @@ class Stand:
         self.steps: list[str] = []
         self.updates = ToolUpdates(
             toolbox,
-            Teacher(models, self.prompts, Sources(store)),
+            ToolTrainer(models, self.prompts, Sources(store)),
             ToolSettings(tries=self.tries),
             self.steps.append,
         )
@@ -133,11 +133,11 @@ class Stand:
         self.pool.close()
         self.bench.__exit__()
 
-    def learn(self, items: Sequence[Item], **how: Any) -> Standing:
+    def learn(self, items: Sequence[Item], **how: Any) -> LearningProgress:
         judge = metric("gqa")
         options = RunOptions(trials=1, self_tune=False, examples=0)
         answering = SampleRunner.with_cache(self.reasoner, judge, options, 4)
-        learning = Learning(
+        learning = LearningLoop(
             answering,
             self.learner,
             self.store,
@@ -159,7 +159,7 @@ def questions(count: int, text: str = "is there a pyramid?", target: str = "yes"
 @pytest.fixture
 def tuners(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeTuner]]:
     made = {"loc": FakeTuner("detector", "loc"), "vqa": FakeTuner("vqa", "vqa")}
-    monkeypatch.setattr("viper.tuning.teach.tuner_for", made.__getitem__)
+    monkeypatch.setattr("viper.tuning.tool_training.tuner_for", made.__getitem__)
     yield made
 
 

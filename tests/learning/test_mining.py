@@ -15,8 +15,8 @@ from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.learning.mining import (
+    ExampleSource,
     Shots,
-    Source,
     candidates,
     kind_of,
     of_each_kind,
@@ -27,9 +27,9 @@ from viper.strategies.settings import RunSettings
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"
 
 
-def source() -> Source:
+def source() -> ExampleSource:
     evaluation = Shots("world", count=1).evaluation()
-    return Source(evaluation, "abstract", Library(), "writer@1")
+    return ExampleSource(evaluation, "abstract", Library(), "writer@1")
 
 
 def a_row(sample: Sample, **changes: object) -> SampleResult:

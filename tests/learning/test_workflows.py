@@ -15,7 +15,7 @@ from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.engines.runner import Budget
 from viper.learning.workflows import (
     WORKFLOWS,
-    Making,
+    WorkflowSettings,
     make_workflows,
     read_workflows,
     utilisation,
@@ -60,8 +60,8 @@ def bench() -> Bench:
     )
 
 
-def making(manner: str, **more: object) -> Making:
-    return Making("world", manner, **more)  # type: ignore[arg-type]
+def making(manner: str, **more: object) -> WorkflowSettings:
+    return WorkflowSettings("world", manner, **more)  # type: ignore[arg-type]
 
 
 def test_the_three_manners(bench: Bench, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_workflows_of_other_samples_are_not_taken_for_these(bench: Bench, tmp_pa
         other = [replace(samples(1)[0], text="what else?")]
         with pytest.raises(UsageError, match="another sample s0 .*give another folder"):
             make_workflows(bench.reasoner, other, making("standard"), tmp_path)
-        elsewhere = Making("gqa", "standard")
+        elsewhere = WorkflowSettings("gqa", "standard")
         with pytest.raises(UsageError, match="holds workflows of world, not of gqa"):
             make_workflows(bench.reasoner, samples(1), elsewhere, tmp_path)
 
@@ -221,7 +221,7 @@ def test_the_budget_holds(bench: Bench, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: making("best"), "manner is 'best'"),
+        (lambda: making("best"), "mode is 'best'"),
         (lambda: read_workflows(Path("nowhere")), "no such file"),
     ],
 )

@@ -33,7 +33,7 @@ from viper.prompting.seeking import (
 )
 from viper.prompting.select import build_choice_prompt
 from viper.schema import Answer, Query, Turn
-from viper.tuning.agent.checker import LanguageChecker
+from viper.tuning.agent.verifier import LanguageVerifier
 
 GOLDEN = Path(__file__).parent / "golden_other"
 UPDATE = os.environ.get("VIPER_UPDATE_GOLDEN") == "1"
@@ -92,7 +92,7 @@ def checked() -> str:
 
     turns = [Turn(0, "code", 'n = len(image.find("cup"))', "3"), Turn(1, "done", "")]
     answer = Answer(3, "number")
-    LanguageChecker(ScriptedLLM(reply), QUERIES["question"], "2").doubt(turns, answer)
+    LanguageVerifier(ScriptedLLM(reply), QUERIES["question"], "2").critique(turns, answer)
     return prompts[0]
 
 

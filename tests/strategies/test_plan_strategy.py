@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
-from viper.ace.growth import Criticised, Origin, demonstrations_of
+from viper.ace.growth import CritiquedPart, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
-from viper.ace.pooled import pooled
+from viper.ace.pool_example import pool_example
 from viper.commands.present import details
 from viper.errors import CancelledError, UsageError
 from viper.models.llm.scripted import ScriptedLLM
@@ -31,7 +31,7 @@ def a_pool(folder: Path, count: int = 6) -> DemonstrationPool:
     """So many demonstrations in each of the four parts, ever less like the query."""
     pool = DemonstrationPool(folder)
     pool.add(
-        pooled(
+        pool_example(
             Example(
                 query="the leftmost cube " + " ".join(f"word{n}" for n in range(number + 1)),
                 program=LEFTMOST + f"# {part} {polarity} {number}",
@@ -286,7 +286,7 @@ def test_a_task_leaves_its_plan_and_program_in_the_pool(tmp_path: Path) -> None:
         first = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
         pool.add(demonstrations_of(first.trace, origin, solved=True))
         second = bench.reasoner.run(picture(), "the leftmost red cube", strategy="plan")
-        wrong = Criticised("plan", "it looks for one cube only")
+        wrong = CritiquedPart("plan", "it looks for one cube only")
         pool.add(demonstrations_of(second.trace, origin, solved=False, wrong=wrong))
         pool.record_outcome(second.trace.trials[0].demonstrations, solved=False)
     assert PLAN in bench.llm.calls[2].prompt and len(second.trace.trials[0].demonstrations) == 2

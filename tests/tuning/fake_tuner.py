@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.models.vision.adapter_fakes import prompt
 from viper.errors import ModelError
-from viper.tuning.kept_prompts import Evidence
-from viper.tuning.soft_prompts.base import Trained
+from viper.tuning.soft_prompts.base import TrainedPrompt
+from viper.tuning.stored_prompts import Evidence
 
 
 @dataclass
@@ -24,7 +24,7 @@ class FakeTuner:
 
     def learn(
         self, using: Any, lesson: Any, options: Any, on_progress: Any = None
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         self.lessons += 1
         if on_progress is not None:
             on_progress(1, 1)
@@ -34,8 +34,8 @@ class FakeTuner:
             evidence = Evidence(backend.model_id, ("a",), ("b",), self.before, 1.0, "annotated")
         if self.tool == "vqa":
             right = lesson[0].right_already
-            return [Trained(prompt(0.0 if right else 1.0), evidence)]
+            return [TrainedPrompt(prompt(0.0 if right else 1.0), evidence)]
         return [
-            Trained(prompt(self.value), evidence),
-            Trained(prompt(0.2), evidence, "held-out pictures were not found with it"),
+            TrainedPrompt(prompt(self.value), evidence),
+            TrainedPrompt(prompt(0.2), evidence, "held-out pictures were not found with it"),
         ]

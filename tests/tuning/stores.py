@@ -9,7 +9,7 @@ import numpy as np
 
 from viper.errors import MediaError
 from viper.models.vision.roles import Floats, Pixels
-from viper.tuning.collect import AnnotatedPicture, Annotation, FoundPicture
+from viper.tuning.training_data import AnnotatedPicture, Annotation, FoundPicture
 
 
 def picture(value: int) -> Pixels:

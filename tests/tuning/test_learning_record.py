@@ -10,11 +10,11 @@ import pytest
 from viper.ace.critique import Critique
 from viper.errors import StoreError
 from viper.schema import to_json
-from viper.tuning.learning_record import Journal, LearningRecord, TriedPrompt, Update
+from viper.tuning.learning_record import Journal, LearningRecord, PromptRecord, Update
 
 
 def a_lesson(name: str = "s1", **changes: object) -> LearningRecord:
-    trained = (TriedPrompt("m"),)
+    trained = (PromptRecord("m"),)
     update = Update("loc", "pyramid", "reflection", 0.25, {"source": "world"}, trained, ("a",))
     given = {
         "critiques": (Critique.of_tool("find", 2, "it missed one", [1]),),

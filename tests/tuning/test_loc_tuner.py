@@ -13,11 +13,11 @@ from tests.models.vision.tiny_owl import SIDE, tiny_owl
 from viper.errors import CancelledError, UsageError
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.soft_prompts import LearnedPrompt
-from viper.tuning.collect import AnnotatedPicture, Annotation, Collected
 from viper.tuning.soft_prompts import loc as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
 from viper.tuning.soft_prompts.fitting import Fitting
 from viper.tuning.soft_prompts.loc import LocTuner, Proposed, fitted_moves
+from viper.tuning.training_data import AnnotatedPicture, Annotation, Collected
 
 RED, BLUE = (230, 20, 20), (20, 20, 230)
 # Where the boxes of an untrained one lie: as large as a patch, about the corners of patches.
@@ -31,7 +31,7 @@ def detector(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(tuner._Course, "pictures", 24)
+    monkeypatch.setattr(tuner._LocSession, "pictures", 24)
 
 
 def picture(number, zebra=True):
@@ -170,7 +170,7 @@ def test_moves_are_fitted_to_boxes_near_an_object_alone() -> None:
 
 def _trained(monkeypatch, detector, before, after):
     given = iter([np.array(before, np.float32), np.array(after, np.float32)] * 9)
-    monkeypatch.setattr(tuner._Course, "shares", lambda self, found, scenes: next(given))
+    monkeypatch.setattr(tuner._LocSession, "shares", lambda self, found, scenes: next(given))
     return learn(detector, lesson(2, 3))[0]
 
 

@@ -15,12 +15,12 @@ from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.soft_prompts import LearnedPrompt, mixed
 from viper.profiles.wiring import WEIGHTS
 from viper.testing.fake_models import FakeMatcher
-from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_training as judging
 from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.match import MatchTuner
 from viper.tuning.soft_prompts.match_lesson import VIEWS, known_words, views_of
+from viper.tuning.training_data import Collected, FoundPicture
 from viper_lab.world.found import WorldPictureSearch
 
 OTHERS = ("red cube", "green ball", "gray cone", "yellow ring", "green cylinder", "brown cube")
@@ -213,7 +213,7 @@ def test_a_cancelled_training_ends_at_once(quick) -> None:
     ],
 )
 def test_what_does_not_help_or_takes_much_else_is_discarded(held, more, why) -> None:
-    verdict = judging.Verdict(torch.tensor([0.0, 0.0, 0.0]))
+    verdict = judging.Margins(torch.tensor([0.0, 0.0, 0.0]))
     assert tuner._why(0, "egg", verdict, held, more) == why
 
 
@@ -228,7 +228,7 @@ def test_what_does_not_help_or_takes_much_else_is_discarded(held, more, why) -> 
 def test_half_of_the_pictures_are_trusted_unless_they_are_clearly_wrong(
     margins, trusted, company
 ) -> None:
-    verdict = judging.Verdict(torch.tensor(margins))
+    verdict = judging.Margins(torch.tensor(margins))
     assert (verdict.trusted, verdict.company) == (trusted, company)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.tuning.collect import AnnotatedPicture, Annotation
 from viper.tuning.soft_prompts.pasting import (
     ONE_COLOUR,
-    Scene,
+    MaskedPicture,
     Thing,
     composed,
     is_of_colour,
-    scene_of,
+    masked_picture,
 )
+from viper.tuning.training_data import AnnotatedPicture, Annotation
 
 HEIGHT, WIDTH = 60, 80
 GREY, RED, BLUE, GREEN = (90, 90, 90), (220, 20, 20), (20, 20, 220), (20, 220, 20)
@@ -43,7 +43,7 @@ def picture(number, things, concept="zebra", positives=(0,), masks=True, **more)
 def lesson(colour=RED, other=BLUE):
     """Three pictures of a concept beside another one, as scenes."""
     return [
-        scene_of(
+        masked_picture(
             picture(
                 at, [("zebra", (5, 5 + at, 25, 25), colour), ("cube", (40, 30, 60, 50), other)]
             ),
@@ -60,17 +60,17 @@ def test_what_shows_the_concept_is_seen_from_places_and_labels() -> None:
         ("Zebra", (20, 0, 30, 10), RED),
         ("cube", (40, 0, 50, 10), BLUE),
     ]
-    scene = scene_of(picture(0, things, positives=(0,)), "zebra", 4)
+    scene = masked_picture(picture(0, things, positives=(0,)), "zebra", 4)
     assert [one.shown for one in scene.things] == [True, True, False]
     assert scene.source == 4 and {one.source for one in scene.things} == {4} and scene.whole
-    negative = scene_of(picture(1, things[::2], concept="cube", positives=(1,)), "zebra", 5)
+    negative = masked_picture(picture(1, things[::2], concept="cube", positives=(1,)), "zebra", 5)
     assert not any(one.shown for one in negative.things)
     torn = picture(2, things, incomplete=frozenset({"zebra"}))
-    assert not scene_of(torn, "zebra", 0).whole
+    assert not masked_picture(torn, "zebra", 0).whole
 
 
 def test_an_object_without_a_mask_is_its_box() -> None:
-    scene = scene_of(picture(0, [("zebra", (5, 6, 25, 30), RED)], masks=False), "zebra", 0)
+    scene = masked_picture(picture(0, [("zebra", (5, 6, 25, 30), RED)], masks=False), "zebra", 0)
     assert scene.things[0].box == (5, 6, 25, 30)
     assert scene.things[0].area == 20 * 24 == scene.things[0].mask.sum()
 
@@ -132,6 +132,6 @@ def test_what_is_hidden_too_much_does_not_count() -> None:
     pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     seen, hidden = Thing(mask, True, 0, 200), Thing(mask, False, 0, 300)
     gone = Thing(np.zeros_like(mask), True, 0, 0)
-    scene = Scene(pixels, (seen, hidden, gone), 0)
+    scene = MaskedPicture(pixels, (seen, hidden, gone), 0)
     assert [thing for thing, _ in scene.counted()] == [seen]
     assert gone.box == (0, 0, 0, 0)

@@ -12,9 +12,9 @@ from PIL import Image
 from tests.tuning.stores import LetterMatcher
 from viper.errors import MediaError, StoreError, UsageError
 from viper.search import picture_index
-from viper.tuning.collect import ConceptQuery, PictureSearch
-from viper.tuning.collecting import collect_pictures
+from viper.tuning.data_collection import collect_pictures
 from viper.tuning.picture_folder import FolderSearch
+from viper.tuning.training_data import ConceptQuery, PictureSearch
 
 
 def save(path, red=0, green=0, blue=0):

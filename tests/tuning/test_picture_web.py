@@ -16,9 +16,9 @@ from tests.search.site import Site
 from viper.errors import MediaError, ModelError, StoreError, UsageError
 from viper.models.llm.retry import Backoff
 from viper.search.web_service import at_path, host_of
-from viper.tuning.collect import ConceptQuery, PictureSearch
-from viper.tuning.collecting import collect_pictures
+from viper.tuning.data_collection import collect_pictures
 from viper.tuning.picture_web import PictureService, WebSearch
+from viper.tuning.training_data import ConceptQuery, PictureSearch
 
 
 def png(value: int) -> bytes:

@@ -12,10 +12,10 @@ from tests.models.vision.tiny_diffusion import picture, tiny_pipeline
 from viper.errors import CancelledError, UsageError
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
 from viper.models.vision.soft_prompts import LearnedPrompt
-from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts import replace as tuner
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
 from viper.tuning.soft_prompts.replace import ReplaceTuner, examples, gallery_of, middle
+from viper.tuning.training_data import Collected, FoundPicture
 
 WIDTH = 16
 

@@ -9,13 +9,16 @@ import pytest
 
 from tests.models.vision.adapter_fakes import prompt
 from viper.errors import StoreError
-from viper.tuning.kept_prompts import Evidence
-from viper.tuning.soft_prompts.base import Trained, TunerOptions
+from viper.tuning.soft_prompts.base import TrainedPrompt, TunerOptions
+from viper.tuning.stored_prompts import Evidence
 from viper.tuning.trained_files import TrainedFiles
 
 KEY = ("loc", "a model", TunerOptions(seed=3), "pyramid", '{"source": "a store"}')
 EVIDENCE = Evidence("a model", ("a", "b"), ("c",), 0.25, 1.0, "annotated", "find it", 60, 3)
-LESSON = [Trained(prompt(0.5), EVIDENCE), Trained(prompt(0.2), EVIDENCE, "no better — at all")]
+LESSON = [
+    TrainedPrompt(prompt(0.5), EVIDENCE),
+    TrainedPrompt(prompt(0.2), EVIDENCE, "no better — at all"),
+]
 
 
 @pytest.fixture

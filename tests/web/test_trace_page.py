@@ -21,7 +21,7 @@ from viper.reasoner import RunResult
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
-from viper.tuning.learning_record import LearningRecord, TriedPrompt, Update
+from viper.tuning.learning_record import LearningRecord, PromptRecord, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 
 HOSTILE = (
@@ -232,8 +232,8 @@ def test_a_page_of_a_large_noisy_video_stays_small() -> None:
 
 def test_what_was_learned_stands_with_its_evidence_and_is_text() -> None:
     prompts = (
-        TriedPrompt("m", ("a-1",), ("a-2",), 0.25, 1.0),
-        TriedPrompt("m", (HOSTILE,), why=HOSTILE),
+        PromptRecord("m", ("a-1",), ("a-2",), 0.25, 1.0),
+        PromptRecord("m", (HOSTILE,), why=HOSTILE),
     )
     update = Update(
         "loc", HOSTILE, "reflection", 0.5, {"source": HOSTILE}, prompts, ("id-1",), HOSTILE, 2.5

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from viper.ace.pooled import Pooled, pooled
+from viper.ace.pool_example import PoolExample, pool_example
 from viper.schema import Example, Query, Trace, Trial
 from viper.strategies.examples import (
     PARTS,
@@ -35,7 +35,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Criticised:
+class CritiquedPart:
     """What reflection found wrong with a task, where that was its plan or its program."""
 
     part: Part
@@ -43,8 +43,8 @@ class Criticised:
 
 
 def demonstrations_of(
-    trace: Trace, origin: Origin, *, solved: bool, wrong: Criticised | None = None
-) -> list[Pooled]:
+    trace: Trace, origin: Origin, *, solved: bool, wrong: CritiquedPart | None = None
+) -> list[PoolExample]:
     """What a task adds to the pool: nothing is validated yet.
 
     Solved: its plan, where it made one, and its program, both correct. Not solved: the part that
@@ -59,21 +59,21 @@ def demonstrations_of(
     base = _example(trace, trial, origin)
     if solved:
         parts = [part for part in PARTS if part == "program" or trial.plan]
-        return [pooled(replace(base, part=part)) for part in parts]
+        return [pool_example(replace(base, part=part)) for part in parts]
     assert wrong is not None
     if wrong.part == "plan" and not trial.plan:
         return []
     criticised = replace(base, part=wrong.part, polarity="incorrect", critique=wrong.critique)
-    return [pooled(replace(criticised, score=0.0))]
+    return [pool_example(replace(criticised, score=0.0))]
 
 
-class OnTrial:
+class TrialPool:
     """Demonstrations that are tried out, in front of those of a pool.
 
     They are shown even to their own query: that is what they are validated on.
     """
 
-    def __init__(self, tried: Sequence[Pooled], pool: ExampleStore) -> None:
+    def __init__(self, tried: Sequence[PoolExample], pool: ExampleStore) -> None:
         self._tried, self._pool = tuple(tried), pool
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:

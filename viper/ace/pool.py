@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from viper.ace.bank import demonstrates
-from viper.ace.pooled import Pooled, entry_of, pooled_of
+from viper.ace.pool_example import PoolExample, entry_of, example_from_entry
 from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import CachedEmbeddings, Embed, Scores, ranker
@@ -37,7 +37,7 @@ MOST_DEMONSTRATIONS = 20_000
 
 _LISTS_KEPT = 32
 
-_Listed = tuple[tuple[Pooled, ...], Scores | None]
+_Listed = tuple[tuple[PoolExample, ...], Scores | None]
 """The demonstrations that fit, the best first, and what ranks them by a query."""
 
 
@@ -58,7 +58,7 @@ class DemonstrationPool:
         self.store = VersionedStore(folder)
         self._lock = threading.Lock()
         self._embeddings: CachedEmbeddings | None = None
-        self._items: Callable[[int], tuple[Pooled, ...]] = lru_cache(2)(self._read)
+        self._items: Callable[[int], tuple[PoolExample, ...]] = lru_cache(2)(self._read)
         self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._found)
 
     @property
@@ -66,7 +66,7 @@ class DemonstrationPool:
         """Tells what it holds, for the records of runs that use it; empty where it is empty."""
         return self.store.fingerprint
 
-    def items(self) -> tuple[Pooled, ...]:
+    def items(self) -> tuple[PoolExample, ...]:
         """All demonstrations, in the order in which they came or changed.
 
         Raises:
@@ -105,7 +105,7 @@ class DemonstrationPool:
             best("correct", request.correct), best("incorrect", request.incorrect)
         )
 
-    def add(self, found: Iterable[Pooled], note: str = "") -> list[str]:
+    def add(self, found: Iterable[PoolExample], note: str = "") -> list[str]:
         """Keeps demonstrations, all of them or none, as one version; their ids.
 
         One that is there already keeps its outcomes; what it was validated on now is noted.
@@ -120,7 +120,7 @@ class DemonstrationPool:
         with self.store.update(note or f"added {len(given)}") as change:
             for one in given:
                 entry = change.get(one.id)
-                before = one if entry is None else pooled_of(entry)
+                before = one if entry is None else example_from_entry(entry)
                 on = one.validated_on or before.validated_on
                 change.put(entry_of(replace(before, validated_on=on)))
             if change.count > MOST_DEMONSTRATIONS:
@@ -144,11 +144,11 @@ class DemonstrationPool:
             return
         with self.store.update("solved" if solved else "not solved") as change:
             for entry in filter(None, map(change.get, sorted(ids))):
-                one = pooled_of(entry)
+                one = example_from_entry(entry)
                 counts = (one.helped + solved, one.misled + (not solved))
                 change.put(entry_of(replace(one, helped=counts[0], misled=counts[1])))
 
-    def below(self, score: float = LOWEST_SCORE) -> list[Pooled]:
+    def below(self, score: float = LOWEST_SCORE) -> list[PoolExample]:
         """The demonstrations whose score is below this."""
         return [one for one in self.items() if one.score < score]
 
@@ -162,8 +162,8 @@ class DemonstrationPool:
         """Closes the files; a later use opens them again."""
         self.store.close()
 
-    def _read(self, version: int) -> tuple[Pooled, ...]:
-        return tuple(pooled_of(entry) for entry in self.store.entries(version=version))
+    def _read(self, version: int) -> tuple[PoolExample, ...]:
+        return tuple(example_from_entry(entry) for entry in self.store.entries(version=version))
 
     def _found(
         self,

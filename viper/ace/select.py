@@ -266,7 +266,7 @@ SHEET = "sheet"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AgreementResult:
     """What became of a query: its example, or why it has none.
 
     Attributes:
@@ -278,7 +278,7 @@ class Verdict:
     why: Literal["agreed", "unanswered", "disagreed", "unasked"]
 
 
-def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> Verdict:
+def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResult:
     """The program that speaks for a query.
 
     It is one of those that gave the commonest answer on a medium where at least so many gave it;
@@ -296,7 +296,9 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> Verdict:
     agreeing = [one for group in commonest if len(group) >= at_least for one in group]
     if not agreeing:
         answered = any(commonest)
-        return Verdict(None, "disagreed" if answered else "unanswered" if drawn else "unasked")
+        return AgreementResult(
+            None, "disagreed" if answered else "unanswered" if drawn else "unasked"
+        )
     shapes = Counter(shape(one.example.program) for one in agreeing)
 
     def rank(one: Candidate) -> tuple[int, int, int]:
@@ -309,7 +311,7 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> Verdict:
         if group
     ]
     best = min(agreeing, key=rank)
-    return Verdict(replace(best.example, score=round(fmean(shares), 4)), "agreed")
+    return AgreementResult(replace(best.example, score=round(fmean(shares), 4)), "agreed")
 
 
 def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:

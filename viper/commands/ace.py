@@ -26,7 +26,14 @@ from viper.commands.options import (
 from viper.commands.terminal import counter, echo_table
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.learning.bank_check import Checked, Data, find, not_run, read, run
+from viper.learning.bank_validation import (
+    ExampleCheck,
+    SampleSource,
+    check_program,
+    check_text,
+    not_run,
+    samples_of,
+)
 from viper.reasoner import Reasoner
 from viper.schema import Example, to_json
 
@@ -155,7 +162,7 @@ def check(options: CheckOptions, bank: Path) -> int:
     return EXIT_OK if len(holding) == len(checked) else EXIT_FAILED
 
 
-def _checked(examples: Sequence[Example], options: CheckOptions) -> list[Checked]:
+def _checked(examples: Sequence[Example], options: CheckOptions) -> list[ExampleCheck]:
     libraries: dict[str, Library | str] = {}
     checks = []
     for number, example in enumerate(examples, start=1):
@@ -166,20 +173,20 @@ def _checked(examples: Sequence[Example], options: CheckOptions) -> list[Checked
                 libraries[example.api] = str(error)
         library = libraries[example.api]
         if isinstance(library, str):
-            checks.append(Checked(number, example, "broken", library))
+            checks.append(ExampleCheck(number, example, "broken", library))
         else:
-            checks.append(read(number, example, library, listed=options.api is not None))
+            checks.append(check_text(number, example, library, listed=options.api is not None))
     return _run(checks, libraries, options)
 
 
 def _run(
-    checked: list[Checked], libraries: dict[str, Library | str], options: CheckOptions
-) -> list[Checked]:
+    checked: list[ExampleCheck], libraries: dict[str, Library | str], options: CheckOptions
+) -> list[ExampleCheck]:
     """Run the programs that parse, with one reasoner for all APIs of one library."""
     open_profile(options)  # report a wrong name before reading samples
     places = [place for place, result in enumerate(checked) if result.state != "broken"]
-    data = Data(options.set_name, DatasetSpec(options.root, options.split))
-    samples = find([checked[place].example for place in places], data)
+    data = SampleSource(options.set_name, DatasetSpec(options.root, options.split))
+    samples = samples_of([checked[place].example for place in places], data)
     of_library: dict[Any, list[int]] = {}
     for index, place in enumerate(places):
         excused = not_run(checked[place], samples[index])
@@ -194,12 +201,12 @@ def _run(
             with Reasoner(profile, preload=False) as reasoner:
                 for index in indices:
                     place = places[index]
-                    checked[place] = run(checked[place], samples[index], reasoner)
+                    checked[place] = check_program(checked[place], samples[index], reasoner)
                     advance("")
     return checked
 
 
-def _echo(checked: Sequence[Checked], as_json: bool) -> None:
+def _echo(checked: Sequence[ExampleCheck], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_record(result) for result in checked], ensure_ascii=False))
         return
@@ -213,7 +220,7 @@ def _echo(checked: Sequence[Checked], as_json: bool) -> None:
     click.echo(", ".join(f"{counts[state]} {state}" for state in ("ok", "broken", "not run")))
 
 
-def _record(result: Checked) -> dict[str, Any]:
+def _record(result: ExampleCheck) -> dict[str, Any]:
     record = {name: getattr(result, name) for name in ("number", "state", "why", "note", "score")}
     named = ("task", "api", "sample_id", "query")
     record["mined_score"] = result.example.score

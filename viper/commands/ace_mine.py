@@ -33,7 +33,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import Shots, Source, candidates, work_folder
+from viper.learning.mining import ExampleSource, Shots, candidates, work_folder
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 
@@ -142,7 +142,7 @@ def _mined(
         with hint_to_go_on():
             rows, ended = rows_of(reasoner, evaluation.options, manifest, todo, folder, budget)
         components = reasoner.components
-        source = Source(evaluation, api, components.library, components.llm.model_id)
+        source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
         return candidates(rows, samples, source), ended
 
 

@@ -11,7 +11,7 @@ import click
 
 from viper.ace.bank import write_bank
 from viper.ace.generate import QueryStore, Request, generate, read_query_file, read_sheet
-from viper.ace.select import Candidate, Verdict, agreed, best_first, kept
+from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
 from viper.commands.ace_mine import rows_of
 from viper.commands.options import (
     OutPath,
@@ -30,8 +30,14 @@ from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.engines.runner import RunEnd, bound_arenas
 from viper.evaluate.evaluation import manifest_of
-from viper.learning.mining import Source, work_folder
-from viper.learning.sheet import METRIC, Drawing, drawn, items, tried_on
+from viper.learning.description import (
+    METRIC,
+    SamplingPlan,
+    media_queries,
+    programs_by_query,
+    work_items,
+)
+from viper.learning.mining import ExampleSource, work_folder
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, Query, to_json
@@ -48,7 +54,7 @@ class _Plan:
         source: text of the data set description, or the queries of ``--queries-from``.
     """
 
-    drawing: Drawing
+    drawing: SamplingPlan
     pool: list[Sample]
     profile: Profile
     source: str | list[Query]
@@ -151,10 +157,10 @@ def _check(options: SheetOptions) -> None:
         )
 
 
-def _drawing(options: SheetOptions) -> Drawing:
+def _drawing(options: SheetOptions) -> SamplingPlan:
     spec = DatasetSpec(options.root, options.split, options.seed)
     sampling = (options.media, options.programs, options.temperature)
-    return Drawing(options.data, options.task, spec, *sampling)
+    return SamplingPlan(options.data, options.task, spec, *sampling)
 
 
 def _source(options: SheetOptions) -> str | list[Query]:
@@ -200,8 +206,8 @@ def _drawn(
     bound_arenas()
     options, components = plan.options, reasoner.components
     evaluation = plan.drawing.evaluation()
-    attempts = tried_on(queries, plan.pool, plan.drawing)
-    todo, samples = items(attempts, plan.drawing), [attempt.sample for attempt in attempts]
+    attempts = media_queries(queries, plan.pool, plan.drawing)
+    todo, samples = work_items(attempts, plan.drawing), [attempt.sample for attempt in attempts]
     api = components.settings.api
     with status("loading models"):
         document, execution = to_json(plan.profile.document), {"workers": options.workers}
@@ -211,8 +217,8 @@ def _drawn(
     judged = replace(manifest, metric=METRIC)
     rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
     _tell_ended(ended, options.budget)
-    source = Source(evaluation, api, components.library, components.llm.model_id)
-    return drawn(rows, attempts, source)
+    source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
+    return programs_by_query(rows, attempts, source)
 
 
 def _tell_ended(ended: RunEnd, budget: int | None) -> None:
@@ -245,7 +251,9 @@ def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidat
     return EXIT_OK
 
 
-def _tell(options: SheetOptions, verdicts: Sequence[Verdict], bank: Sequence[Example]) -> None:
+def _tell(
+    options: SheetOptions, verdicts: Sequence[AgreementResult], bank: Sequence[Example]
+) -> None:
     counts = Counter(verdict.why for verdict in verdicts)
     left_out = {
         "no program gave an answer": counts["unanswered"],

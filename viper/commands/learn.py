@@ -28,7 +28,7 @@ from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, r
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
-from viper.learning.loop import Learning, Standing
+from viper.learning.loop import LearningLoop, LearningProgress
 from viper.models.vision.soft_prompts import NoSoftPrompts
 from viper.profiles.document import state_dir
 from viper.reasoner import Reasoner, RunOptions
@@ -118,7 +118,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
             journal = Journal(folder)
             progress = _Progress(len(todo))
             progress.follow(learner)
-            learning = Learning(
+            learning = LearningLoop(
                 answering, learner, store, journal, progress.standing, trained.forget
             )
             try:
@@ -210,7 +210,7 @@ class _Progress:
             click.echo(text, err=True)
         self._last_line = text
 
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: LearningProgress) -> None:
         """Print the counts if they changed."""
         of = "" if self._total is None else f"/{self._total}"
         line = (
@@ -223,7 +223,9 @@ class _Progress:
         self._last_line = line
 
 
-def _finish(standing: Standing, journal: Journal, folder: Path, options: LearnOptions) -> int:
+def _finish(
+    standing: LearningProgress, journal: Journal, folder: Path, options: LearnOptions
+) -> int:
     """Print the outcome, and return the exit code."""
     count = max(1, standing.answered)
     lessons = journal.lessons()

@@ -24,7 +24,7 @@ from viper.profiles.learning import Data, default_data, every_tool, learner_for,
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.tuning.learner import Learner, LearnSettings
-from viper.tuning.teach import Memory
+from viper.tuning.tool_training import Memory
 from viper.tuning.tool_updates import ToolSettings
 
 

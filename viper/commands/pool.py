@@ -12,7 +12,7 @@ import click
 
 from viper.ace.bank import read_bank, write_bank
 from viper.ace.pool import FOLDER, LOWEST_SCORE, DemonstrationPool
-from viper.ace.pooled import Pooled, pooled
+from viper.ace.pool_example import PoolExample, pool_example
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
 from viper.commands.terminal import echo_table, indented
@@ -42,7 +42,7 @@ class Which:
     task: str | None = option("--task", metavar="TASK", help="Select demonstrations of a task.")
     # fmt: on
 
-    def of(self, items: Iterable[Pooled]) -> list[Pooled]:
+    def of(self, items: Iterable[PoolExample]) -> list[PoolExample]:
         """Return the items that the options select."""
         filters = {name: value for name, value in vars(self).items() if value}
         return [
@@ -162,7 +162,7 @@ def add(bank: Path, state: Path | None) -> int:
     )
     pool_store = _pool(state)
     before = len(pool_store.items())
-    ids = pool_store.add([pooled(example) for example in examples], f"added from {bank.name}")
+    ids = pool_store.add([pool_example(example) for example in examples], f"added from {bank.name}")
     new = len(pool_store.items()) - before
     click.echo(f"{pool_store.store.folder}: {new} new of {len(ids)} demonstrations")
     return EXIT_OK
@@ -181,7 +181,7 @@ def _pool(state: Path | None) -> DemonstrationPool:
     return DemonstrationPool(state_dir(state) / FOLDER)
 
 
-def _named(pool_store: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
+def _named(pool_store: DemonstrationPool, ids: tuple[str, ...]) -> list[PoolExample]:
     by_id = {item.id: item for item in pool_store.items()}
     missing = [name for name in ids if name not in by_id]
     if missing:
@@ -189,7 +189,7 @@ def _named(pool_store: DemonstrationPool, ids: tuple[str, ...]) -> list[Pooled]:
     return [by_id[name] for name in dict.fromkeys(ids)]
 
 
-def _line(item: Pooled) -> tuple[str, ...]:
+def _line(item: PoolExample) -> tuple[str, ...]:
     example = item.example
     outcomes = f"{item.helped}:{item.misled}"
     validated = "yes" if item.validated else "no"
@@ -197,11 +197,11 @@ def _line(item: Pooled) -> tuple[str, ...]:
     return (item.id, *kinds, example.task, for_terminal(example.query, _QUERY_CHARACTERS))
 
 
-def _record(item: Pooled) -> dict[str, object]:
+def _record(item: PoolExample) -> dict[str, object]:
     return {"id": item.id, "score": round(item.score, 4), **to_json(item)}
 
 
-def _in_full(item: Pooled) -> str:
+def _in_full(item: PoolExample) -> str:
     example = item.example
     lines = [
         f"{item.id}: {example.polarity} {example.part}, {example.task}, {for_terminal(example.api)}"

@@ -33,14 +33,14 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.learning.first_demonstrations import (
-    First,
-    Solved,
-    Wish,
+    SolvedSample,
+    Targets,
+    TaskExamples,
     first_demonstrations,
     solved_samples,
 )
-from viper.learning.mining import Shots, Source, zero_shot
-from viper.learning.tryout import Tryout
+from viper.learning.mining import ExampleSource, Shots, zero_shot
+from viper.learning.validation import ValidationRun
 from viper.profiles.document import state_dir
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
@@ -136,7 +136,7 @@ def start(options: StartOptions) -> int:
     return EXIT_OK
 
 
-def _make(options: StartOptions) -> list[First]:
+def _make(options: StartOptions) -> list[TaskExamples]:
     """Answer samples, test the results and inject faults; return the demonstrations by task."""
     bound_arenas()
     profile = open_profile(options).without_examples()
@@ -144,8 +144,8 @@ def _make(options: StartOptions) -> list[First]:
         plan = _plan(options, profile, components)
         rows, solved = _mined(plan, components)
         families = components.toolbox.settings.attribute_families or COMMON_FAMILIES
-        targets = Wish(options.correct, options.incorrect, options.seed, families)
-        tryout = Tryout(
+        targets = Targets(options.correct, options.incorrect, options.seed, families)
+        validation = ValidationRun(
             components,
             metric(plan.drawn.evaluation.metric),
             plan.drawn.evaluation.options.changed(seed=options.seed),
@@ -156,7 +156,7 @@ def _make(options: StartOptions) -> list[First]:
         tasks = {sample.example.task for sample in solved}
         total = len(tasks) * (targets.correct + targets.incorrect)
         with counter("demonstrations", total) as advance:
-            demonstrations = first_demonstrations(solved, targets, tryout, advance)
+            demonstrations = first_demonstrations(solved, targets, validation, advance)
     if len(rows) < len(plan.drawn.samples) or any(first.stopped for first in demonstrations):
         click.echo(
             f"viper: the budget of {options.budget} requests ended it; to go on: the same line "
@@ -206,7 +206,7 @@ def _run_options(options: StartOptions, components: Components) -> RunOptions:
     )
 
 
-def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[Solved]]:
+def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[SolvedSample]]:
     """Answer the samples that the run lacks, and return all rows and the solved samples."""
     drawn, budget = plan.drawn, plan.options.budget
     each = 2 + MAX_RESAMPLES if drawn.evaluation.options.strategy == "plan" else 1
@@ -220,14 +220,14 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], lis
             components, drawn, plan.run, document, progress, Budget(None, budget, each)
         )
     api, library = components.settings.api, components.library
-    source = Source(drawn.evaluation, api, library, components.llm.model_id)
+    source = ExampleSource(drawn.evaluation, api, library, components.llm.model_id)
     with RunStore.read(plan.run) as store:
         solved = solved_samples(store, drawn.samples, source)
     click.echo(f"{len(solved)} of {len(rows)} samples were answered right", err=True)
     return rows, solved
 
 
-def _tell(first: First, options: StartOptions) -> None:
+def _tell(first: TaskExamples, options: StartOptions) -> None:
     """Print the number of demonstrations of each part, and on stderr what is missing."""
     counts, lacking = [], []
     for name, count, most, items in (

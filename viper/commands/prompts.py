@@ -16,8 +16,8 @@ from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
 from viper.schema import to_json
-from viper.tuning.kept_prompts import StoredPrompt
 from viper.tuning.prompt_pool import FOLDER, PromptPool
+from viper.tuning.stored_prompts import StoredPrompt
 
 
 @click.group()

@@ -41,7 +41,7 @@ from viper.learning.flags import (
     read_labels,
     write_labels,
 )
-from viper.learning.workflows import Making, make_workflows, read_workflows, utilisation
+from viper.learning.workflows import WorkflowSettings, make_workflows, read_workflows, utilisation
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.explore import ExploreSettings
@@ -124,7 +124,9 @@ def workflows(options: WorkflowOptions, name: str) -> int:
             most *= 2
         budget = Budget(llm_calls=options.budget, calls_an_item=most)
         for manner in options.manners or ("discrepancy",):
-            making = Making(name, manner, run_options, options.seed, options.checks_by, budget)
+            making = WorkflowSettings(
+                name, manner, run_options, options.seed, options.checks_by, budget
+            )
             with counter(manner, len(samples)) as advance:
                 tell = partial(_tell, advance, Counter())
                 episodes = make_workflows(

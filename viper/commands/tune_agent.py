@@ -27,7 +27,7 @@ from viper.learning.flags import majority, read_labels, said_of
 from viper.learning.model_card import model_card
 from viper.learning.workflows import read_workflows
 from viper.profiles.edit import tuned_of, tuned_profile
-from viper.tuning.agent.masking import Masked, masked
+from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TuneSettings, losses, read_held_out, split, tune
 from viper.tuning.agent.workflow import Workflow
 
@@ -115,7 +115,7 @@ def agent(options: AgentOptions, source: Path) -> int:
         )
     learned, kept_out = split(successes, options.held_out, options.seed)
 
-    def texts_of(workflows: Sequence[Workflow], variant: str) -> list[Masked]:
+    def texts_of(workflows: Sequence[Workflow], variant: str) -> list[MaskedWorkflow]:
         return [
             text
             for workflow in workflows

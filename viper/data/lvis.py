@@ -7,8 +7,8 @@ the pictures' folders), a JSON object of ``categories`` with ``name``, ``synonym
 ``train2017/`` and ``val2017/``; the validation part has pictures of both.
 
 It is no set of questions but a store of things to learn from
-(:class:`viper.tuning.collect.AnnotatedStore`). A category was looked for in some pictures only: it
-is known to be absent where ``neg_category_ids`` says so, and elsewhere nothing is known of it.
+(:class:`viper.tuning.training_data.AnnotatedStore`). A category was looked for in some pictures
+only: it is known to be absent where ``neg_category_ids`` says so, and elsewhere nothing is known.
 
 Source: Gupta, Dollar and Girshick, CVPR 2019.
 """
@@ -35,8 +35,8 @@ from viper.models.media import MAX_IMAGE_PIXELS, read_picture
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
-from viper.tuning.collect import AnnotatedPicture, Annotation, Mask, checked_limit
 from viper.tuning.concept_names import plain, spellings, without_remark
+from viper.tuning.training_data import AnnotatedPicture, Annotation, Mask, checked_limit
 
 ORIGIN = "https://www.lvisdataset.org/dataset"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"

@@ -32,9 +32,9 @@ from viper.schema import Failure, ToolCall, Trace
 from viper.strategies.answers import read_answer
 from viper.strategies.explore.environment import OPENING
 from viper.strategies.program import program_arguments
-from viper.tuning.agent.checker import tool_of
 from viper.tuning.agent.code import view
 from viper.tuning.agent.flagging import is_rethinking
+from viper.tuning.agent.verifier import tool_of
 from viper.tuning.agent.workflow import Workflow, restated, tells, written_answer
 from viper.tuning.case import is_desired
 

@@ -20,14 +20,14 @@ from viper.errors import CancelledError, UsageError, ViperError
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import COMMENT_ALONE, FEEDBACK, Feedback, read_feedback
-from viper.learning.loop import Again, Standing
+from viper.learning.loop import LearningProgress, Reevaluator
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.tuning.case import Case, is_desired
-from viper.tuning.learner import Answered, Learner, Task
+from viper.tuning.learner import Learner, ScoredAnswer, Task
 from viper.tuning.learning_record import Journal
 
 POLL_S = 1.0
@@ -56,9 +56,9 @@ class FeedbackLearning:
     learner: Learner
     learned: LearnedRemarks
     root: Path | None = None
-    on_change: Callable[[Standing], None] = lambda standing: None
+    on_change: Callable[[LearningProgress], None] = lambda standing: None
     on_unreadable: Callable[[Unreadable], None] = lambda unreadable: None
-    standing: Standing = field(default_factory=lambda: Standing(0))
+    standing: LearningProgress = field(default_factory=lambda: LearningProgress(0))
     _told: set[Unreadable] = field(default_factory=set)
 
     def run(self, cancel: threading.Event, *, follow: bool = False) -> None:
@@ -111,8 +111,8 @@ class FeedbackLearning:
         def judge(answer: Answer | None) -> float:
             return float(is_desired(answer, case.desired, case.query.task))
 
-        again = Again(self.reasoner, self.options, case.media, one.trace, judge)
-        answered = Answered(one.trace, score)
+        again = Reevaluator(self.reasoner, self.options, case.media, one.trace, judge)
+        answered = ScoredAnswer(one.trace, score)
         task = Task(case.media.for_run(), answered, again, case.desired, case.comment, stale=True)
         self.standing.total += 1
         self.standing.answered += 1

@@ -16,15 +16,15 @@ from typing import TypeVar
 
 from viper.ace.critique import Critique
 from viper.ace.growth import Origin, demonstrations_of
-from viper.ace.pooled import Pooled, pooled
+from viper.ace.pool_example import PoolExample, pool_example
 from viper.ace.select import RIGHT, diverse
 from viper.api.spec import api_hash
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import Source, kind_of
-from viper.learning.tryout import BudgetSpentError, Tryout
+from viper.learning.mining import ExampleSource, kind_of
+from viper.learning.validation import BudgetSpentError, ValidationRun
 from viper.record import record_from_json
 from viper.schema import Example, Trace
 from viper.strategies.examples import PARTS, Part
@@ -34,7 +34,7 @@ from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_program
 
 
 @dataclass
-class First:
+class TaskExamples:
     """What was found for one task.
 
     Attributes:
@@ -44,13 +44,15 @@ class First:
     """
 
     task: str
-    correct: list[Pooled] = field(default_factory=list)
-    incorrect: list[Pooled] = field(default_factory=list)
+    correct: list[PoolExample] = field(default_factory=list)
+    incorrect: list[PoolExample] = field(default_factory=list)
     samples: int = 0
     stopped: bool = False
 
 
-def solved_samples(store: RunStore, samples: Sequence[Sample], source: Source) -> list[Solved]:
+def solved_samples(
+    store: RunStore, samples: Sequence[Sample], source: ExampleSource
+) -> list[SolvedSample]:
     """The samples of a mining run that were answered right, in its order."""
     known = {sample.sample_id: sample for sample in samples}
     right = [row for row in store.rows() if row.score > RIGHT and row.failure is None]
@@ -58,7 +60,9 @@ def solved_samples(store: RunStore, samples: Sequence[Sample], source: Source) -
     return [one for one in found if one is not None]
 
 
-def _solved(store: RunStore, row: SampleResult, sample: Sample, source: Source) -> Solved | None:
+def _solved(
+    store: RunStore, row: SampleResult, sample: Sample, source: ExampleSource
+) -> SolvedSample | None:
     values = store.trace(row.sample_id, row.seed)
     if values is None:
         return None
@@ -74,15 +78,15 @@ def _solved(store: RunStore, row: SampleResult, sample: Sample, source: Source) 
         left = demonstrations_of(record_from_json(Trace, values), origin, solved=True)
     except UsageError:
         return None  # too long for a demonstration
-    return Solved(sample, tuple(left)) if left else None
+    return SolvedSample(sample, tuple(left)) if left else None
 
 
 def first_demonstrations(
-    solved: Sequence[Solved],
-    wish: Wish,
-    tryout: Tryout,
+    solved: Sequence[SolvedSample],
+    wish: Targets,
+    validation: ValidationRun,
     on_found: Callable[[str], None] = lambda what: None,
-) -> list[First]:
+) -> list[TaskExamples]:
     """The demonstrations of each task, found one after another; the same for the same answers.
 
     Where the budget ends, what was found by then, and no further task.
@@ -93,15 +97,15 @@ def first_demonstrations(
     Raises:
         ViperError: a model or the sandbox failed.
     """
-    by_task: dict[str, list[Solved]] = {}
+    by_task: dict[str, list[SolvedSample]] = {}
     for one in solved:
         by_task.setdefault(one.example.task, []).append(one)
     found = []
     for task, its in by_task.items():
-        first = First(task)
+        first = TaskExamples(task)
         found.append(first)
         try:
-            for what in _found(first, its, wish, tryout):
+            for what in _found(first, its, wish, validation):
                 on_found(f"{task}: {what}")
         except BudgetSpentError:
             first.stopped = True
@@ -109,7 +113,9 @@ def first_demonstrations(
     return found
 
 
-def _found(first: First, solved: Sequence[Solved], wish: Wish, tryout: Tryout) -> Iterator[str]:
+def _found(
+    first: TaskExamples, solved: Sequence[SolvedSample], wish: Targets, validation: ValidationRun
+) -> Iterator[str]:
     """Fills ``first``, telling each thing that it got."""
     by_id = {one.sample.sample_id: one for one in solved}
     ordered = [by_id[example.sample_id] for example in diverse(one.example for one in solved)]
@@ -117,7 +123,7 @@ def _found(first: First, solved: Sequence[Solved], wish: Wish, tryout: Tryout) -
     for one in ordered:
         if first.samples == wish.correct:
             break
-        outcome = tryout.with_demonstrations(one.sample, one.demonstrations)
+        outcome = validation.with_demonstrations(one.sample, one.demonstrations)
         if outcome.verdict == "right" and outcome.shown:
             on = one.sample.sample_id
             first.correct += [replace(each, validated_on=on) for each in one.demonstrations]
@@ -125,7 +131,7 @@ def _found(first: First, solved: Sequence[Solved], wish: Wish, tryout: Tryout) -
             chosen.append(one)
             yield "correct"
     others = [one for one in ordered if one not in chosen]
-    for planted in Planting(wish, tryout).faults([*others, *chosen]):
+    for planted in FaultSearch(wish, validation).faults([*others, *chosen]):
         first.incorrect.append(planted)
         yield "incorrect"
 
@@ -143,7 +149,7 @@ _E = TypeVar("_E", EditedPlan, EditedProgram)
 
 
 @dataclass(frozen=True)
-class Wish:
+class Targets:
     """How many are wanted for each task, as the language model is asked it.
 
     Attributes:
@@ -160,11 +166,11 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Solved:
+class SolvedSample:
     """A labelled sample that was answered right, with what that leaves in a pool."""
 
     sample: Sample
-    demonstrations: tuple[Pooled, ...]
+    demonstrations: tuple[PoolExample, ...]
 
     @property
     def example(self) -> Example:
@@ -172,15 +178,15 @@ class Solved:
         return self.demonstrations[-1].example
 
 
-class Planting:
+class FaultSearch:
     """Faults in what was right, of ever other kinds."""
 
-    def __init__(self, wish: Wish, tryout: Tryout) -> None:
-        self._wish, self._tryout = wish, tryout
+    def __init__(self, wish: Targets, validation: ValidationRun) -> None:
+        self._wish, self._validation = wish, validation
         self._kinds: Counter[str] = Counter()
         self._taken: set[str] = set()
 
-    def faults(self, solved: Sequence[Solved]) -> Iterator[Pooled]:
+    def faults(self, solved: Sequence[SolvedSample]) -> Iterator[PoolExample]:
         """As many as are wished for, a sample each; where samples run out, further ones of them."""
         there = {each.example.part for one in solved for each in one.demonstrations}
         parts = [part for part in PARTS if part in there]
@@ -198,14 +204,14 @@ class Planting:
             if count == before:
                 return
 
-    def _fault(self, one: Solved, part: Part) -> Pooled | None:
+    def _fault(self, one: SolvedSample, part: Part) -> PoolExample | None:
         """A fault of one part that makes the answer wrong and does not mislead when it is shown."""
         misleading = 0
         for kind, planted in self._harmful(one, part):
             if planted.id in self._taken:
                 continue
-            if self._tryout.shows_incorrect:
-                outcome = self._tryout.with_demonstrations(one.sample, [planted])
+            if self._validation.shows_incorrect:
+                outcome = self._validation.with_demonstrations(one.sample, [planted])
                 if outcome.shown and outcome.verdict != "right":
                     misleading += 1
                     if misleading == MISLEADING:
@@ -218,27 +224,27 @@ class Planting:
             return planted
         return None
 
-    def _harmful(self, one: Solved, part: Part) -> Iterator[tuple[str, Pooled]]:
+    def _harmful(self, one: SolvedSample, part: Part) -> Iterator[tuple[str, PoolExample]]:
         """Faults that answer wrong, those of kinds that were planted less often first."""
         random = Random(f"{self._wish.seed}-{part}-{one.sample.sample_id}")
         return self._in_plan(one, random) if part == "plan" else self._in_program(one, random)
 
-    def _in_program(self, one: Solved, random: Random) -> Iterator[tuple[str, Pooled]]:
+    def _in_program(self, one: SolvedSample, random: Random) -> Iterator[tuple[str, PoolExample]]:
         program = one.example.program
         wrong = edited_programs(program, Vocabulary(self._wish.families))
         for edited in self._in_turn(wrong, random)[:PROGRAMS_TRIED]:
-            if self._tryout.of_program(one.sample, edited.program).verdict != "wrong":
+            if self._validation.of_program(one.sample, edited.program).verdict != "wrong":
                 continue
             said = program_fault(edited.kind, program, edited.program)
             fault = Critique("program", None, said, program)
             yield edited.kind, _incorrect(one, "program", fault, program=edited.program)
 
-    def _in_plan(self, one: Solved, random: Random) -> Iterator[tuple[str, Pooled]]:
+    def _in_plan(self, one: SolvedSample, random: Random) -> Iterator[tuple[str, PoolExample]]:
         plan = one.example.plan
         if plan is None:
             return
         for edited in self._in_turn(edited_plans(plan, self._wish.families), random)[:PLANS_TRIED]:
-            outcome = self._tryout.of_plan(one.sample, edited.plan)
+            outcome = self._validation.of_plan(one.sample, edited.plan)
             if outcome.verdict != "wrong":
                 continue
             fault = Critique("plan", None, edited.said, plan)
@@ -256,7 +262,7 @@ class Planting:
         return [turn[n] for n in range(longest) for turn in turns if n < len(turn)]
 
 
-def _incorrect(one: Solved, part: Part, fault: Critique, **changed: str) -> Pooled:
+def _incorrect(one: SolvedSample, part: Part, fault: Critique, **changed: str) -> PoolExample:
     example = replace(
         one.example,
         part=part,
@@ -265,4 +271,4 @@ def _incorrect(one: Solved, part: Part, fault: Critique, **changed: str) -> Pool
         critique=fault.reason,
         **changed,  # type: ignore[arg-type]
     )
-    return pooled(example, fault_known=fault)
+    return pool_example(example, fault_known=fault)

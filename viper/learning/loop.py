@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viper.ace.growth import OnTrial
+from viper.ace.growth import TrialPool
 from viper.ace.pool import LearnedExamples
-from viper.ace.pooled import Pooled
+from viper.ace.pool_example import PoolExample
 from viper.data.sample import Sample
 from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
@@ -30,7 +30,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.strategies.base import Components
-from viper.tuning.learner import Answered, Learner, Task
+from viper.tuning.learner import Learner, ScoredAnswer, Task
 from viper.tuning.learning_record import Journal, LearningRecord
 
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
@@ -38,7 +38,7 @@ _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
 
 
 @dataclass
-class Standing:
+class LearningProgress:
     """How far learning is.
 
     Attributes:
@@ -73,7 +73,7 @@ class Standing:
 
 
 @dataclass
-class Learning:
+class LearningLoop:
     """Answers items one after the other and learns from each.
 
     Args:
@@ -89,12 +89,12 @@ class Learning:
     learner: Learner
     store: RunStore
     journal: Journal
-    on_change: Callable[[Standing], None] = lambda standing: None
+    on_change: Callable[[LearningProgress], None] = lambda standing: None
     on_lesson: Callable[[], None] = lambda: None
 
     def run(
         self, items: Sequence[Item], cancel: threading.Event, *, background: bool = False
-    ) -> Standing:
+    ) -> LearningProgress:
         """Goes through the items in their order; what is there already is not done again.
 
         Args:
@@ -105,7 +105,7 @@ class Learning:
             CancelledError: ``cancel`` was set.
             StoreError: a store or a pool cannot be written.
         """
-        standing = Standing(len(items))
+        standing = LearningProgress(len(items))
         over = {lesson.key: lesson for lesson in self.journal.lessons()}
         for lesson in over.values():
             self.learner.note(lesson)
@@ -168,8 +168,8 @@ class Learning:
             found = None if answer is None else Prediction.of(answer)
             return metric.score(sample, found).value
 
-        again = Again(self.answering.reasoner, self.answering.options, media, trace, judge)
-        return Task(media.for_run(), Answered(trace, row.score), again, desired_of(sample))
+        again = Reevaluator(self.answering.reasoner, self.answering.options, media, trace, judge)
+        return Task(media.for_run(), ScoredAnswer(trace, row.score), again, desired_of(sample))
 
 
 def desired_of(sample: Sample) -> Any:
@@ -180,7 +180,7 @@ def desired_of(sample: Sample) -> Any:
 class _Worker:
     """Learns in a thread of its own, one task after the other."""
 
-    def __init__(self, learn: Callable[..., LearningRecord], standing: Standing) -> None:
+    def __init__(self, learn: Callable[..., LearningRecord], standing: LearningProgress) -> None:
         self._learn, self._standing = learn, standing
         self._waiting: queue.Queue[tuple[Item, SampleResult, Trace | None] | None] = queue.Queue()
         self._error: BaseException | None = None
@@ -221,7 +221,7 @@ class _Worker:
 
 
 @dataclass(frozen=True)
-class Again:
+class Reevaluator:
     """Answers the query of a trace; the ``again`` of a :class:`viper.tuning.learner.Task`.
 
     Attributes:
@@ -235,7 +235,7 @@ class Again:
     first: Trace
     judge: Callable[[Answer | None], float]
 
-    def __call__(self, program: str | None, shown: Sequence[Pooled]) -> Answered:
+    def __call__(self, program: str | None, shown: Sequence[PoolExample]) -> ScoredAnswer:
         """By a program, or by one that is written anew.
 
         Args:
@@ -256,7 +256,7 @@ class Again:
         else:
             result = reasoner.execute(program, self.media, query.text, asked)
         trace = result.trace if program is None else self._planned(result.trace)
-        return Answered(trace, self.judge(result.answer))
+        return ScoredAnswer(trace, self.judge(result.answer))
 
     def _planned(self, trace: Trace) -> Trace:
         """The trace of a program that ran again, with the plan that it was written from."""
@@ -265,9 +265,9 @@ class Again:
         return replace(trace, trials=trials)
 
 
-def _showing(components: Components, shown: Sequence[Pooled]) -> Components:
+def _showing(components: Components, shown: Sequence[PoolExample]) -> Components:
     """The same parts, with demonstrations that are shown before those of the pool."""
-    tried = OnTrial(shown, components.demonstrations)
+    tried = TrialPool(shown, components.demonstrations)
     examples = components.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
     return replace(components, demonstrations=tried, examples=LearnedExamples(tried, bank))

@@ -118,7 +118,7 @@ class Shots:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExampleSource:
     """What an example says of where it is from."""
 
     evaluation: Evaluation
@@ -128,7 +128,7 @@ class Source:
 
 
 def candidates(
-    rows: Iterable[SampleResult], samples: Sequence[Sample], source: Source
+    rows: Iterable[SampleResult], samples: Sequence[Sample], source: ExampleSource
 ) -> list[Candidate]:
     """Every program that was written, as the example it would make."""
     known = {sample.sample_id: sample for sample in samples}
@@ -140,7 +140,9 @@ def candidates(
     ]
 
 
-def _example(row: SampleResult, sample: Sample, source: Source, hashes: dict[str, str]) -> Example:
+def _example(
+    row: SampleResult, sample: Sample, source: ExampleSource, hashes: dict[str, str]
+) -> Example:
     query = query_for_prompt(sample.query)
     if query.task not in hashes:
         hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))

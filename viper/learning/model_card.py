@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from viper.tuning.agent.training import HeldOut, Tuned, TuneSettings
+from viper.tuning.agent.training import HeldOut, TunedAgent, TuneSettings
 from viper.tuning.agent.workflow import Workflow
 
 _LEARNED = {
@@ -20,7 +20,7 @@ _LEARNED = {
 
 def model_card(
     name: str,
-    tuned: Tuned,
+    tuned: TunedAgent,
     settings: TuneSettings,
     workflows: Sequence[Workflow],
     data: Mapping[str, Any],

@@ -3,7 +3,7 @@
 One line of JSON a workflow, appended as it ends; what is there is not made again, so a run that was
 killed goes on. Several are on their way at once.
 
-Source: DWIM (2025), supplement, secs. 8 and 10: the three manners and their data utilisation.
+Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data utilisation.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.explore.agent import Checker
+from viper.strategies.explore.agent import Verifier
 from viper.strategies.explore.strategy import ExploreStrategy
-from viper.tuning.agent.checker import LabelChecker, LanguageChecker
-from viper.tuning.agent.workflow import MANNERS, Workflow, outcome_of
+from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier
+from viper.tuning.agent.workflow import MODES, Workflow, outcome_of
 from viper.tuning.case import is_desired
 
 WORKFLOWS = "workflows.jsonl"
@@ -41,12 +41,12 @@ IN_A_ROW = 3
 
 
 @dataclass(frozen=True)
-class Making:
+class WorkflowSettings:
     """How workflows are made.
 
     Attributes:
         set_name: the data set.
-        manner: one of :data:`viper.tuning.agent.workflow.MANNERS`.
+        mode: one of :data:`viper.tuning.agent.workflow.MODES`.
         options: settings of every run; task, options, seed and sample id come from the sample.
         seed: of sampling.
         checks_by: ``rules``, or ``llm`` for a language model that is shown the label.
@@ -54,15 +54,15 @@ class Making:
     """
 
     set_name: str
-    manner: str
+    mode: str
     options: RunOptions = RunOptions()
     seed: int = 0
     checks_by: str = "rules"
     budget: Budget = UNBOUNDED
 
     def __post_init__(self) -> None:
-        if self.manner not in MANNERS:
-            raise UsageError(f"manner is {self.manner!r}; expected one of {', '.join(MANNERS)}")
+        if self.mode not in MODES:
+            raise UsageError(f"mode is {self.mode!r}; expected one of {', '.join(MODES)}")
 
 
 def read_workflows(path: Path) -> list[Workflow]:
@@ -84,7 +84,7 @@ def read_workflows(path: Path) -> list[Workflow]:
 def make_workflows(
     reasoner: Reasoner,
     samples: Sequence[Sample],
-    making: Making,
+    making: WorkflowSettings,
     folder: Path,
     *,
     workers: int = 1,
@@ -94,7 +94,7 @@ def make_workflows(
 ) -> list[Workflow]:
     """The workflows of the samples, in their order; the budget may leave no room for some.
 
-    The budget counts all that the folder holds, of every manner. A sample that cannot be explored,
+    The budget counts all that the folder holds, of every mode. A sample that cannot be explored,
     because its picture cannot be read or its prompt is too long, is kept as unanswered with the
     error; :data:`IN_A_ROW` of them one after another, or all there are, end the making and are not
     kept.
@@ -127,7 +127,7 @@ def make_workflows(
                 f"{folder} holds workflows of {one.set}, not of {making.set_name}; give another "
                 "folder"
             )
-        if (one.manner, one.seed) == (making.manner, making.seed) and one.made_by != made_by:
+        if (one.manner, one.seed) == (making.mode, making.seed) and one.made_by != made_by:
             raise UsageError(
                 f"{folder} holds workflows of another agent or of other settings ({one.made_by}; "
                 f"now {made_by}); give another folder"
@@ -136,7 +136,7 @@ def make_workflows(
     made: dict[str, Workflow] = {}
     todo = []
     for sample in samples:
-        there = kept.get((sample.sample_id, making.manner, making.seed))
+        there = kept.get((sample.sample_id, making.mode, making.seed))
         if there is None:
             todo.append(sample)
         elif there.query.text != sample.text:
@@ -187,7 +187,10 @@ def make_workflows(
 
 
 def workflow_of(
-    reasoner: Reasoner, sample: Sample, making: Making, cancel: threading.Event | None = None
+    reasoner: Reasoner,
+    sample: Sample,
+    making: WorkflowSettings,
+    cancel: threading.Event | None = None,
 ) -> Workflow:
     """The workflow of one sample.
 
@@ -196,12 +199,12 @@ def workflow_of(
     """
     desired = desired_of(sample)
     label = _in_words(sample, desired)
-    checker: Checker | None = None
-    asked: LanguageChecker | None = None
-    if making.manner == "discrepancy" and making.checks_by == "llm":
-        checker = asked = LanguageChecker(reasoner.components.llm, sample.query, label)
-    elif making.manner == "discrepancy":
-        checker = LabelChecker(sample.query, desired)
+    verifier: Verifier | None = None
+    asked: LanguageVerifier | None = None
+    if making.mode == "discrepancy" and making.checks_by == "llm":
+        verifier = asked = LanguageVerifier(reasoner.components.llm, sample.query, label)
+    elif making.mode == "discrepancy":
+        verifier = LabelVerifier(sample.query, desired)
     options = making.options.changed(
         task=sample.task,
         options=sample.options,
@@ -209,7 +212,7 @@ def workflow_of(
         sample_id=sample.sample_id,
     )
     media = media_from(sample.load())
-    strategy = ExploreStrategy(checker, hint=label if making.manner == "given" else "")
+    strategy = ExploreStrategy(verifier, hint=label if making.mode == "given" else "")
     result = reasoner.run(media, sample.text, options, cancel=cancel, using=strategy)
     trace, answer = result.trace, result.answer
     value = None if answer is None else answer.value
@@ -222,7 +225,7 @@ def workflow_of(
         turns=trace.turns,
         answer=value,
         label=desired,
-        manner=making.manner,
+        manner=making.mode,
         outcome=outcome_of(trace.turns, value, is_right),
         kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
@@ -233,7 +236,7 @@ def workflow_of(
     )
 
 
-def _failed(sample: Sample, making: Making, error: Exception) -> Workflow:
+def _failed(sample: Sample, making: WorkflowSettings, error: Exception) -> Workflow:
     """What is kept of a sample that could not be explored."""
     return Workflow(
         id=sample.sample_id,
@@ -243,7 +246,7 @@ def _failed(sample: Sample, making: Making, error: Exception) -> Workflow:
         turns=(),
         answer=None,
         label=desired_of(sample),
-        manner=making.manner,
+        manner=making.mode,
         outcome="unanswered",
         kind=kind_of(sample.groups),
         seed=making.seed,
@@ -316,12 +319,12 @@ class _Spent:
         self.llm_calls += workflow.usage.llm_calls
 
 
-def _maker(reasoner: Reasoner, making: Making) -> str:
+def _maker(reasoner: Reasoner, making: WorkflowSettings) -> str:
     """The agent and what else decides what its workflows are, in a line."""
     components = reasoner.components
     settings = making.options.settings(components.settings)
     agent = components.models.get("explorer", components.llm)
-    checks = f", checked by {making.checks_by}" if making.manner == "discrepancy" else ""
+    checks = f", checked by {making.checks_by}" if making.mode == "discrepancy" else ""
     return (
         f"{agent.model_id}, api {settings.api}, temperature {settings.temperature:g}, "
         f"{settings.of(ExploreSettings).max_turns} turns{checks}"

@@ -15,7 +15,7 @@ from viper.profiles.document import WRITER, BackendChoice, language_models
 from viper.profiles.wiring import Profile
 from viper.strategies.settings import all_settings
 from viper.tools.settings import ThresholdSchedule
-from viper.tuning.agent.training import Tuned
+from viper.tuning.agent.training import TunedAgent
 
 EXPLORER = "explorer"
 TUNABLE = "transformers"
@@ -90,7 +90,7 @@ def _update(table: Any, value: ThresholdSchedule) -> None:
             table[part] = number
 
 
-def tuned_of(profile: Profile) -> tuple[Tuned, str]:
+def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
     """The profile's agent as what is tuned, and the style of its prompts.
 
     Raises:
@@ -103,7 +103,7 @@ def tuned_of(profile: Profile) -> tuple[Tuned, str]:
             f"is loaded here can be tuned: give [{role}] the backend {TUNABLE}"
         )
     options = profile.options(role, choice)
-    tuned = Tuned(
+    tuned = TunedAgent(
         model=str(profile.model_source(choice)),
         adapter=options.get("adapter"),
         template=options.get("template", "auto"),

@@ -21,7 +21,6 @@ from viper.errors import UnknownNameError, UsageError
 from viper.plugins import entry_points_of
 from viper.record import record_from_toml
 from viper.strategies.base import Components
-from viper.tuning.collect import POSITIVES, AnnotatedStore, PictureSearch
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.picture_web import PictureService, WebSearch
@@ -29,8 +28,9 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
-from viper.tuning.teach import Memory, Sources, Teacher
+from viper.tuning.tool_training import Memory, Sources, ToolTrainer
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
+from viper.tuning.training_data import POSITIVES, AnnotatedStore, PictureSearch
 
 Reflection = Literal[
     "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
@@ -106,7 +106,7 @@ def learner_for(
         components: that use these pools, so that they see what is learned at once.
         tools: None teaches no tools.
         origin: what demonstrations say of where they are from; None: the writer and its API.
-        memory: of what was trained before, as :class:`~viper.tuning.teach.Teacher` takes it.
+        memory: prompts trained earlier; see :class:`~viper.tuning.tool_training.ToolTrainer`.
 
     Raises:
         UnknownNameError: no such reflection or store.
@@ -116,7 +116,7 @@ def learner_for(
     if tools is not None:
         updates = ToolUpdates(
             components.toolbox,
-            Teacher(
+            ToolTrainer(
                 components.toolbox.models,
                 PromptPool(state / PROMPTS),
                 Sources(_store(data), _search(data, components, state), data.positives),

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from viper.ace.critique import Critique, CritiqueError
-from viper.ace.growth import Criticised, Origin, demonstrations_of
+from viper.ace.growth import CritiquedPart, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
-from viper.ace.pooled import Pooled
+from viper.ace.pool_example import PoolExample
 from viper.errors import StoreError, UsageError, ViperError
 from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
@@ -45,7 +45,7 @@ class LearnSettings:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ScoredAnswer:
     """One answer with its score."""
 
     trace: Trace
@@ -71,8 +71,8 @@ class Task:
     """
 
     media: Media
-    answered: Answered
-    again: Callable[[str | None, Sequence[Pooled]], Answered]
+    answered: ScoredAnswer
+    again: Callable[[str | None, Sequence[PoolExample]], ScoredAnswer]
     desired: Any = None
     comment: str = ""
     stale: bool = False
@@ -118,7 +118,7 @@ class Learner:
         started = time.perf_counter()
         shown = [one for trial in task.answered.trace.trials for one in trial.demonstrations]
         self.pool.record_outcome(shown, task.answered.solved)
-        course = _Course(self, task)
+        course = _TaskSession(self, task)
         if task.answered.solved:
             course.from_right()
         elif task.answered.trace.answering and (task.desired is not None or task.comment):
@@ -126,7 +126,7 @@ class Learner:
         return replace(course.lesson(), seconds=round(time.perf_counter() - started, 3))
 
 
-class _Course:
+class _TaskSession:
     """What one task teaches, while it does."""
 
     def __init__(self, learner: Learner, task: Task) -> None:
@@ -181,7 +181,7 @@ class _Course:
             if critique is not None and critique.location in ("plan", "program"):
                 if self._settings.incorrect and not blamed_writing:
                     part: Part = "plan" if critique.location == "plan" else "program"
-                    self._demonstrate(self._now.trace, Criticised(part, critique.reason))
+                    self._demonstrate(self._now.trace, CritiquedPart(part, critique.reason))
                 if self._now.solved:
                     break
                 blamed_writing, critique = True, None
@@ -219,7 +219,7 @@ class _Course:
         self._updates += done
         return has_learned(done)
 
-    def _demonstrate(self, trace: Trace, wrong: Criticised | None) -> None:
+    def _demonstrate(self, trace: Trace, wrong: CritiquedPart | None) -> None:
         """Adds what a task demonstrates, if showing it to its own query solves that."""
         learner = self._learner
         try:

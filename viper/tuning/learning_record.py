@@ -18,14 +18,14 @@ from typing import Any
 
 from viper.ace.critique import Critique
 from viper.storage.json_lines import append_line, read_lines
-from viper.tuning.kept_prompts import Evidence
+from viper.tuning.stored_prompts import Evidence
 
 JOURNAL = "lessons.jsonl"
 """Of a run's folder."""
 
 
 @dataclass(frozen=True)
-class TriedPrompt(Evidence):
+class PromptRecord(Evidence):
     """A prompt that was trained: its evidence, and ``why`` it was discarded, if it was."""
 
     why: str = ""
@@ -41,7 +41,7 @@ class Update:
         found_by: ``reflection``: a critique blamed the tool; ``probe``: a call names the concept,
             and the tool did not know it.
         knew: share of the collected pictures that it got right before; None: not asked.
-        collected: where the data came from; see :mod:`viper.tuning.collecting`.
+        collected: where the data came from; see :mod:`viper.tuning.data_collection`.
         prompts: that were trained, the discarded ones among them.
         ids: of those that the pool keeps.
         problem: why nothing was learned, where that was not for validation to say.
@@ -53,7 +53,7 @@ class Update:
     found_by: str
     knew: float | None = None
     collected: Mapping[str, Any] = field(default_factory=dict)
-    prompts: Sequence[TriedPrompt] = ()
+    prompts: Sequence[PromptRecord] = ()
     ids: Sequence[str] = ()
     problem: str = ""
     seconds: float = 0.0

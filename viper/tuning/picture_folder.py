@@ -24,14 +24,14 @@ from viper.search.picture_index import (
     RejectedFile,
     file_digest,
 )
-from viper.tuning.collect import FoundPicture, checked_limit
 from viper.tuning.concept_names import spellings
+from viper.tuning.training_data import FoundPicture, checked_limit
 
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 class FolderSearch:
-    """A :class:`~viper.tuning.collect.PictureSearch` over the pictures of a folder.
+    """A :class:`~viper.tuning.training_data.PictureSearch` over the pictures of a folder.
 
     Exact search among all of them; 100,000 vectors of 512 numbers are 200 MB.
 

@@ -21,7 +21,7 @@ from viper.errors import MediaError, ModelError, StoreError, UsageError
 from viper.models.media import read_picture
 from viper.search.web_fetch import Fetcher
 from viper.search.web_service import WebService, at_path
-from viper.tuning.collect import FoundPicture, checked_limit
+from viper.tuning.training_data import FoundPicture, checked_limit
 
 _TRIED = 2
 """Pictures that are tried for each one that is wanted."""
@@ -52,7 +52,7 @@ class PictureService(WebService):
 
 
 class WebSearch:
-    """A :class:`~viper.tuning.collect.PictureSearch` on the web; downloads what it finds.
+    """A :class:`~viper.tuning.training_data.PictureSearch` on the web; downloads what it finds.
 
     Args:
         folder: where pictures are kept, each as its SHA-256.

@@ -18,16 +18,16 @@ from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
 from viper.storage.cache import ComputeCache
 from viper.storage.versioned import VersionedStore
-from viper.tuning.kept_prompts import (
+from viper.tuning.stored_prompts import (
     Evidence,
     StoredPrompt,
     arrays_of,
     check_place,
     concept_key,
     entry_of,
-    kept_prompt,
+    prompt_from_entry,
+    prompt_kind,
     soft_prompt,
-    topic_of,
 )
 
 FOLDER = "prompts"
@@ -85,17 +85,17 @@ class PromptPool:
         key = concept_key(tool, concept)
         check_place(tool, key)
         arrays = [arrays_of(prompt) for prompt, _ in learned]
-        with self.store.update(note or f"learned {topic_of(tool, key)}") as change:
-            known = [kept_prompt(entry) for entry in change.entries(topic_of(tool, key))]
+        with self.store.update(note or f"learned {prompt_kind(tool, key)}") as change:
+            known = [prompt_from_entry(entry) for entry in change.entries(prompt_kind(tool, key))]
             sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in known}
             ids = []
             for (prompt, evidence), stored in zip(learned, arrays, strict=True):
                 entry = entry_of(tool, key, evidence, prompt, change.store(stored))
-                kept = kept_prompt(entry)
+                kept = prompt_from_entry(entry)
                 size = (kept.feature_size, kept.shape)
                 if sizes.setdefault(evidence.model_id, size) != size:
                     raise UsageError(
-                        f"a soft prompt of sizes {size}; those of {topic_of(tool, key)} for "
+                        f"a soft prompt of sizes {size}; those of {prompt_kind(tool, key)} for "
                         f"{evidence.model_id} have {sizes[evidence.model_id]}"
                     )
                 change.put(entry)
@@ -103,8 +103,8 @@ class PromptPool:
             count = len({one.id for one in known} | set(ids))
             if count > MOST_PROMPTS:
                 raise UsageError(
-                    f"{count} prompts for {topic_of(tool, key)}; at most {MOST_PROMPTS} are kept, "
-                    "remove some with: viper learn prompts remove"
+                    f"{count} prompts for {prompt_kind(tool, key)}; at most {MOST_PROMPTS} are "
+                    "kept, remove some with: viper learn prompts remove"
                 )
         return ids
 
@@ -118,7 +118,7 @@ class PromptPool:
         gone = self.kept(tool, concept)
         if ids is not None:
             gone = [one for one in gone if one.id in ids]
-        about = tool if concept is None else topic_of(tool, concept_key(tool, concept))
+        about = tool if concept is None else prompt_kind(tool, concept_key(tool, concept))
         if gone:
             with self.store.update(f"removed {len(gone)} of {about}") as change:
                 for one in gone:
@@ -131,7 +131,7 @@ class PromptPool:
         Raises:
             StoreError: a pool that cannot be read.
         """
-        found = [kept_prompt(entry) for entry in self.store.entries()]
+        found = [prompt_from_entry(entry) for entry in self.store.entries()]
         if tool is not None:
             found = [one for one in found if one.tool == tool]
             if concept is not None:
@@ -176,31 +176,31 @@ class PromptPool:
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""
-        return self.store.changed(topic_of(tool, concept_key(tool, concept)))
+        return self.store.changed(prompt_kind(tool, concept_key(tool, concept)))
 
     def close(self) -> None:
         """Closes the files; a later use opens them again."""
         self.store.close()
 
     def _known(self, tool: str, concept: str | None, model_id: str) -> _Known:
-        topic = topic_of(tool, concept_key(tool, concept))
-        changed = self.store.changed(topic)
+        kind = prompt_kind(tool, concept_key(tool, concept))
+        changed = self.store.changed(kind)
         if not changed:
             return (), None
-        key = ("prompts", topic, model_id, changed)
-        found: _Known = self._read.get(key, lambda: self._loaded(topic, model_id))[0]
+        key = ("prompts", kind, model_id, changed)
+        found: _Known = self._read.get(key, lambda: self._loaded(kind, model_id))[0]
         return found
 
-    def _loaded(self, topic: str, model_id: str) -> _Known:
+    def _loaded(self, kind: str, model_id: str) -> _Known:
         entries = [
             (kept, entry)
-            for entry in self.store.entries(topic)
-            if (kept := kept_prompt(entry)).evidence.model_id == model_id
+            for entry in self.store.entries(kind)
+            if (kept := prompt_from_entry(entry)).evidence.model_id == model_id
         ]
         sizes = {(kept.feature_size, kept.shape) for kept, _ in entries}
         if len(sizes) > 1 or len(entries) > MOST_PROMPTS:
             raise StoreError(
-                f"{self.store.folder}: {len(entries)} prompts of {len(sizes)} sizes for {topic}; "
+                f"{self.store.folder}: {len(entries)} prompts of {len(sizes)} sizes for {kind}; "
                 f"expected at most {MOST_PROMPTS} of one size; restore a copy"
             )
         taken, found = 0, []
@@ -209,7 +209,7 @@ class PromptPool:
             taken += prompt.feature.nbytes + prompt.vectors.nbytes
             if taken > MOST_BYTES:
                 raise StoreError(
-                    f"{self.store.folder}: the prompts of {topic} take more than {MOST_BYTES} "
+                    f"{self.store.folder}: the prompts of {kind} take more than {MOST_BYTES} "
                     "bytes; remove some with: viper learn prompts remove"
                 )
             found.append(prompt)

@@ -21,8 +21,8 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_once
 from viper.strategies.writing import Generation
 from viper.tools.session import plain
+from viper.tuning.alternatives import WITH_ALTERNATIVES, CallContext, alternatives_of
 from viper.tuning.case import Case, desired_texts, is_desired
-from viper.tuning.changes import CHANGEABLE, Asked, changes_of
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
 _STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
@@ -88,7 +88,7 @@ class Explanation:
     Attributes:
         tool: empty for a change of the program.
         calls: indices of the calls that asked the question, rising; none of the program.
-        cost: in nats, see :mod:`viper.tuning.changes` and :mod:`viper.tuning.program_edits`.
+        cost: in nats, see :mod:`viper.tuning.alternatives` and :mod:`viper.tuning.program_edits`.
         result: what the tool should have said, as in the log of calls; or the other program.
         what: the change in words.
     """
@@ -228,12 +228,12 @@ class Intervention:
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
         """Everything to try, the cheapest first; of equals the earlier call, the program first."""
         session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
-        asked = Asked(session, log, desired_texts(case))
+        asked = CallContext(session, log, desired_texts(case))
         tries = []
         for calls in questions(log):
             first = log[calls[0]]
             try:
-                changes = changes_of(first, asked)
+                changes = alternatives_of(first, asked)
             except _STRANGE_ARGUMENTS:
                 continue
             tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
@@ -293,6 +293,6 @@ def _told(one: Explanation) -> str:
 
 
 def _no_change(search: Search) -> str:
-    unknown = sorted({call.tool for call in search.calls} - CHANGEABLE)
+    unknown = sorted({call.tool for call in search.calls} - WITH_ALTERNATIVES)
     text = "the program is wrong in another way"
     return f"{text}; not examined: {', '.join(unknown)}" if unknown else text

@@ -23,10 +23,10 @@ from viper.schema import ToolCall
 from viper.strategies.replay import restore_references
 from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
-from viper.tuning.learning_record import TriedPrompt, Update
+from viper.tuning.concept_probe import Suspect, known_share, suspects
+from viper.tuning.learning_record import PromptRecord, Update
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
-from viper.tuning.teach import KNOWN, Taught, Teacher
-from viper.tuning.unknown import Suspect, known_share, suspects
+from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 
 MOST_RIGHT_ANSWERS = 200
 """Questions that the visual answerer got right by itself, kept to hold its prompts back."""
@@ -81,7 +81,7 @@ class ToolUpdates:
     """
 
     toolbox: Toolbox
-    teacher: Teacher
+    teacher: ToolTrainer
     settings: ToolSettings = ToolSettings()
     on_step: Callable[[str], None] = lambda text: None
     on_progress: Progress | None = None
@@ -236,8 +236,8 @@ def has_learned(done: Sequence[Update]) -> bool:
     return any(one.ids for one in done)
 
 
-def _with(base: Update, taught: Taught) -> Update:
-    prompts = tuple(TriedPrompt(**vars(one.evidence), why=one.why) for one in taught.trained)
+def _with(base: Update, taught: TrainingResult) -> Update:
+    prompts = tuple(PromptRecord(**vars(one.evidence), why=one.why) for one in taught.trained)
     return replace(base, prompts=prompts, ids=tuple(taught.ids))
 
 

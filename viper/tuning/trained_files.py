@@ -18,15 +18,15 @@ from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import read_plain_file, write_file
 from viper.storage.versioned import MAX_FILE_BYTES
-from viper.tuning.kept_prompts import Evidence, arrays_of
-from viper.tuning.soft_prompts.base import Trained
+from viper.tuning.soft_prompts.base import TrainedPrompt
+from viper.tuning.stored_prompts import Evidence, arrays_of
 
 _RECORD = "record"
 _SUFFIX = ".safetensors"
 
 
-class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
-    """A :data:`viper.tuning.teach.Memory` that outlives the process.
+class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]):
+    """A :data:`viper.tuning.tool_training.Memory` that outlives the process.
 
     Args:
         folder: taken by this alone; made where it is missing.
@@ -38,13 +38,13 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __getitem__(self, key: tuple[Any, ...]) -> Sequence[Trained]:
+    def __getitem__(self, key: tuple[Any, ...]) -> Sequence[TrainedPrompt]:
         try:
             return _read(read_plain_file(self._path(key), MAX_FILE_BYTES), repr(key))
         except (StoreError, UsageError):
             raise KeyError(key) from None
 
-    def __setitem__(self, key: tuple[Any, ...], value: Sequence[Trained]) -> None:
+    def __setitem__(self, key: tuple[Any, ...], value: Sequence[TrainedPrompt]) -> None:
         write_file(self._path(key), _written(value, repr(key)))
 
     def __delitem__(self, key: tuple[Any, ...]) -> None:
@@ -68,7 +68,7 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[Trained]]):
         return self.folder / (hashlib.sha256(repr(key).encode()).hexdigest() + _SUFFIX)
 
 
-def _written(value: Sequence[Trained], key: str) -> bytes:
+def _written(value: Sequence[TrainedPrompt], key: str) -> bytes:
     import numpy as np
     from safetensors.numpy import save
 
@@ -85,7 +85,7 @@ def _written(value: Sequence[Trained], key: str) -> bytes:
     return save(arrays)
 
 
-def _read(content: bytes, key: str) -> list[Trained]:
+def _read(content: bytes, key: str) -> list[TrainedPrompt]:
     """The lesson of a file.
 
     Raises:
@@ -105,7 +105,7 @@ def _read(content: bytes, key: str) -> list[Trained]:
             prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
             arrays_of(prompt)
             found.append(
-                Trained(prompt, record_from_json(Evidence, one["evidence"]), str(one["why"]))
+                TrainedPrompt(prompt, record_from_json(Evidence, one["evidence"]), str(one["why"]))
             )
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"no lesson: {error}") from None

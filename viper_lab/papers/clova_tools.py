@@ -20,7 +20,7 @@ from viper.storage.files import write_file
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
-from viper.tuning.teach import Sources, Teacher
+from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.papers.result import Gain, TableCell
 from viper_lab.scores.concepts import vqa
 from viper_lab.scores.concepts.measurement import ConceptGain, Questions, ToolAnswer, rows
@@ -96,7 +96,7 @@ def _measured(
     pool = PromptPool(folder)
     if pool.kept():
         pool.remove(course.tool)
-    teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
+    teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
     options = TunerOptions(seed=course.seed, validate=course.validate)
     taught_toolbox = toolbox.with_soft_prompts(pool)
     before = asked_about(questions, toolbox, course)

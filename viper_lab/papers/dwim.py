@@ -31,7 +31,7 @@ from viper.profiles.edit import tuned_of
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.tuning.agent.training import TuneSettings
-from viper.tuning.agent.workflow import MANNERS, Workflow
+from viper.tuning.agent.workflow import MODES, Workflow
 from viper_lab.papers.dwim_study import (
     AGENTS,
     MASKED,
@@ -112,7 +112,7 @@ def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     )
 
 
-def utilisation(manners: Sequence[str] = MANNERS) -> Table[str]:
+def utilisation(manners: Sequence[str] = MODES) -> Table[str]:
     """Return the table of data utilisation, the discrepancy-aware manner beside the others."""
     steps = [(one, "discrepancy") for one in manners if one != "discrepancy"]
     return Table("data utilisation", {one: one for one in manners}, steps=steps)
@@ -270,7 +270,7 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     results = Results(quick)
     study.begin()
     agents = QUICK_AGENTS if quick else AGENTS
-    manners = ("standard", "discrepancy") if quick else MANNERS
+    manners = ("standard", "discrepancy") if quick else MODES
     results.measure(of_use(study), utilisation(manners), WHOLE)
     results.measure(answers(study), right_answers(agents), WHOLE)
     sandbox = Sandbox(

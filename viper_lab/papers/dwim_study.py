@@ -16,7 +16,7 @@ from viper.api.sets import ApiSet
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.learning.workflows import Making, make_workflows
+from viper.learning.workflows import WorkflowSettings, make_workflows
 from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
@@ -25,7 +25,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
 from viper.tuning.agent.masking import masked
-from viper.tuning.agent.training import Tuned, TuneSettings, token_count, tune
+from viper.tuning.agent.training import TunedAgent, TuneSettings, token_count, tune
 from viper.tuning.agent.workflow import Workflow
 from viper_lab.papers.lab import slug
 
@@ -111,7 +111,7 @@ class DwimStudy:
     """
 
     components: Components
-    tuned: Tuned
+    tuned: TunedAgent
     style: str
     folder: Path
     asked: SampleSplits
@@ -207,7 +207,7 @@ class DwimStudy:
         if (manner, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / "made"
             samples = self._samples(self.asked.train, seed, self.scale.workflows)
-            making = Making(self.asked.set_name, manner, _EXPLORE, seed)
+            making = WorkflowSettings(self.asked.set_name, manner, _EXPLORE, seed)
             found = self._explored(self.components, samples, making, where, f"{manner} workflows")
             self._known[manner, seed] = found
         return self._known[manner, seed]
@@ -219,7 +219,7 @@ class DwimStudy:
             components = self.components
             if agent.manner:
                 components = components.with_models(explorer=self._tuned(agent, seed, where))
-            making = Making(self.asked.set_name, "standard", _EXPLORE, seed)
+            making = WorkflowSettings(self.asked.set_name, "standard", _EXPLORE, seed)
             found = self._explored(components, self.answered(seed), making, where, agent.name)
             self._known[agent.name, seed] = found
         return self._known[agent.name, seed]
@@ -228,7 +228,7 @@ class DwimStudy:
         self,
         components: Components,
         samples: Sequence[Sample],
-        making: Making,
+        making: WorkflowSettings,
         where: Path,
         name: str,
     ) -> list[Workflow]:

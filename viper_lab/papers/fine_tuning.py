@@ -24,7 +24,7 @@ from viper.storage.files import write_file
 from viper.tools.models import ModelSet
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
-from viper.tuning.teach import Sources, Teacher
+from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
 from viper_lab.papers.result import TableCell
 from viper_lab.scores.concepts import match as questions
@@ -73,7 +73,7 @@ def _asked_of_trained(
         return [ToolAnswer(**one) for one in kept[0]], [ToolAnswer(**one) for one in kept[1]]
     search = WorldPictureSearch(course.wrong, course.seed)
     pool = PromptPool(folder / "unused")
-    teacher = Teacher(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
+    teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
     with toolbox.models.using("matcher") as backend:
         tuned = copied(backend)
     for concept in course.concepts:

@@ -18,7 +18,7 @@ from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.learning.mining import WARM, Source, candidates, of_each_kind, zero_shot
+from viper.learning.mining import WARM, ExampleSource, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
@@ -310,7 +310,7 @@ class Lab(Stored):
             components = self.writers[writer]
             drawn = _mined_as(self.pool(part, seed), mining)
             rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
-            source = Source(
+            source = ExampleSource(
                 drawn.evaluation,
                 mining.api,
                 components.library,

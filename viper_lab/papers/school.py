@@ -23,7 +23,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import answer_all
-from viper.learning.loop import Learning, Standing
+from viper.learning.loop import LearningLoop, LearningProgress
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
@@ -123,7 +123,7 @@ class School(Stored):
         super().__init__(writers, document, folder)
         self.scale, self.subjects, self.say = scale, subjects, say
         self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
-        self._standings: dict[tuple[str, int], list[Standing]] = {}
+        self._standings: dict[tuple[str, int], list[LearningProgress]] = {}
         self._trained = TrainedFiles(folder / "trained")
 
     def state(self, course: Method, seed: int) -> Path:
@@ -149,7 +149,7 @@ class School(Stored):
             examples=LearnedExamples(pool, NoExamples()),
         )
 
-    def learned(self, course: Method, seed: int) -> list[Standing]:
+    def learned(self, course: Method, seed: int) -> list[LearningProgress]:
         """Return how the course stands after each stream; runs it now if it is not over."""
         key = (course.name, seed)
         if key not in self._standings:
@@ -197,7 +197,7 @@ class School(Stored):
         folder = self._place(what, course, subject, seed)
         return answer_all(self.components(course, seed), drawn, folder, self.document)
 
-    def _learn(self, course: Method, subject: Subject, seed: int) -> Standing:
+    def _learn(self, course: Method, subject: Subject, seed: int) -> LearningProgress:
         parts = self.components(course, seed)
         drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(course.options)
         evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
@@ -225,7 +225,7 @@ class School(Stored):
         judge = metric(evaluation.metric)
         answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
         with RunStore.resume(folder, manifest) as store:
-            learning = Learning(answering, learner, store, Journal(folder))
+            learning = LearningLoop(answering, learner, store, Journal(folder))
             learning.on_change = lambda now: say(
                 f"{subject.name} {now.learned} of {now.total} lessons"
             )

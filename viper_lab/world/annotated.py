@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from viper.errors import UsageError
-from viper.tuning.collect import AnnotatedPicture, Annotation, checked_limit
 from viper.tuning.concept_names import spellings
+from viper.tuning.training_data import AnnotatedPicture, Annotation, checked_limit
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_scene
@@ -144,7 +144,7 @@ def labels_of(thing: SceneObject) -> tuple[str, ...]:
 
 
 class WorldStore:
-    """Scenes of the embedded world as an :class:`~viper.tuning.collect.AnnotatedStore`.
+    """Scenes of the embedded world as an :class:`~viper.tuning.training_data.AnnotatedStore`.
 
     Every object is annotated, with its exact box and mask.
     """

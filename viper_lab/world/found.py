@@ -13,7 +13,7 @@ from functools import partial
 from viper.errors import UsageError
 from viper.models.vision.roles import Pixels
 from viper.tools.crops import object_crop
-from viper.tuning.collect import FoundPicture, checked_limit
+from viper.tuning.training_data import FoundPicture, checked_limit
 from viper_lab.world.annotated import (
     SCENES,
     SEARCH_FIRST,
@@ -31,7 +31,7 @@ _BLOCK = 10
 
 
 class WorldPictureSearch:
-    """Crops around objects of the embedded world as a :class:`~viper.tuning.collect.PictureSearch`.
+    """Search (:class:`~viper.tuning.training_data.PictureSearch`) for crops around world objects.
 
     Args:
         wrong: share of pictures, in tenths, that show another object instead.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viper.tuning.collect import AnnotatedStore, PictureSearch
+from viper.tuning.training_data import AnnotatedStore, PictureSearch
 from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldPictureSearch
 

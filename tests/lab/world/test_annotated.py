@@ -7,8 +7,8 @@ import pytest
 
 from tests.tuning.stores import LetterMatcher
 from viper.errors import UsageError
-from viper.tuning.collect import AnnotatedStore, ConceptQuery, PictureSearch
-from viper.tuning.collecting import collect_annotated, collect_pictures
+from viper.tuning.data_collection import collect_annotated, collect_pictures
+from viper.tuning.training_data import AnnotatedStore, ConceptQuery, PictureSearch
 from viper_lab.world.annotated import (
     LABELS,
     SCENES,

@@ -11,7 +11,7 @@ from viper.tuning.agent.masking import (
     HOLE,
     IGNORED,
     VARIANTS,
-    Encoded,
+    EncodedWorkflow,
     Encoder,
     masked,
     padded,
@@ -77,7 +77,7 @@ def test_large_models_are_asked_in_words() -> None:
 EFFECTIVE = [action_text(step_of(MADE.turns[n]).action) for n in (3, 4, 5, 6)]
 
 
-def counted(row: Encoded, made: object) -> list[str]:
+def counted(row: EncodedWorkflow, made: object) -> list[str]:
     """The stretches of tokens that count, as text."""
     assert len(row.ids) == len(row.labels)
     stretches: list[list[int]] = [[]]
@@ -151,7 +151,7 @@ def test_what_is_too_long_is_left_out() -> None:
 
 
 def test_padding_counts_nowhere() -> None:
-    filled = padded([Encoded((5, 6, 7), (IGNORED, 6, 7)), Encoded((8,), (8,))], 0)
+    filled = padded([EncodedWorkflow((5, 6, 7), (IGNORED, 6, 7)), EncodedWorkflow((8,), (8,))], 0)
     assert filled["input_ids"] == [[5, 6, 7], [8, 0, 0]]
     assert filled["attention_mask"] == [[1, 1, 1], [1, 0, 0]]
     assert filled["labels"] == [[IGNORED, 6, 7], [8, IGNORED, IGNORED]]

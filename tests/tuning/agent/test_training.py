@@ -16,10 +16,10 @@ from viper.errors import UsageError
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.loading import LoadOptions
-from viper.tuning.agent.masking import Masked
-from viper.tuning.agent.training import Tuned, TuneSettings, losses, read_held_out, split, tune
+from viper.tuning.agent.masking import MaskedWorkflow
+from viper.tuning.agent.training import TunedAgent, TuneSettings, losses, read_held_out, split, tune
 
-TEXTS = [Masked(f"# question: {n}\n", f"<code>\nfind({n % 3})\n</code>\n", f"w{n}", 0)
+TEXTS = [MaskedWorkflow(f"# question: {n}\n", f"<code>\nfind({n % 3})\n</code>\n", f"w{n}", 0)
          for n in range(12)]  # fmt: skip
 SETTINGS = TuneSettings(steps=6, batch=4, learning_rate=1e-2, warmup=1, rank=4, save_every=2)
 
@@ -29,9 +29,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_model(tmp_path_factory.mktemp("tiny") / "model")
 
 
-def tuned(model: Path, adapter: Path | None = None) -> Tuned:
+def tuned(model: Path, adapter: Path | None = None) -> TunedAgent:
     load = LoadOptions(device="cpu", local_only=True)
-    return Tuned(str(model), str(adapter) if adapter else None, "plain", load)
+    return TunedAgent(str(model), str(adapter) if adapter else None, "plain", load)
 
 
 def test_an_adapter_is_trained_and_can_be_laid_over_and_trained_on(
@@ -151,7 +151,7 @@ def test_another_tuning_is_refused(model: Path, tmp_path: Path) -> None:
 
 def test_what_is_too_long_is_told(model: Path, tmp_path: Path) -> None:
     told: list[int] = []
-    long = Masked("# question: 1\n" * 200, "<done></done>\n", "w", 0)
+    long = MaskedWorkflow("# question: 1\n" * 200, "<done></done>\n", "w", 0)
     settings = replace(SETTINGS, longest=300)
     tune(tuned(model), [*TEXTS, long], settings, tmp_path / "a", tmp_path / "work",
          left_out=told.append)  # fmt: skip

@@ -2,7 +2,7 @@
 
 Source: DWIM (2025), supplement, sec. 6: actions in any order, one per turn. Ours: the behaviour at
 a limit (the best answer so far is used and marked), the handling of unreadable turns, and an
-optional checker that may doubt a result (:mod:`viper.tuning`).
+optional verifier that criticises results (:mod:`viper.tuning`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from viper.tools.session import plain
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 
 
-class Checker(Protocol):
+class Verifier(Protocol):
     """Checks results; its objection becomes a thought in the workflow."""
 
-    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+    def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         """Return the reason why the last turn's result cannot be right; "" if there is none.
 
         Args:
@@ -47,10 +47,10 @@ class Checker(Protocol):
         ...
 
 
-class NoChecker:
+class NoVerifier:
     """Accepts every result, for an agent by itself."""
 
-    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+    def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         return ""
 
 
@@ -71,7 +71,7 @@ class Agent:
     llm: LLM
     style: str
     entries: Sequence[ApiEntry]
-    checker: Checker = field(default_factory=NoChecker)
+    verifier: Verifier = field(default_factory=NoVerifier)
     hint: str = ""
     turns: list[Turn] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)
@@ -172,7 +172,7 @@ class Agent:
             self._values.append(value)
         if action is None or action.kind == "thought":
             return final
-        objection = self.checker.doubt(self.turns, self._as_answer(value))
+        objection = self.verifier.critique(self.turns, self._as_answer(value))
         if not objection:
             return final
         self.turns.append(Turn(len(self.turns), "thought", objection, by="checker"))

@@ -15,7 +15,7 @@ from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import explore_prompt
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
-from viper.strategies.explore.agent import Agent, Checker, NoChecker
+from viper.strategies.explore.agent import Agent, NoVerifier, Verifier
 from viper.strategies.explore.environment import Environment
 from viper.strategies.prompts import is_lines, query_for_prompt
 from viper.strategies.writing import check_cancelled
@@ -25,14 +25,14 @@ class ExploreStrategy:
     """Lets an agent act by code and thoughts, in any order, until it is done.
 
     Args:
-        checker: doubts results; by default no result is doubted.
+        verifier: criticises results; by default nothing does.
         hint: the right answer, to generate workflows for training.
     """
 
     name = "explore"
 
-    def __init__(self, checker: Checker | None = None, hint: str = "") -> None:
-        self._checker, self._hint = checker or NoChecker(), hint
+    def __init__(self, verifier: Verifier | None = None, hint: str = "") -> None:
+        self._verifier, self._hint = verifier or NoVerifier(), hint
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
@@ -51,7 +51,7 @@ class ExploreStrategy:
                 llm,
                 style,
                 _entries(components, context),
-                checker=self._checker,
+                verifier=self._verifier,
                 hint=self._hint,
             )
             context.parts["turns"] = agent.turns

@@ -80,7 +80,7 @@ def view(code: str) -> CodeView | None:
 
 
 @dataclass(frozen=True)
-class Written:
+class Constant:
     """A constant that code spells out, and the place of the turn that does."""
 
     value: Any
@@ -88,8 +88,8 @@ class Written:
 
 
 def constants_after(
-    code: str, known: Mapping[str, Written], place: int
-) -> tuple[dict[str, Written], Written | None]:
+    code: str, known: Mapping[str, Constant], place: int
+) -> tuple[dict[str, Constant], Constant | None]:
     """The names that hold constants once some code has run, and the constant that its last
     statement is worth.
 
@@ -132,7 +132,7 @@ def _plain(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _constant(statement: ast.stmt, known: Mapping[str, Written], place: int) -> Written | None:
+def _constant(statement: ast.stmt, known: Mapping[str, Constant], place: int) -> Constant | None:
     """The constant that a statement assigns or shows."""
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
         return None
@@ -144,9 +144,9 @@ def _constant(statement: ast.stmt, known: Mapping[str, Written], place: int) -> 
     if isinstance(value, ast.Name):
         return known.get(value.id)
     if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
-        return Written(ast.unparse(value), place)
+        return Constant(ast.unparse(value), place)
     if isinstance(value, ast.Constant) and value.value is not None:
-        return Written(value.value, place)
+        return Constant(value.value, place)
     return None
 
 

@@ -43,7 +43,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedWorkflow:
     """An action that has to be produced.
 
     Attributes:
@@ -67,7 +67,7 @@ def masked(
     rest: str = "before",
     seed: int = 0,
     said: Mapping[int, bool] | None = None,
-) -> Iterator[Masked]:
+) -> Iterator[MaskedWorkflow]:
     """The training texts of a workflow, one for each action that counts.
 
     Args:
@@ -91,7 +91,7 @@ def masked(
         prompt = explore_prompt(workflow.query, entries, workflow.captions, shown, style=style)
         if rest == "all":
             prompt += ASKED_FOR
-        yield Masked(prompt, target, workflow.id, turns[place].index)
+        yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index)
 
 
 def _places(
@@ -112,7 +112,7 @@ def _places(
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedWorkflow:
     """Token ids of a prompt and an action, with labels of the same length.
 
     Attributes:
@@ -142,14 +142,14 @@ class Encoder:
             template == "auto" and not bool(tokenizer.chat_template)
         )
 
-    def encoded(self, texts: Iterable[Masked]) -> list[Encoded]:
+    def encoded(self, texts: Iterable[MaskedWorkflow]) -> list[EncodedWorkflow]:
         """The texts; those of a plain model that go on from one another share one row.
 
         A plain prompt is the workflow so far, so that the next action's prompt begins with this one
         and its action: one row with several counted stretches is the same loss at a fraction of the
         cost.
         """
-        found: list[Encoded] = []
+        found: list[EncodedWorkflow] = []
         last = ""
         for text in texts:
             row = self._row(text)
@@ -167,24 +167,24 @@ class Encoder:
                 found.append(row)
         return found
 
-    def _row(self, text: Masked) -> Encoded | None:
+    def _row(self, text: MaskedWorkflow) -> EncodedWorkflow | None:
         """None where it is too long."""
         prompt = self._prompts.encode(self._prompts.wrapped(text.prompt))
         target = self._tokenizer.encode(text.target, add_special_tokens=False)
         if len(prompt) + len(target) > self._longest:
             return None
-        return Encoded((*prompt, *target), (*[IGNORED] * len(prompt), *target))
+        return EncodedWorkflow((*prompt, *target), (*[IGNORED] * len(prompt), *target))
 
 
-def _joined(first: Encoded, second: Encoded) -> Encoded | None:
+def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow | None:
     """Both in one row; None where the second's tokens do not begin with the first's."""
     if second.ids[: len(first.ids)] != first.ids:
         return None
     rest = second.labels[len(first.ids) :]
-    return Encoded(second.ids, (*first.labels, *rest))
+    return EncodedWorkflow(second.ids, (*first.labels, *rest))
 
 
-def padded(rows: Sequence[Encoded], pad: int) -> dict[str, list[list[int]]]:
+def padded(rows: Sequence[EncodedWorkflow], pad: int) -> dict[str, list[list[int]]]:
     """Rows of one length: ``input_ids``, ``attention_mask`` and ``labels``, filled at the right."""
     longest = max(len(row.ids) for row in rows)
     gaps = [longest - len(row.ids) for row in rows]

@@ -24,7 +24,7 @@ from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
 from viper.storage.files import write_file
-from viper.tuning.agent.masking import IGNORED, Encoded, Encoder, Masked, padded
+from viper.tuning.agent.masking import IGNORED, EncodedWorkflow, Encoder, MaskedWorkflow, padded
 from viper.tuning.agent.workflow import Workflow
 
 SETTINGS = "tuning.json"
@@ -38,7 +38,7 @@ HELD_OUT = "held-out.json"
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TunedAgent:
     """What is tuned.
 
     Attributes:
@@ -91,13 +91,13 @@ class TuneSettings:
 
 
 def tune(
-    tuned: Tuned,
-    texts: Sequence[Masked],
+    tuned: TunedAgent,
+    texts: Sequence[MaskedWorkflow],
     settings: TuneSettings,
     out: Path,
     work: Path,
     report: Callable[[int, float], None] = lambda step, loss: None,
-    held_out: Sequence[Masked] = (),
+    held_out: Sequence[MaskedWorkflow] = (),
     left_out: Callable[[int], None] = lambda count: None,
 ) -> Path:
     """Tunes and saves to ``out``; goes on where ``work`` holds a checkpoint of the same tuning.
@@ -185,7 +185,7 @@ def tune(
     return out
 
 
-def token_count(tuned: Tuned, prompt: str) -> int:
+def token_count(tuned: TunedAgent, prompt: str) -> int:
     """The tokens that a model reads for a prompt.
 
     Raises:
@@ -211,7 +211,7 @@ def losses(work: Path) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
-def _loaded(tuned: Tuned, settings: TuneSettings) -> tuple[Any, Any]:
+def _loaded(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
     """The model, ready to be trained, and its tokenizer."""
     import torch
     from peft import LoraConfig, get_peft_model
@@ -238,16 +238,16 @@ def _loaded(tuned: Tuned, settings: TuneSettings) -> tuple[Any, Any]:
     return get_peft_model(model, config), tokenizer
 
 
-def _digest(rows: Sequence[Encoded]) -> str:
+def _digest(rows: Sequence[EncodedWorkflow]) -> str:
     return hashlib.sha256(repr([(row.ids, row.labels) for row in rows]).encode()).hexdigest()
 
 
 def _check_same(
     work: Path,
-    tuned: Tuned,
+    tuned: TunedAgent,
     settings: TuneSettings,
-    rows: Sequence[Encoded],
-    kept_out: Sequence[Encoded],
+    rows: Sequence[EncodedWorkflow],
+    kept_out: Sequence[EncodedWorkflow],
 ) -> None:
     """Refuses a folder that holds another tuning; notes this one in a fresh one."""
     what = {
@@ -311,7 +311,7 @@ def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
     return Losses()
 
 
-def _save(model: Any, tokenizer: Any, tuned: Tuned, out: Path) -> None:
+def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:
     """The adapter alone, or the whole model, as safetensors; nothing is half-written."""
     part = out.with_name(f"{out.name}.part")
     part.mkdir(parents=True, exist_ok=True)
@@ -357,7 +357,9 @@ def split(
     )
 
 
-def token_loss(model: Any, rows: Sequence[Encoded], pad: int, batch: int) -> tuple[float, int]:
+def token_loss(
+    model: Any, rows: Sequence[EncodedWorkflow], pad: int, batch: int
+) -> tuple[float, int]:
     """Mean loss of the tokens that count, and how many they are."""
     import torch
 

@@ -13,9 +13,9 @@ from typing import Any
 from viper.agreement import normalise_answer
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage
-from viper.tuning.agent.code import Written, constants_after, view
+from viper.tuning.agent.code import Constant, constants_after, view
 
-MANNERS = ("standard", "given", "discrepancy")
+MODES = ("standard", "given", "discrepancy")
 """How workflows are made: without the label, with it in the prompt, with a checker who knows it."""
 
 _REPR = re.compile(r"(?:ImagePatch|VideoSegment)\([^()]*\)")
@@ -35,7 +35,7 @@ class Workflow:
         captions: of the media, with which it opened.
         answer: JSON; None where none was reached.
         label: the desired answer, as :class:`viper.tuning.case.Case` has it.
-        manner: one of :data:`MANNERS`.
+        manner: one of :data:`MODES`.
         outcome: one of :data:`OUTCOMES`.
         tool_calls: of all turns.
         made_by: the agent with its settings, in a line; others are not mixed with it.
@@ -62,10 +62,10 @@ class Workflow:
     error: str = ""
 
     def __post_init__(self) -> None:
-        if self.manner not in MANNERS or self.outcome not in OUTCOMES:
+        if self.manner not in MODES or self.outcome not in OUTCOMES:
             raise ValueError(
                 f"no workflow: manner {self.manner!r}, outcome {self.outcome!r}; expected one of "
-                f"{', '.join(MANNERS)} and one of {', '.join(OUTCOMES)}"
+                f"{', '.join(MODES)} and one of {', '.join(OUTCOMES)}"
             )
 
     @property
@@ -109,13 +109,13 @@ def is_copied(turns: Sequence[Turn]) -> bool:
     return written is not None and restated(turns, written) is None
 
 
-def written_answer(turns: Sequence[Turn]) -> Written | None:
+def written_answer(turns: Sequence[Turn]) -> Constant | None:
     """The constant that is the answer; None where the answer was computed.
 
     At a bound without a stored answer, the constant that the last code that was worth anything is.
     """
-    known: dict[str, Written] = {}
-    last: Written | None = None
+    known: dict[str, Constant] = {}
+    last: Constant | None = None
     is_stored = False
     for place, turn in enumerate(turns):
         if turn.kind != "code" or turn.failure is not None:
@@ -129,7 +129,7 @@ def written_answer(turns: Sequence[Turn]) -> Written | None:
     return last
 
 
-def restated(turns: Sequence[Turn], written: Written) -> Turn | None:
+def restated(turns: Sequence[Turn], written: Constant) -> Turn | None:
     """The turn whose result a constant says again, the last before it; None where none does."""
     literal = normalise_answer(written.value)
     for turn in reversed(turns[: written.place]):

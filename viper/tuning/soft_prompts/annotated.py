@@ -21,13 +21,20 @@ from numpy.typing import NDArray
 from viper.errors import UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.collect import AnnotatedPicture, Collected
-from viper.tuning.kept_prompts import Evidence
-from viper.tuning.soft_prompts.base import USUAL, Progress, Steps, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.base import (
+    USUAL,
+    Progress,
+    Steps,
+    TrainedPrompt,
+    TunerOptions,
+    Using,
+)
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
-from viper.tuning.soft_prompts.pasting import Scene, composed, is_of_colour, scene_of
+from viper.tuning.soft_prompts.pasting import MaskedPicture, composed, is_of_colour, masked_picture
+from viper.tuning.stored_prompts import Evidence
+from viper.tuning.training_data import AnnotatedPicture, Collected
 
-Lesson = Collected[AnnotatedPicture]
+TrainingData = Collected[AnnotatedPicture]
 
 STEPS, RATE = 60, 1.0
 
@@ -38,7 +45,7 @@ HELD_OUT = 0.3
 RegionsT = TypeVar("RegionsT", bound=Regions)
 
 
-def held_out(lesson: Lesson, at: int) -> list[int]:
+def held_out(lesson: TrainingData, at: int) -> list[int]:
     """Places of the pictures that the prompt of a positive one is judged on, never its own.
 
     Positives come first, then negatives. They go round, so that each picture is held out by as
@@ -72,7 +79,7 @@ def f1(near: NDArray[np.floating[Any]], same: float, beside: Floats | None = Non
     return 1.0 if total == 0 else 2 * hits / total
 
 
-class Course(ABC, Generic[RegionsT]):
+class TrainingSession(ABC, Generic[RegionsT]):
     """One lesson of annotated pictures being learned.
 
     Attributes:
@@ -88,23 +95,27 @@ class Course(ABC, Generic[RegionsT]):
     salt: ClassVar[int]
 
     def __init__(
-        self, using: Using, lesson: Lesson, options: TunerOptions, on_progress: Progress | None
+        self,
+        using: Using,
+        lesson: TrainingData,
+        options: TunerOptions,
+        on_progress: Progress | None,
     ) -> None:
         self.using, self.lesson, self.options = using, lesson, options
         collected = (*lesson.positives, *lesson.negatives)
         self.names = [one.picture_id for one in collected]
-        self.scenes = [scene_of(one, lesson.concept, at) for at, one in enumerate(collected)]
+        self.scenes = [masked_picture(one, lesson.concept, at) for at, one in enumerate(collected)]
         self.helds = [held_out(lesson, at) for at in range(len(lesson.positives))]
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)
         self._on_step = Steps(on_progress, looks + len(lesson.positives) * self.steps)
 
     @abstractmethod
-    def look(self, backend: Any, scenes: Sequence[Scene]) -> list[tuple[Any, Any]]:
+    def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
         """Of each picture its encoding and the regions that are found in it."""
 
     @abstractmethod
-    def regions(self, found: Any, scene: Scene) -> RegionsT:
+    def regions(self, found: Any, scene: MaskedPicture) -> RegionsT:
         """The regions found in a picture, as far as it is clear what they show."""
 
     @abstractmethod
@@ -122,7 +133,7 @@ class Course(ABC, Generic[RegionsT]):
         """What the tool finds in pictures without and with a prompt."""
 
     @abstractmethod
-    def share(self, found: Any, scene: Scene) -> float:
+    def share(self, found: Any, scene: MaskedPicture) -> float:
         """How right what was found in a picture is, in [0, 1]."""
 
     @abstractmethod
@@ -133,7 +144,7 @@ class Course(ABC, Generic[RegionsT]):
             before, after: float [N], how right each held-out picture is without and with it.
         """
 
-    def trained(self) -> list[Trained]:
+    def trained(self) -> list[TrainedPrompt]:
         """The prompts of all positive pictures.
 
         Raises:
@@ -146,7 +157,7 @@ class Course(ABC, Generic[RegionsT]):
         prompts = list(self.prompts(fitting, queries))
         return [self._judged(at, vectors, originals) for at, vectors in enumerate(prompts)]
 
-    def shares(self, found: Sequence[Any], scenes: Sequence[Scene]) -> Floats:
+    def shares(self, found: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
         """float32 [N]: :meth:`share` of each picture."""
         pairs = zip(found, scenes, strict=True)
         return np.array([self.share(*pair) for pair in pairs], np.float32)
@@ -172,7 +183,7 @@ class Course(ABC, Generic[RegionsT]):
             self._on_step()
         return originals, parts
 
-    def _judged(self, at: int, vectors: Floats, originals: Sequence[Any]) -> Trained:
+    def _judged(self, at: int, vectors: Floats, originals: Sequence[Any]) -> TrainedPrompt:
         """The prompt of one positive picture, judged on those held out."""
         held, names = self.helds[at], self.names
         scenes = [self.scenes[one] for one in held]
@@ -192,7 +203,7 @@ class Course(ABC, Generic[RegionsT]):
             seed=self.options.seed,
         )
         why = self.why_not(at, before, after) if self.options.validate else ""
-        return Trained(SoftPrompt(feature, vectors), evidence, why)
+        return TrainedPrompt(SoftPrompt(feature, vectors), evidence, why)
 
 
 class AnnotatedTuner:
@@ -205,7 +216,7 @@ class AnnotatedTuner:
 
     tool: str
     role: str
-    course: ClassVar[type[Course[Any]]]
+    course: ClassVar[type[TrainingSession[Any]]]
     needs: ClassVar[str]
 
     @staticmethod
@@ -216,10 +227,10 @@ class AnnotatedTuner:
     def learn(
         self,
         using: Using,
-        lesson: Lesson,
+        lesson: TrainingData,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         """As :meth:`viper.tuning.soft_prompts.base.Tuner.learn`.
 
         Raises:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from viper.errors import UnknownNameError
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.kept_prompts import Evidence
+from viper.tuning.stored_prompts import Evidence
 
 LessonT = TypeVar("LessonT", contravariant=True)
 
@@ -45,7 +45,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainedPrompt:
     """One soft prompt with what is known of it.
 
     Attributes:
@@ -115,7 +115,7 @@ class Tuner(Protocol[LessonT]):
         lesson: LessonT,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         """The prompts that were trained, in the order of their instances, kept or not.
 
         The backend is held for a step at a time, so that it answers others in between.

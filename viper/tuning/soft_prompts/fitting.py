@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.models.vision.roles import Floats
-from viper.tuning.soft_prompts.pasting import Scene
+from viper.tuning.soft_prompts.pasting import MaskedPicture
 
 DECAY = 3e-5
 """Weight of the squared length of a query."""
@@ -37,13 +37,13 @@ class Regions:
 
     @classmethod
     def of(
-        cls, features: Floats, near: Floats, scene: Scene, same: float, bare: float
+        cls, features: Floats, near: Floats, scene: MaskedPicture, same: float, bare: float
     ) -> tuple[Regions, NDArray[np.int64]]:
         """The regions found in a picture, as far as it is clear what they show, and their places.
 
         Args:
             features: float32 [N, D].
-            near: float [N, M], IoU of each with the objects of :meth:`Scene.counted`.
+            near: float [N, M], IoU of each with the objects of :meth:`MaskedPicture.counted`.
             same: a region is an object's where their IoU is at least this;
             bare: nothing's where it has less than this with all.
         """

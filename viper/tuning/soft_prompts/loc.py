@@ -22,9 +22,9 @@ from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
 from viper.models.vision.second_look import BLOCKS, PLACES
 from viper.models.vision.soft_prompts import LearnedPrompt
-from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course, f1
+from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession, f1
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
-from viper.tuning.soft_prompts.pasting import Scene
+from viper.tuning.soft_prompts.pasting import MaskedPicture
 
 CUT = 0.3
 """Score of what is as likely the concept as not: where profiles begin to keep boxes."""
@@ -54,7 +54,7 @@ class Proposed(Regions):
     moves: Floats
 
 
-def proposed(found: Proposals, scene: Scene) -> Proposed:
+def proposed(found: Proposals, scene: MaskedPicture) -> Proposed:
     """The boxes that a detector proposes in a picture, as far as it is clear what they show."""
     boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
     near = overlaps(found.boxes, boxes)
@@ -86,14 +86,14 @@ def fitted_moves(fitting: Fitting, known: Proposed, held: Collection[int]) -> Fl
     return np.concatenate((rows, shifts[:, None]), axis=1).astype(np.float32)
 
 
-class _Course(Course[Proposed]):
+class _LocSession(TrainingSession[Proposed]):
     pictures, batch, salt = 200, 4, 21
 
-    def look(self, backend: Any, scenes: Sequence[Scene]) -> list[tuple[Any, Proposals]]:
+    def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Proposals]]:
         encodings = backend.encode([scene.pixels for scene in scenes])
         return [(encoding, backend.proposals(encoding)) for encoding in encodings]
 
-    def regions(self, found: Proposals, scene: Scene) -> Proposed:
+    def regions(self, found: Proposals, scene: MaskedPicture) -> Proposed:
         return proposed(found, scene)
 
     def fitting(self, known: Proposed) -> Fitting:
@@ -116,7 +116,7 @@ class _Course(Course[Proposed]):
             [backend.detect_adapted(one, concept, taught) for one in encodings],
         )
 
-    def share(self, found: Sequence[Detection], scene: Scene) -> float:
+    def share(self, found: Sequence[Detection], scene: MaskedPicture) -> float:
         wanted = [box for thing, box in scene.counted() if thing.shown]
         return _f1([item.box for item in found if item.score >= CUT], wanted)
 
@@ -144,7 +144,7 @@ def _f1(kept: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]]) -> f
 class LocTuner(AnnotatedTuner):
     """The tuner of ``find``."""
 
-    tool, role, course = "loc", "detector", _Course
+    tool, role, course = "loc", "detector", _LocSession
     needs = 'an OWLv2 (backend = "owlv2")'
 
     @staticmethod

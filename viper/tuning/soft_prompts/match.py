@@ -28,19 +28,26 @@ from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.collect import Collected, FoundPicture
-from viper.tuning.kept_prompts import Evidence
-from viper.tuning.soft_prompts.base import USUAL, Progress, Steps, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.base import (
+    USUAL,
+    Progress,
+    Steps,
+    TrainedPrompt,
+    TunerOptions,
+    Using,
+)
 from viper.tuning.soft_prompts.match_lesson import Looked, Pictures, looked_at
 from viper.tuning.soft_prompts.match_training import (
     LEAST_MARGIN,
+    Margins,
     Schedule,
-    Verdict,
     margins_of,
+    picture_margins,
     taken,
     trained_prompts,
-    verdict_of,
 )
+from viper.tuning.stored_prompts import Evidence
+from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,7 +86,7 @@ class MatchTuner:
         lesson: Collected[FoundPicture],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         """One prompt for each positive, kept or not.
 
         Raises:
@@ -128,7 +135,7 @@ class _Judge:
     held: Sequence[Sequence[int]]
     evidence: Evidence
 
-    def judged(self, prompts: Tensor, verdict: Verdict | None) -> list[Trained]:
+    def judged(self, prompts: Tensor, verdict: Margins | None) -> list[TrainedPrompt]:
         """Every prompt with its evidence; without a verdict all are kept."""
         lesson = self.looked.lesson
         before, _ = margins_of(self.using, lesson, lesson.positives, None)
@@ -147,7 +154,7 @@ class _Judge:
             why = ""
             if verdict is not None:
                 why = _why(i, self.lesson.concept, verdict, (shares[0], shares[1], gained), more[i])
-            found.append(Trained(self._prompt(i, prompt), self._evidence(i, shares), why))
+            found.append(TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why))
         return found
 
     def _more_taken(self, prompts: Tensor) -> list[float]:
@@ -179,7 +186,7 @@ class _Judge:
 def _why(
     i: int,
     concept: str,
-    verdict: Verdict,
+    verdict: Margins,
     held: tuple[float | None, float | None, float],
     more: float,
 ) -> str:
@@ -212,15 +219,15 @@ def _views_that_suit(
     lesson: Collected[FoundPicture],
     judging: Schedule,
     on_step: Callable[[], None],
-) -> tuple[Looked, Verdict | None]:
+) -> tuple[Looked, Margins | None]:
     """The pictures, with colour channels exchanged if that suits, and what they say of each."""
     pictures = Pictures.of(lesson)
     looked = looked_at(using, pictures, False, judging.seed)
     if len(lesson.positives) == 1:
         return looked, None
-    verdict = verdict_of(using, places, looked.lesson, judging, on_step)
+    verdict = picture_margins(using, places, looked.lesson, judging, on_step)
     other = looked_at(using, pictures, True, judging.seed)
-    exchanged = verdict_of(using, places, other.lesson, judging, on_step)
+    exchanged = picture_margins(using, places, other.lesson, judging, on_step)
     if exchanged.agreement >= verdict.agreement - EXCHANGE_LOSS:
         return other, exchanged
     return looked, verdict

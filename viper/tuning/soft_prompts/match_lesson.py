@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from viper.models.vision.roles import Pixels
-from viper.tuning.collect import Collected, FoundPicture
 from viper.tuning.soft_prompts.base import Using
+from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

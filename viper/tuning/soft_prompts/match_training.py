@@ -229,7 +229,7 @@ def _loss(
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Margins:
     """What the other pictures say of each.
 
     Attributes:
@@ -261,9 +261,9 @@ class Verdict:
         return float(best[: (len(best) + 1) // 2].mean())
 
 
-def verdict_of(
+def picture_margins(
     using: Using, places: Places, lesson: Lesson, schedule: Schedule, on_step: Callable[[], None]
-) -> Verdict:
+) -> Margins:
     """Every picture by prompts of parts of the others; the image tower stays as it came."""
     import torch
     from torch.nn.functional import normalize
@@ -293,7 +293,7 @@ def verdict_of(
     like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, wanted)
     margins = (like - _known(lesson, plain)).mean(dim=1)  # (K, P)
     held = (shares == 0).to(margins)
-    return Verdict((margins * held).sum(0) / held.sum(0).clamp(min=1))
+    return Margins((margins * held).sum(0) / held.sum(0).clamp(min=1))
 
 
 def margins_of(

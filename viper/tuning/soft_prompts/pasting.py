@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from viper.models.vision.roles import Floats, Mask, Pixels
 from viper.tools.edits import box_mask
-from viper.tuning.collect import AnnotatedPicture
 from viper.tuning.concept_names import plain
+from viper.tuning.training_data import AnnotatedPicture
 
 ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 """In which order the channels of a picture may stand."""
@@ -59,7 +59,7 @@ class Thing:
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class MaskedPicture:
     """A collected picture, or one made of several.
 
     Attributes:
@@ -79,7 +79,7 @@ class Scene:
         return [(one, one.box) for one in seen if min(one.box[2:]) > 0]
 
 
-def scene_of(picture: AnnotatedPicture, concept: str, source: int) -> Scene:
+def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> MaskedPicture:
     """A collected picture with its masks; an object without one is its box.
 
     Raises:
@@ -96,10 +96,10 @@ def scene_of(picture: AnnotatedPicture, concept: str, source: int) -> Scene:
         asked = plain(picture.concept) == name and index in picture.positives
         shown = asked or any(plain(label) == name for label in thing.labels)
         things.append(Thing(mask, shown, source, int(mask.sum())))
-    return Scene(pixels, tuple(things), source, concept not in picture.incomplete)
+    return MaskedPicture(pixels, tuple(things), source, concept not in picture.incomplete)
 
 
-def is_of_colour(scenes: Sequence[Scene]) -> bool:
+def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
     """Whether the concept's objects have a colour in common that others have not."""
     shown, others = _chroma(scenes, True), _chroma(scenes, False)
     if len(shown) < 3 or len(others) < 3:
@@ -109,7 +109,7 @@ def is_of_colour(scenes: Sequence[Scene]) -> bool:
     return float(np.median(among)) < ONE_COLOUR * apart
 
 
-def _chroma(scenes: Sequence[Scene], shown: bool) -> Floats:
+def _chroma(scenes: Sequence[MaskedPicture], shown: bool) -> Floats:
     """float [N, 3]: the median colour of each object, its channels as shares of their sum."""
     rows = [
         np.median(scene.pixels[thing.mask].astype(np.float32), axis=0) + 1
@@ -127,7 +127,9 @@ def _distances(first: Floats, second: Floats) -> Floats:
     return found
 
 
-def composed(scenes: Sequence[Scene], rng: np.random.Generator, recolour: bool) -> Scene:
+def composed(
+    scenes: Sequence[MaskedPicture], rng: np.random.Generator, recolour: bool
+) -> MaskedPicture:
     """One of the pictures, mirrored or not, lighter or darker, with some objects pasted into it.
 
     Every other object that is pasted shows the concept, as far as there are others.
@@ -147,10 +149,12 @@ def composed(scenes: Sequence[Scene], rng: np.random.Generator, recolour: bool) 
     for _ in range(int(rng.integers(0, _MOST_PASTED + 1))):
         _paste(pixels, things, *_drawn(scenes, rng), rng, recolour)
     lit = np.clip(pixels * rng.uniform(0.85, 1.15), 0, 255).astype(np.uint8)
-    return Scene(lit, tuple(things), canvas.source, canvas.whole)
+    return MaskedPicture(lit, tuple(things), canvas.source, canvas.whole)
 
 
-def _drawn(scenes: Sequence[Scene], rng: np.random.Generator) -> tuple[Scene, Thing]:
+def _drawn(
+    scenes: Sequence[MaskedPicture], rng: np.random.Generator
+) -> tuple[MaskedPicture, Thing]:
     wanted = bool(rng.random() < 0.5)
     pairs = [(scene, thing) for scene in scenes for thing in scene.things if thing.mask.any()]
     fit = [pair for pair in pairs if pair[1].shown == wanted] or pairs
@@ -160,7 +164,7 @@ def _drawn(scenes: Sequence[Scene], rng: np.random.Generator) -> tuple[Scene, Th
 def _paste(
     pixels: Pixels,
     things: list[Thing],
-    scene: Scene,
+    scene: MaskedPicture,
     thing: Thing,
     rng: np.random.Generator,
     recolour: bool,

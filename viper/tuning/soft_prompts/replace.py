@@ -19,9 +19,9 @@ from viper.errors import UsageError
 from viper.models.vision.inpaint_window import resized
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.collect import Collected, FoundPicture
-from viper.tuning.kept_prompts import Evidence, concept_key
-from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, Using
+from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, Using
+from viper.tuning.stored_prompts import Evidence, concept_key
+from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +71,7 @@ class ReplaceTuner:
         lesson: Collected[FoundPicture],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         """One prompt, trained on all pictures but those held out.
 
         Raises:
@@ -106,7 +106,7 @@ class _Learning:
         self._held = _held_out(len(lesson.positives))
         self._related = _related_words(lesson)
 
-    def result(self) -> Trained:
+    def result(self) -> TrainedPrompt:
         training = [i for i in range(len(self._gallery.names)) if i not in self._held]
         vector = self._train(training, self._start(training))
         before, after, why = self._judged(vector)
@@ -122,7 +122,7 @@ class _Learning:
             seed=self._options.seed,
         )
         vectors = vector[None].numpy().astype(np.float32)
-        return Trained(
+        return TrainedPrompt(
             SoftPrompt(_LIKENESS, vectors), evidence, why if self._options.validate else ""
         )
 

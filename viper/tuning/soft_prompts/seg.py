@@ -22,11 +22,11 @@ from viper.errors import UsageError
 from viper.models.vision.adapter_segmenter import prompt_of
 from viper.models.vision.roles import Floats, Mask, Segment
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt
-from viper.tuning.kept_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
-from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Course
+from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
-from viper.tuning.soft_prompts.pasting import Scene
+from viper.tuning.soft_prompts.pasting import MaskedPicture
+from viper.tuning.stored_prompts import concept_key
 
 LEFT_ALONE = 0.998
 """Share of the other objects held out that are not called by the concept's name. A segment has one
@@ -53,7 +53,7 @@ def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
     return found
 
 
-def segments_of(found: Sequence[Segment], features: Floats, scene: Scene) -> Regions:
+def segments_of(found: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:
     """The segments found in a picture, as far as it is clear what they show.
 
     Args:
@@ -116,14 +116,14 @@ class _Held:
         return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
-class _Course(Course[Regions]):
+class _SegSession(TrainingSession[Regions]):
     pictures, salt = 150, 23
 
-    def look(self, backend: Any, scenes: Sequence[Scene]) -> list[tuple[Any, Any]]:
+    def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
         encodings = [backend.encode(scene.pixels) for scene in scenes]
         return [(encoding, backend.described(encoding)) for encoding in encodings]
 
-    def regions(self, found: Any, scene: Scene) -> Regions:
+    def regions(self, found: Any, scene: MaskedPicture) -> Regions:
         segments, known = found
         self._widths = known.widths
         return segments_of(segments, known.features, scene)
@@ -150,7 +150,7 @@ class _Course(Course[Regions]):
             [backend.segments_adapted(one, taught) for one in encodings],
         )
 
-    def share(self, found: Sequence[Segment], scene: Scene) -> float:
+    def share(self, found: Sequence[Segment], scene: MaskedPicture) -> float:
         counted = [thing for thing, _ in scene.counted()]
         wanted = [thing.mask for thing in counted if thing.shown]
         hidden = [thing.mask for thing in scene.things if thing.shown and thing not in counted]
@@ -181,7 +181,7 @@ class _Course(Course[Regions]):
 class SegTuner(AnnotatedTuner):
     """The tuner of ``segment``."""
 
-    tool, role, course = "seg", "segmenter", _Course
+    tool, role, course = "seg", "segmenter", _SegSession
     needs = 'a MaskFormer or a Mask2Former (backend = "maskformer")'
 
     @staticmethod

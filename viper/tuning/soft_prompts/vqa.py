@@ -20,16 +20,16 @@ from viper.errors import UsageError
 from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mixed
-from viper.tuning.kept_prompts import Evidence
 from viper.tuning.soft_prompts.base import (
     USUAL,
     AnsweredQuestion,
     Progress,
     Steps,
-    Trained,
+    TrainedPrompt,
     TunerOptions,
     Using,
 )
+from viper.tuning.stored_prompts import Evidence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,7 +62,7 @@ class VqaTuner:
         lesson: Sequence[AnsweredQuestion],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-    ) -> list[Trained]:
+    ) -> list[TrainedPrompt]:
         """As :meth:`~viper.tuning.soft_prompts.base.Tuner.learn`.
 
         A prompt is kept if its own question is answered rightly with it (as in the paper), and
@@ -186,13 +186,13 @@ def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 def _judged(
     using: Using, case: _Case, cases: Sequence[_Case], options: TunerOptions, steps: int
-) -> Trained:
+) -> TrainedPrompt:
     """A case's prompt with its evidence, and why it is discarded."""
     prompt = SoftPrompt(case.feature, case.prompt)
     if case.asked.right_already:
         name = (case.asked.name,)
         right = Evidence(case.model_id, name, name, 1.0, 1.0, "inferred", seed=options.seed)
-        return Trained(prompt, right)
+        return TrainedPrompt(prompt, right)
     with using() as backend:
         answer = backend.answer_adapted(
             case.encoding, case.asked.question, LearnedPrompt("", case.prompt)
@@ -216,7 +216,7 @@ def _judged(
         why = f"asked again it answers {answer[:60]!r} instead of {case.asked.answer[:60]!r}"
     elif options.validate and harmed > MOST_HARMED * len(others):
         why = f"with it {harmed} of {len(others)} questions turn wrong that were right"
-    return Trained(prompt, evidence, why)
+    return TrainedPrompt(prompt, evidence, why)
 
 
 def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:

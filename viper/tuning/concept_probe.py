@@ -21,9 +21,9 @@ from viper.tools.picture_tools import segment
 from viper.tools.session import ToolSession
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
-from viper.tuning.collect import AnnotatedPicture, AnnotatedStore, Collected
 from viper.tuning.concept_names import plain
 from viper.tuning.soft_prompts.base import ABILITY_TOOLS
+from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected
 
 LONGEST_NAME = 3
 """Words of a concept's name that are looked for in a phrase."""

@@ -20,7 +20,8 @@ import numpy as np
 
 from viper.errors import MediaError
 from viper.models.vision.roles import Floats, Pixels
-from viper.tuning.collect import (
+from viper.tuning.concept_names import is_about, spellings, without_remark
+from viper.tuning.training_data import (
     LOC_SAMPLES,
     MOST_SAMPLES,
     POSITIVES,
@@ -32,7 +33,6 @@ from viper.tuning.collect import (
     PictureSearch,
     checked_limit,
 )
-from viper.tuning.concept_names import is_about, spellings, without_remark
 
 RELATED = 7
 """Related concepts that are chosen."""

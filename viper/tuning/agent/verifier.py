@@ -36,7 +36,7 @@ _NUMBERS = {
 }
 
 
-class LabelChecker:
+class LabelVerifier:
     """Doubts what is left as an answer and is not the label.
 
     Args:
@@ -46,7 +46,7 @@ class LabelChecker:
     def __init__(self, query: Query, label: Any) -> None:
         self._query, self._label = query, label
 
-    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+    def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
         """The thought that names what cannot be right; "" where nothing is."""
         last = turns[-1]
         if last.failure is not None or last.kind not in ("code", "done"):
@@ -60,7 +60,7 @@ class LabelChecker:
         return rethink_thought(_shown(last), tool_of(turns))
 
 
-class LanguageChecker:
+class LanguageVerifier:
     """Asks a language model whether a result disagrees with the label.
 
     Args:
@@ -74,8 +74,8 @@ class LanguageChecker:
         self._llm, self._query, self._label = llm, query, label
         self.meter = UsageMeter()
 
-    def doubt(self, turns: Sequence[Turn], answer: Answer | None) -> str:
-        """As :class:`LabelChecker`; the label does not stand in what is said."""
+    def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
+        """As :class:`LabelVerifier`; the label does not stand in what is said."""
         last = turns[-1]
         if last.failure is not None or last.kind not in ("code", "done"):
             return ""

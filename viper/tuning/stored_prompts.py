@@ -81,7 +81,7 @@ def concept_key(tool: str, concept: str | None) -> str:
     return " ".join(unicodedata.normalize("NFKC", concept).casefold().split())
 
 
-def topic_of(tool: str, concept: str) -> str:
+def prompt_kind(tool: str, concept: str) -> str:
     """The store's topic of a tool's concept, spelled by :func:`concept_key`."""
     return f"{tool}/{concept}"
 
@@ -128,10 +128,10 @@ def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, fi
         "shape": [int(size) for size in prompt.vectors.shape],
     }
     key = hashlib.sha256(named.encode()).hexdigest()[:12]
-    return Entry(key, topic_of(tool, concept), record, file)
+    return Entry(key, prompt_kind(tool, concept), record, file)
 
 
-def kept_prompt(entry: Entry) -> StoredPrompt:
+def prompt_from_entry(entry: Entry) -> StoredPrompt:
     """The prompt of a versioned store's entry.
 
     Raises:
@@ -144,7 +144,7 @@ def kept_prompt(entry: Entry) -> StoredPrompt:
         check_place(kept.tool, kept.concept)
     except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
-    if min(kept.shape) <= 0 or entry.topic != topic_of(kept.tool, kept.concept):
+    if min(kept.shape) <= 0 or entry.topic != prompt_kind(kept.tool, kept.concept):
         raise StoreError(
             f"prompt {entry.key}: shape {kept.shape} or topic {entry.topic!r} do not fit"
         )

@@ -17,7 +17,7 @@ from viper.storage.versioned import Entry
 from viper.strategies.examples import PARTS
 
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
-"""The prior of :attr:`Pooled.score`, Beta(2, 1): what nobody was shown yet has two thirds."""
+"""The prior of :attr:`PoolExample.score`, Beta(2, 1): what nobody was shown yet has two thirds."""
 
 _LONGEST = {"query": 4_000, "program": 64_000, "plan": 16_000, "critique": 4_000}
 _CONTENT = (
@@ -26,7 +26,7 @@ _CONTENT = (
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PoolExample:
     """A demonstration as a pool keeps it.
 
     Attributes:
@@ -66,7 +66,9 @@ class Pooled:
         return (PRIOR_HELPED + self.helped) / total
 
 
-def pooled(example: Example, validated_on: str = "", fault_known: Critique | None = None) -> Pooled:
+def pool_example(
+    example: Example, validated_on: str = "", fault_known: Critique | None = None
+) -> PoolExample:
     """A new demonstration; its id is that of its content, whatever is known of it.
 
     Raises:
@@ -77,7 +79,7 @@ def pooled(example: Example, validated_on: str = "", fault_known: Critique | Non
         raise UsageError(f"the example {example.query[:60]!r} {problem}")
     content = to_json([getattr(example, name) for name in _CONTENT])
     named = hashlib.sha256(json.dumps(content).encode())
-    return Pooled(named.hexdigest()[:12], example, validated_on, fault=fault_known)
+    return PoolExample(named.hexdigest()[:12], example, validated_on, fault=fault_known)
 
 
 def fault(example: Example) -> str | None:
@@ -98,31 +100,33 @@ def fault(example: Example) -> str | None:
     return None
 
 
-def topic_of(part: str, polarity: str) -> str:
+def kind_of_part(part: str, polarity: str) -> str:
     """The store's topic of one of the four parts."""
     return f"{part}/{polarity}"
 
 
-def entry_of(one: Pooled) -> Entry:
+def entry_of(one: PoolExample) -> Entry:
     """The store's entry of a demonstration."""
     record = to_json(one)
     for name in ("id", "born", *(() if one.fault else ("fault",))):
         del record[name]
-    return Entry(one.id, topic_of(one.example.part, one.example.polarity), record)
+    return Entry(one.id, kind_of_part(one.example.part, one.example.polarity), record)
 
 
-def pooled_of(entry: Entry) -> Pooled:
+def example_from_entry(entry: Entry) -> PoolExample:
     """The demonstration of a versioned store's entry.
 
     Raises:
         StoreError: the entry is none.
     """
     try:
-        one = record_from_json(Pooled, {**entry.record, "id": entry.key, "born": entry.created_in})
+        one = record_from_json(
+            PoolExample, {**entry.record, "id": entry.key, "born": entry.created_in}
+        )
         problem = fault(one.example)
     except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
-    if problem is None and entry.topic != topic_of(one.example.part, one.example.polarity):
+    if problem is None and entry.topic != kind_of_part(one.example.part, one.example.polarity):
         problem = f"stands under {entry.topic!r}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")

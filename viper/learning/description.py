@@ -14,7 +14,7 @@ from viper.errors import DataError
 from viper.evaluate.engines.sample_runner import Item
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import WARM, Shots, Source, candidates
+from viper.learning.mining import WARM, ExampleSource, Shots, candidates
 from viper.schema import Query
 
 METRIC = "answered"
@@ -25,7 +25,7 @@ _DRAWN = 90
 
 
 @dataclass(frozen=True)
-class Drawing:
+class SamplingPlan:
     """On which media queries are tried, and with how many programs.
 
     Attributes:
@@ -80,7 +80,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Tried:
+class MediaQuery:
     """A query about one medium.
 
     Attributes:
@@ -97,20 +97,22 @@ class Tried:
     medium_id: str
 
 
-def tried_on(queries: Sequence[Query], pool: Sequence[Sample], drawing: Drawing) -> list[Tried]:
+def media_queries(
+    queries: Sequence[Query], pool: Sequence[Sample], drawing: SamplingPlan
+) -> list[MediaQuery]:
     """Each query about media at random, the same ones for equal words and seeds."""
     found = []
     for place, query in enumerate(queries):
         random = Random(f"{drawing.spec.seed} {query.text}")
         media = random.sample(list(pool), min(drawing.media, len(pool)))
         found += [
-            Tried(place, number, _unlabelled(query, sample), sample.sample_id)
+            MediaQuery(place, number, _unlabelled(query, sample), sample.sample_id)
             for number, sample in enumerate(media)
         ]
     return found
 
 
-def items(tried: Sequence[Tried], drawing: Drawing) -> list[Item]:
+def work_items(tried: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
     """Everything there is to do, query by query, so that a budget ends between queries."""
     first, count = drawing.spec.seed, drawing.programs
     todo = [
@@ -121,8 +123,8 @@ def items(tried: Sequence[Tried], drawing: Drawing) -> list[Item]:
     return [Item(position, sample, seed) for position, (sample, seed) in enumerate(todo)]
 
 
-def drawn(
-    rows: Iterable[SampleResult], tried: Sequence[Tried], source: Source
+def programs_by_query(
+    rows: Iterable[SampleResult], tried: Sequence[MediaQuery], source: ExampleSource
 ) -> list[list[list[Candidate]]]:
     """For each query and each of its media the programs that were written.
 

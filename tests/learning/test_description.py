@@ -10,7 +10,7 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import Answerer, Finder, a_set
-from viper.ace.select import Verdict, agreed
+from viper.ace.select import AgreementResult, agreed
 from viper.api.library import Library
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
@@ -18,8 +18,15 @@ from viper.errors import DataError, UsageError
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import Source
-from viper.learning.sheet import METRIC, Drawing, Tried, drawn, items, tried_on
+from viper.learning.description import (
+    METRIC,
+    MediaQuery,
+    SamplingPlan,
+    media_queries,
+    programs_by_query,
+    work_items,
+)
+from viper.learning.mining import ExampleSource
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
@@ -37,10 +44,10 @@ WHOLE = f"{HEAD}return ImagePatch(image)"
 BROKEN = f"{HEAD}return ImagePatch(image).find('thing')[7]"
 
 
-def drawing(**changes: object) -> Drawing:
+def drawing(**changes: object) -> SamplingPlan:
     given = {"set_name": "world", "task": "ground", "spec": DatasetSpec(None, "val:referring"),
              "media": 2, "programs": 3}  # fmt: skip
-    return Drawing(**{**given, **changes})  # type: ignore[arg-type]
+    return SamplingPlan(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def pool(count: int = 4) -> list[Sample]:
@@ -48,7 +55,7 @@ def pool(count: int = 4) -> list[Sample]:
 
 
 def outcome(
-    programs: list[str], tried: list[Tried], plan: Drawing
+    programs: list[str], tried: list[MediaQuery], plan: SamplingPlan
 ) -> tuple[list[SampleResult], ScriptedLLM]:
     """The rows of a writer that writes these programs, in the order of the items."""
     llm = ScriptedLLM(programs)
@@ -60,27 +67,27 @@ def outcome(
         )
         options = plan.evaluation().options
         answering = SampleRunner.with_cache(reasoner, metric(METRIC), options, 8)
-        done = [answering.answer(item, threading.Event()) for item in items(tried, plan)]
+        done = [answering.answer(item, threading.Event()) for item in work_items(tried, plan)]
     return [one.row for one in done if one is not None], llm
 
 
 def verdicts(
-    rows: list[SampleResult], tried: list[Tried], plan: Drawing, at_least: int
-) -> list[Verdict]:
-    source = Source(plan.evaluation(), "abstract", Library(), "writer@1")
-    return [agreed(media, at_least) for media in drawn(rows, tried, source)]
+    rows: list[SampleResult], tried: list[MediaQuery], plan: SamplingPlan, at_least: int
+) -> list[AgreementResult]:
+    source = ExampleSource(plan.evaluation(), "abstract", Library(), "writer@1")
+    return [agreed(media, at_least) for media in programs_by_query(rows, tried, source)]
 
 
 def test_programs_that_agree_about_rendered_scenes_are_kept_and_odd_ones_dropped() -> None:
     plan = drawing()
-    tried = tried_on(GROUND, pool(), plan)
+    tried = media_queries(GROUND, pool(), plan)
     one = [FOUND, WHOLE, FOUND] + [FOUND, FOUND, FOUND]
     other = [FOUND, WHOLE, BROKEN] + [BROKEN, BROKEN, WHOLE]
     rows, llm = outcome(one + other, tried, plan)
     assert len(llm.calls) == 12 and llm.remaining == 0
     assert [row.failure is None for row in rows[6:]] == [True, True, False, False, False, True]
     kept, left_out = verdicts(rows, tried, plan, 2)
-    assert left_out == Verdict(None, "disagreed") and kept.example is not None
+    assert left_out == AgreementResult(None, "disagreed") and kept.example is not None
     example = kept.example
     assert example.program == FOUND
     assert example.score == pytest.approx((2 / 3 + 1) / 2, abs=1e-4)
@@ -91,7 +98,7 @@ def test_programs_that_agree_about_rendered_scenes_are_kept_and_odd_ones_dropped
 
 
 def test_no_label_and_no_query_of_the_set_is_in_what_is_asked() -> None:
-    tried = tried_on(GROUND, pool(), drawing())
+    tried = media_queries(GROUND, pool(), drawing())
     texts = {sample.text for sample in pool()}
     assert all(one.sample.target is None and one.sample.text not in texts for one in tried)
     assert [(one.query, one.medium) for one in tried] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -102,8 +109,8 @@ def test_no_label_and_no_query_of_the_set_is_in_what_is_asked() -> None:
 def test_media_are_chosen_by_words_and_seed() -> None:
     many = pool(40)
 
-    def media(queries: list[Query], plan: Drawing) -> list[str]:
-        return [one.medium_id for one in tried_on(queries, many, plan)]
+    def media(queries: list[Query], plan: SamplingPlan) -> list[str]:
+        return [one.medium_id for one in media_queries(queries, many, plan)]
 
     both = media(GROUND, drawing())
     assert both == media(GROUND, drawing()) and both[2:] == media(GROUND[1:], drawing())
@@ -116,13 +123,13 @@ def test_other_options_are_another_sample() -> None:
     asked = [
         Query("what stops?", "choice", options=options) for options in (("a", "b"), ("a", "c"))
     ]
-    ids = {tried_on([one], pool(1), drawing())[0].sample.sample_id for one in asked}
+    ids = {media_queries([one], pool(1), drawing())[0].sample.sample_id for one in asked}
     assert len(ids) == 2
 
 
 def test_each_program_of_a_query_has_a_seed_of_its_own_and_a_query_ends_before_the_next() -> None:
     plan = drawing(spec=DatasetSpec(None, "val:referring", 7))
-    todo = items(tried_on(GROUND, pool(), plan), plan)
+    todo = work_items(media_queries(GROUND, pool(), plan), plan)
     assert [item.seed for item in todo] == [7, 8, 9, 10, 11, 12] * 2
     assert [item.position for item in todo] == list(range(12))
     assert plan.evaluation().seeds == (7, 8, 9, 10, 11, 12)
@@ -147,7 +154,7 @@ class Mixed:
 def test_media_are_those_of_the_task_each_once(
     task: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viper.learning.sheet.data_set", lambda name: Mixed())
+    monkeypatch.setattr("viper.learning.description.data_set", lambda name: Mixed())
     found = drawing(task=task, spec=DatasetSpec(None, "val")).pool()
     assert [sample.sample_id for sample in found] == expected
 
@@ -167,7 +174,7 @@ def test_sets_without_fitting_media_or_a_training_split_say_so() -> None:
 
 def test_a_row_without_a_program_is_no_draw() -> None:
     plan = drawing(media=1)
-    tried = tried_on(GROUND[:1], pool(), plan)
+    tried = media_queries(GROUND[:1], pool(), plan)
     rows, _ = outcome([FOUND, FOUND, WHOLE], tried, plan)
     rows = [*rows[:2], replace(rows[2], program=None, failure="model", prediction=None)]
     (verdict,) = verdicts(rows, tried, plan, 2)

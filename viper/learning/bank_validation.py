@@ -25,7 +25,7 @@ State = Literal["ok", "broken", "not run"]
 
 
 @dataclass(frozen=True)
-class Data:
+class SampleSource:
     """Where samples are looked for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Found:
+class ExampleSample:
     """An example's sample with the name of its metric, or why it is not there."""
 
     sample: Sample | None = None
@@ -47,7 +47,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Checked:
+class ExampleCheck:
     """What became of one example.
 
     Attributes:
@@ -66,7 +66,9 @@ class Checked:
     note: str = ""
 
 
-def read(number: int, example: Example, library: Library, *, listed: bool = False) -> Checked:
+def check_text(
+    number: int, example: Example, library: Library, *, listed: bool = False
+) -> ExampleCheck:
     """What the text of an example says: ``broken``, or for the time being ``not run``.
 
     Args:
@@ -74,16 +76,16 @@ def read(number: int, example: Example, library: Library, *, listed: bool = Fals
     """
     wrong = problems(example, library, listed=listed)
     if wrong:
-        return Checked(number, example, "broken", "; ".join(wrong))
+        return ExampleCheck(number, example, "broken", "; ".join(wrong))
     changed = not listed and api_changed(example, library)
     note = "the text of its API has changed" if changed else ""
-    return Checked(number, example, "not run", note=note)
+    return ExampleCheck(number, example, "not run", note=note)
 
 
-def find(examples: Sequence[Example], data: Data) -> list[Found]:
+def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleSample]:
     """The samples of examples, in their order."""
     asked: dict[tuple[str, str | None], list[int]] = {}
-    found = [Found(why="no data set is known; give --data")] * len(examples)
+    found = [ExampleSample(why="no data set is known; give --data")] * len(examples)
     for place, one in enumerate(examples):
         name = data.set_name or one.set
         if name:
@@ -96,14 +98,14 @@ def find(examples: Sequence[Example], data: Data) -> list[Found]:
     return found
 
 
-def not_run(checked: Checked, found: Found) -> Checked | None:
+def not_run(checked: ExampleCheck, found: ExampleSample) -> ExampleCheck | None:
     """The example with the reason why it cannot be run; None where it can."""
     if checked.example.polarity == "incorrect":
         return replace(checked, why="it shows what is wrong")
     return replace(checked, why=found.why) if found.sample is None else None
 
 
-def run(checked: Checked, found: Found, reasoner: Reasoner) -> Checked:
+def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasoner) -> ExampleCheck:
     """The example after its program was run on its sample and judged by the set's metric.
 
     It holds where the score counts as right, or is no worse than when it was mined. One of a data
@@ -149,15 +151,15 @@ def _asked_as_kept(example: Example, sample: Sample) -> Sample:
     return replace(sample, text=example.query, task=task, options=example.options, target=None)
 
 
-def _known(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[Found]:
+def _known(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[ExampleSample]:
     try:
         samples = samples_by_id(name, spec, [one.sample_id for one in examples])
         judge = data_set(name).metric
     except ViperError as error:
-        return [Found(why=str(error))] * len(examples)
+        return [ExampleSample(why=str(error))] * len(examples)
     return [
-        Found(samples[one.sample_id], judge)
+        ExampleSample(samples[one.sample_id], judge)
         if one.sample_id in samples
-        else Found(why=f"{name} has no sample {one.sample_id!r}")
+        else ExampleSample(why=f"{name} has no sample {one.sample_id!r}")
         for one in examples
     ]

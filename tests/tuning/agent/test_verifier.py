@@ -9,7 +9,7 @@ import pytest
 from tests.tuning.agent.turns import COUNT, DONE, FIND, QUERY, WHOLE, code, failed, workflow
 from viper.models.llm.scripted import ScriptedLLM
 from viper.schema import Answer, Query, Turn
-from viper.tuning.agent.checker import LabelChecker, LanguageChecker, concealed, tool_of
+from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier, concealed, tool_of
 
 TWO, THREE = Answer("2", "text"), Answer("3", "text")
 
@@ -35,7 +35,7 @@ TWO, THREE = Answer("2", "text"), Answer("3", "text")
     ],
 )
 def test_what_is_doubted(turns: tuple[Turn, ...], answer: Answer | None, doubted: str) -> None:
-    said = LabelChecker(QUERY, "2").doubt(workflow(*turns).turns, answer)
+    said = LabelVerifier(QUERY, "2").critique(workflow(*turns).turns, answer)
     assert (doubted in said and "Rethink" in said) if doubted else said == ""
     assert "2" not in said.replace("find gave 2", "")
 
@@ -44,10 +44,10 @@ def test_boxes_and_options_are_compared_as_metrics_do() -> None:
     ground = Query("the cube", "ground", "image")
     turns = workflow(code("answer = patches[0]", {"kind": "patch"})).turns
     near = Answer([0, 0, 10, 10], "box", box=(0, 0, 10, 10))
-    assert LabelChecker(ground, (1, 0, 10, 10)).doubt(turns, near) == ""
-    assert LabelChecker(ground, (50, 0, 60, 10)).doubt(turns, near) != ""
+    assert LabelVerifier(ground, (1, 0, 10, 10)).critique(turns, near) == ""
+    assert LabelVerifier(ground, (50, 0, 60, 10)).critique(turns, near) != ""
     choice = Query("which?", "choice", "image", ("a", "b"))
-    assert LabelChecker(choice, 1).doubt(turns, Answer("b", "choice", choice_index=1)) == ""
+    assert LabelVerifier(choice, 1).critique(turns, Answer("b", "choice", choice_index=1)) == ""
 
 
 def test_the_tool_is_that_of_the_code_or_of_what_it_came_from() -> None:
@@ -91,7 +91,7 @@ def test_the_tool_is_the_last_that_was_asked(text: str, tool: str) -> None:
 )
 def test_a_language_model_may_check_and_gives_nothing_away(reply: str, said: str) -> None:
     llm = ScriptedLLM([reply])
-    found = LanguageChecker(llm, QUERY, "2").doubt(workflow(WHOLE).turns, THREE)
+    found = LanguageVerifier(llm, QUERY, "2").critique(workflow(WHOLE).turns, THREE)
     assert said in found and bool(found) == bool(said)
     assert "Right answer: 2" in llm.calls[0].prompt and "simple_query" in llm.calls[0].prompt
 

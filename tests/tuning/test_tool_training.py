@@ -10,14 +10,14 @@ from tests.tuning.stores import TableStore
 from viper.tools.models import ModelSet
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
-from viper.tuning.teach import Memory, Sources, Teacher
+from viper.tuning.tool_training import Memory, Sources, ToolTrainer
 from viper.tuning.trained_files import TrainedFiles
 
 
 @pytest.fixture
 def tuner(monkeypatch):
     found = {tool: FakeTuner(role, tool) for tool, role in (("loc", "detector"), ("vqa", "vqa"))}
-    monkeypatch.setattr("viper.tuning.teach.tuner_for", found.__getitem__)
+    monkeypatch.setattr("viper.tuning.tool_training.tuner_for", found.__getitem__)
     return found
 
 
@@ -29,9 +29,9 @@ def models():
 STORE = TableStore({1: ("pyramid",), 2: ("cube",), 3: ("dome",)})
 
 
-def teachers(models, folder, memory: Memory | None) -> list[Teacher]:
+def teachers(models, folder, memory: Memory | None) -> list[ToolTrainer]:
     pools = [PromptPool(folder / name) for name in ("first", "second")]
-    return [Teacher(models, pool, Sources(STORE), memory) for pool in pools]
+    return [ToolTrainer(models, pool, Sources(STORE), memory) for pool in pools]
 
 
 def test_what_was_trained_from_the_same_data_is_not_trained_again(tuner, models, tmp_path) -> None:
@@ -46,7 +46,7 @@ def test_nor_after_a_restart(tuner, models, tmp_path) -> None:
     ids = []
     for name in ("first", "second"):
         memory = TrainedFiles(tmp_path / "trained")
-        teacher = Teacher(models, PromptPool(tmp_path / name), Sources(STORE), memory)
+        teacher = ToolTrainer(models, PromptPool(tmp_path / name), Sources(STORE), memory)
         ids.append(teacher.teach("loc", "pyramid").ids)
     assert tuner["loc"].lessons == 1 and ids[0] == ids[1] and ids[0]
 

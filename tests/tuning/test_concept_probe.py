@@ -6,7 +6,7 @@ import pytest
 
 from tests.tuning.stores import TableStore
 from viper.schema import ToolCall
-from viper.tuning.unknown import concepts_in, suspects
+from viper.tuning.concept_probe import concepts_in, suspects
 from viper_lab.world.annotated import WorldStore
 
 PATCH = {"kind": "patch", "fields": ["image0", 0, 0, 4, 4]}

@@ -42,7 +42,7 @@ _SURE = 1e-6
 
 
 @dataclass(frozen=True)
-class Change:
+class Alternative:
     """One other result of a call.
 
     Attributes:
@@ -57,7 +57,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallContext:
     """What the changes of a call may draw on.
 
     Attributes:
@@ -71,7 +71,7 @@ class Asked:
     wanted: Sequence[str] = ()
 
 
-def changes_of(call: ToolCall, asked: Asked) -> list[Change]:
+def alternatives_of(call: ToolCall, asked: CallContext) -> list[Alternative]:
     """Every change of a call that is worth trying, the cheapest first; empty for other tools.
 
     Raises:
@@ -81,7 +81,8 @@ def changes_of(call: ToolCall, asked: Asked) -> list[Change]:
     if changing is None or call.error is not None:
         return []
     found = [
-        Change(one.result, max(0.0, one.cost), one.what) for one in changing(_Call(call), asked)
+        Alternative(one.result, max(0.0, one.cost), one.what)
+        for one in changing(_Call(call), asked)
     ]
     return sorted(found, key=lambda change: change.cost)
 
@@ -109,7 +110,7 @@ def _log_odds(score: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find(call: _Call, asked: Asked) -> Iterator[Change]:
+def _find(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     session, name = asked.session, str(call.argument(1, "object_name"))
     threshold = _log_odds(session.threshold("detector.threshold"))
     found = candidates.boxes(session, call.argument(0, "patch"), name)
@@ -118,77 +119,77 @@ def _find(call: _Call, asked: Asked) -> Iterator[Change]:
     weaker = [one for one in scored if one[1] < threshold][:MOST_BOXES]
     result = [ref for ref, odds in scored if odds >= threshold]
     for ref, odds in weaker:
-        yield Change([*result, ref], threshold - odds, f"'{name}' with one box more")
+        yield Alternative([*result, ref], threshold - odds, f"'{name}' with one box more")
     for ref, odds in kept:
         fewer = [other for other in result if other is not ref]
-        yield Change(fewer, odds - threshold, f"'{name}' with one box fewer")
+        yield Alternative(fewer, odds - threshold, f"'{name}' with one box fewer")
         for other, weak in weaker[:3]:
             cost = odds - threshold + threshold - weak
-            yield Change([*fewer, other], cost, f"'{name}' with another box instead")
+            yield Alternative([*fewer, other], cost, f"'{name}' with another box instead")
         if ref is not result[0]:
-            yield Change([ref, *fewer], kept[0][1] - odds, f"'{name}' with another box first")
+            yield Alternative([ref, *fewer], kept[0][1] - odds, f"'{name}' with another box first")
     for (one, first), (two, second) in itertools.combinations(kept[-3:], 2):
         fewer = [other for other in result if other is not one and other is not two]
-        yield Change(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
+        yield Alternative(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
     for (one, first), (two, second) in itertools.combinations(weaker[:3], 2):
         cost = 2 * threshold - first - second
-        yield Change([*result, one, two], cost, f"'{name}' with two boxes more")
+        yield Alternative([*result, one, two], cost, f"'{name}' with two boxes more")
 
 
-def _exists(call: _Call, asked: Asked) -> Iterator[Change]:
+def _exists(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     session, name = asked.session, str(call.argument(1, "object_name"))
     threshold = _log_odds(session.threshold("detector.threshold"))
     scores = [score for _, score in candidates.boxes(session, call.argument(0, "patch"), name)]
     gaps = [_log_odds(score) - threshold for score in scores]
     if call.result:
-        yield Change(False, sum(gap for gap in gaps if gap >= 0), f"there is no '{name}'")
+        yield Alternative(False, sum(gap for gap in gaps if gap >= 0), f"there is no '{name}'")
     else:
-        yield Change(True, -max(gaps, default=_log_odds(0.01)), f"there is a '{name}'")
+        yield Alternative(True, -max(gaps, default=_log_odds(0.01)), f"there is a '{name}'")
 
 
-def _verify_property(call: _Call, asked: Asked) -> Iterator[Change]:
+def _verify_property(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     score = call.logged.scores[0] if call.logged.scores else 0.5
     threshold = asked.session.threshold("matcher.threshold")
     said, wanted = bool(call.result), call.argument(2, "visual_property")
     cost = abs(_log_odds(score) - _log_odds(threshold))
-    yield Change(not said, cost, f"it is {'not ' if said else ''}{wanted}")
+    yield Alternative(not said, cost, f"it is {'not ' if said else ''}{wanted}")
 
 
 def _choices(
     options: Sequence[str], said: Any, scores: Sequence[float] | None, name: str
-) -> Iterator[Change]:
+) -> Iterator[Alternative]:
     """Each other option by how much less likely it is than the one that was chosen."""
     best = None if scores is None else scores[options.index(said)] if said in options else None
     for place, option in enumerate(options):
         if option != said:
             cost = UNSCORED if scores is None or best is None else best - scores[place]
-            yield Change(option, cost, f"{name} gives '{option}' instead of '{said}'")
+            yield Alternative(option, cost, f"{name} gives '{option}' instead of '{said}'")
 
 
-def _best_text_match(call: _Call, asked: Asked) -> Iterator[Change]:
+def _best_text_match(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     options = [str(option).strip() for option in call.argument(1, "option_list")]
     scores = candidates.text_fits(asked.session, call.argument(0, "patch"), options)
     yield from _choices(options, call.result, scores, "the best match")
 
 
-def _best_description(call: _Call, asked: Asked) -> Iterator[Change]:
+def _best_description(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     options = [str(option).strip() for option in call.argument(2, "options")]
     texts = [f"{option} {call.argument(1, 'object_name')}" for option in options]
     scores = candidates.text_fits(asked.session, call.argument(0, "patch"), texts)
     yield from _choices(options, call.result, scores, "the best description")
 
 
-def _best_image_match(call: _Call, asked: Asked) -> Iterator[Change]:
+def _best_image_match(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     patches, content = call.argument(0, "list_patches"), call.argument(1, "content")
     texts = [content] if isinstance(content, str) else [str(text) for text in content]
     scores = candidates.patch_fits(asked.session, patches, texts)
     said = int(call.result)
     for place, score in enumerate(scores):
         if place != said:
-            yield Change(place, scores[said] - score, f"patch {place} fits best, not {said}")
+            yield Alternative(place, scores[said] - score, f"patch {place} fits best, not {said}")
 
 
-def _simple_query(call: _Call, asked: Asked) -> Iterator[Change]:
+def _simple_query(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     patch, question = call.argument(0, "patch"), call.argument(1, "question")
     if getattr(patch, "kind", "") in ("segment", "video"):
         yield from _caption_video(call, asked)
@@ -203,7 +204,7 @@ def _simple_query(call: _Call, asked: Asked) -> Iterator[Change]:
     yield from ranked[: MOST_ANSWERS if scores is not None else None]
 
 
-def _other_answers(asked: Asked) -> list[str]:
+def _other_answers(asked: CallContext) -> list[str]:
     return [
         call.result
         for call in asked.log
@@ -211,7 +212,7 @@ def _other_answers(asked: Asked) -> list[str]:
     ]
 
 
-def _compute_depth(call: _Call, asked: Asked) -> Iterator[Change]:
+def _compute_depth(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     own = float(call.result)
     depths = [other.result for other in asked.log if other.tool == call.logged.tool]
     for depth in dict.fromkeys(float(one) for one in depths if isinstance(one, int | float)):
@@ -220,41 +221,43 @@ def _compute_depth(call: _Call, asked: Asked) -> Iterator[Change]:
         apart = math.log(depth / own)
         beyond = depth * (1 + math.copysign(1e-4, apart))
         where = "farther" if apart > 0 else "nearer"
-        yield Change(beyond, abs(apart) / DEPTH_ERROR, f"it is {where} than the patch at {depth}")
+        yield Alternative(
+            beyond, abs(apart) / DEPTH_ERROR, f"it is {where} than the patch at {depth}"
+        )
 
 
-def _locate_event(call: _Call, asked: Asked) -> Iterator[Change]:
+def _locate_event(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     session, event = asked.session, str(call.argument(1, "event"))
     threshold = _log_odds(session.threshold("video.threshold"))
     start, end = call.result
     for window in candidates.windows(session, call.argument(0, "segment"), event):
         odds = _log_odds(window.score)
         if [window.start, window.end] == [start, end]:
-            yield Change([start, start], odds - threshold, f"'{event}' is not there")
+            yield Alternative([start, start], odds - threshold, f"'{event}' is not there")
         else:
             cost = (_best_odds(call, asked, event) if start < end else threshold) - odds
             what = f"'{event}' is in frames {window.start} to {window.end}"
-            yield Change([window.start, window.end], cost, what)
+            yield Alternative([window.start, window.end], cost, what)
 
 
-def _best_odds(call: _Call, asked: Asked, event: str) -> float:
+def _best_odds(call: _Call, asked: CallContext, event: str) -> float:
     windows = candidates.windows(asked.session, call.argument(0, "segment"), event)
     return max(_log_odds(window.score) for window in windows)
 
 
-def _caption_video(call: _Call, asked: Asked) -> Iterator[Change]:
+def _caption_video(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     for text in asked.wanted:
         if text and text not in str(call.result):
-            yield Change(f"{text}.", UNSCORED, f"what happens is '{text}'")
+            yield Alternative(f"{text}.", UNSCORED, f"what happens is '{text}'")
 
 
-def _llm_query(call: _Call, asked: Asked) -> Iterator[Change]:
+def _llm_query(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     for text in asked.wanted:
         if text != call.result:
-            yield Change(text, UNSCORED, f"the language model says '{text}'")
+            yield Alternative(text, UNSCORED, f"the language model says '{text}'")
 
 
-def _select_answer(call: _Call, asked: Asked) -> Iterator[Change]:
+def _select_answer(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     info, question = call.argument(0, "info"), str(call.argument(1, "question"))
     options = [str(option).strip() for option in call.argument(2, "options") or ()]
     if options:
@@ -264,12 +267,12 @@ def _select_answer(call: _Call, asked: Asked) -> Iterator[Change]:
             yield change if change.cost >= 0 else replace(change, cost=UNSCORED)
 
 
-def _process_guesses(call: _Call, asked: Asked) -> Iterator[Change]:
+def _process_guesses(call: _Call, asked: CallContext) -> Iterator[Alternative]:
     guesses = [str(guess).strip() for guess in call.argument(1, "guesses")]
     yield from _choices(list(dict.fromkeys(guesses)), call.result, None, "the common answer")
 
 
-_CHANGES: Mapping[str, Callable[[_Call, Asked], Iterator[Change]]] = {
+_CHANGES: Mapping[str, Callable[[_Call, CallContext], Iterator[Alternative]]] = {
     "find": _find,
     "exists": _exists,
     "verify_property": _verify_property,
@@ -285,5 +288,5 @@ _CHANGES: Mapping[str, Callable[[_Call, Asked], Iterator[Change]]] = {
     "process_guesses": _process_guesses,
 }
 
-CHANGEABLE = frozenset(_CHANGES)
+WITH_ALTERNATIVES = frozenset(_CHANGES)
 """Tools for which other results are known."""

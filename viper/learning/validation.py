@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from viper.ace.growth import OnTrial
-from viper.ace.pooled import Pooled
+from viper.ace.growth import TrialPool
+from viper.ace.pool_example import PoolExample
 from viper.ace.select import RIGHT
 from viper.data.sample import Sample
 from viper.errors import ViperError
@@ -34,7 +34,7 @@ from viper.strategies.examples import (
 from viper.strategies.plan import PlanStrategy
 from viper.strategies.writing import MAX_RESAMPLES
 
-Verdict = Literal["right", "wrong", "none"]
+Correctness = Literal["right", "wrong", "none"]
 """Of an answer by the metric; ``none`` where there was no answer."""
 
 
@@ -56,13 +56,13 @@ class Outcome:
     """
 
     key: str
-    verdict: Verdict
+    verdict: Correctness
     shown: bool = True
     program: str = ""
     llm_calls: int = field(default=0, metadata={"strict": True})
 
 
-class Tryout:
+class ValidationRun:
     """Runs single samples with given demonstrations, plans or programs, one after another.
 
     Args:
@@ -97,7 +97,7 @@ class Tryout:
         """Whether the strategy is shown what did not work."""
         return self._options.strategy == "plan"
 
-    def with_demonstrations(self, sample: Sample, tried: Sequence[Pooled]) -> Outcome:
+    def with_demonstrations(self, sample: Sample, tried: Sequence[PoolExample]) -> Outcome:
         """The sample answered anew with these in its prompts, and nothing else.
 
         Raises:
@@ -108,7 +108,7 @@ class Tryout:
         plans = self._options.strategy == "plan"
         parts = replace(
             self._components,
-            demonstrations=OnTrial(tried, NoExamples()),
+            demonstrations=TrialPool(tried, NoExamples()),
             examples=_OneExample(tried[0].example),
         )
         options = self._options.changed(
@@ -165,9 +165,9 @@ class Tryout:
         return outcome
 
     def _outcome(
-        self, key: str, sample: Sample, found: RunResult, tried: Sequence[Pooled] = ()
+        self, key: str, sample: Sample, found: RunResult, tried: Sequence[PoolExample] = ()
     ) -> Outcome:
-        verdict: Verdict = "none"
+        verdict: Correctness = "none"
         if found.answer is not None:
             score = self._judge.score(sample, Prediction.of(found.answer)).value
             verdict = "right" if score > RIGHT else "wrong"

@@ -14,7 +14,10 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.tools.models import ModelSet
-from viper.tuning.collect import (
+from viper.tuning.data_collection import RELATED, collect_annotated, collect_pictures
+from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, tuner_for
+from viper.tuning.training_data import (
     LOC_SAMPLES,
     POSITIVES,
     SEG_SAMPLES,
@@ -23,9 +26,6 @@ from viper.tuning.collect import (
     ConceptQuery,
     PictureSearch,
 )
-from viper.tuning.collecting import RELATED, collect_annotated, collect_pictures
-from viper.tuning.prompt_pool import PromptPool
-from viper.tuning.soft_prompts.base import USUAL, Progress, Trained, TunerOptions, tuner_for
 
 ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
 """Tools that learn from annotated pictures, and from how many at most."""
@@ -38,7 +38,7 @@ NEGATIVES: Mapping[str, int] = {"match": 80}
 a matcher that was shown few takes much else for the concept."""
 
 RELATED_TO: Mapping[str, int] = {"match": 40}
-"""Of so many other concepts, where not of :data:`viper.tuning.collecting.RELATED`."""
+"""Of so many other concepts, where not of :data:`viper.tuning.data_collection.RELATED`."""
 
 
 KNOWN = 0.8
@@ -60,18 +60,18 @@ class Sources:
 
 
 @dataclass(frozen=True, eq=False)
-class Taught:
+class TrainingResult:
     """What came of teaching a tool.
 
     Attributes:
         trained: all prompts, kept or not.
         ids: of those that the pool has now.
-        collected: where the data came from, JSON values; see :mod:`viper.tuning.collecting`.
+        collected: where the data came from, JSON values; see :mod:`viper.tuning.data_collection`.
     """
 
     tool: str
     concept: str | None
-    trained: Sequence[Trained]
+    trained: Sequence[TrainedPrompt]
     ids: Sequence[str]
     collected: Mapping[str, Any] = field(default_factory=dict)
 
@@ -80,12 +80,12 @@ class Taught:
         return len(self.ids)
 
 
-Memory = MutableMapping[tuple[Any, ...], Sequence[Trained]]
+Memory = MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]
 """What was trained from which data, for teachers that begin anew with the same models."""
 
 
 @dataclass(frozen=True)
-class Teacher:
+class ToolTrainer:
     """Teaches the tools of a profile; what they learn goes into a pool.
 
     Args:
@@ -108,7 +108,7 @@ class Teacher:
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
         task: str = "",
-    ) -> Taught:
+    ) -> TrainingResult:
         """Collects data about a concept and learns from it.
 
         Args:
@@ -163,7 +163,7 @@ class Teacher:
         on_progress: Progress | None = None,
         collected: Mapping[str, Any] | None = None,
         task: str = "",
-    ) -> Taught:
+    ) -> TrainingResult:
         """Learns from a lesson; all that hold are kept as one version of the pool.
 
         Raises:
@@ -179,11 +179,11 @@ class Teacher:
             if one.kept
         ]
         ids = self.pool.add(tool, concept, kept) if kept else []
-        return Taught(tool, concept, tuple(trained), tuple(ids), collected or {})
+        return TrainingResult(tool, concept, tuple(trained), tuple(ids), collected or {})
 
     def _trained(
         self, tool: str, lesson: Any, options: TunerOptions, on_progress: Progress | None
-    ) -> Sequence[Trained]:
+    ) -> Sequence[TrainedPrompt]:
         tuner = tuner_for(tool)
         using = partial(self.models.using, tuner.role)
         if self.memory is None or not isinstance(lesson, Collected):
@@ -196,7 +196,7 @@ class Teacher:
         return trained
 
 
-def _needed(trained: Sequence[Trained]) -> Sequence[Trained]:
+def _needed(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPrompt]:
     """The same; all discarded where the tool knows the concept by itself (:data:`KNOWN`)."""
     shares = [one.evidence.before for one in trained if one.evidence.before is not None]
     before = fmean(shares) if shares else 0.0

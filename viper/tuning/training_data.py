@@ -3,7 +3,7 @@
 Three manners, each for the tools that learn from it: boxes and masks out of a store that people
 annotated (the detector, the segmenter), pictures found by a text (the matcher, the classifier, the
 inpainter), and answers inferred from what would have been right (:mod:`viper.tuning.tool_updates`).
-Stores and searches are stated here as Protocols; :mod:`viper.tuning.collecting` asks them.
+Stores and searches are stated here as Protocols; :mod:`viper.tuning.data_collection` asks them.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4, "Data collection"; the numbers: its supplement, sec. 8.
 """
@@ -45,7 +45,7 @@ class ConceptQuery:
     Attributes:
         concept: its name.
         related: concepts like it and yet others, as negatives; empty: chosen from what the source
-            of the data knows, see :mod:`viper.tuning.collecting`.
+            of the data knows, see :mod:`viper.tuning.data_collection`.
 
     Raises:
         UsageError: the name is blank or too long.

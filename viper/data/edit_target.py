@@ -20,7 +20,7 @@ and outlines that tools find are not exact to the pixel."""
 
 @dataclass(frozen=True)
 class EditTarget:
-    """The truth about an instruction to edit a picture.
+    """Label of an instruction to edit a picture.
 
     Attributes:
         operation: what is to be done, by the name of the tool that does it.

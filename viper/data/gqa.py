@@ -29,7 +29,7 @@ TYPES = ("structural", "semantic", "detailed")
 
 @dataclass(frozen=True)
 class Gqa:
-    """GQA; see the module."""
+    """Data set GQA; see the module."""
 
     name: str = "gqa"
     splits: tuple[str, ...] = (

@@ -76,7 +76,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class HubPicture:
-    """Gives the picture of a row when called."""
+    """Callable that returns the picture of a row."""
 
     table: Any
     row: int
@@ -91,7 +91,7 @@ class HubPicture:
 
 @dataclass(frozen=True)
 class HubSet:
-    """One repository of the hub; see the module.
+    """Data set of one repository of the hub; see the module.
 
     Attributes:
         read: samples of an opened table; see the readers below.

@@ -37,7 +37,7 @@ _ENDINGS = (".jpg", ".JPEG", ".jpeg", ".png")
 
 @dataclass(frozen=True)
 class InfoSeek:
-    """InfoSeek; see the module."""
+    """Data set InfoSeek; see the module."""
 
     name: str = "infoseek"
     splits: tuple[str, ...] = ("val", "train", "test", "human")

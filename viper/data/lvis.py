@@ -64,7 +64,7 @@ class Category:
 
 
 class CategoryNames:
-    """Categories by their names; :meth:`find` prefers the more literal reading of a name."""
+    """Categories by name. :meth:`find` prefers the more literal reading of a name."""
 
     def __init__(self, categories: Iterable[Category]) -> None:
         self.categories: Sequence[Category] = tuple(categories)
@@ -106,7 +106,7 @@ def _once(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
 
 
 class _Thing(NamedTuple):
-    """One annotation; ``outline`` as the file has it, or None."""
+    """One annotation; ``outline`` is as in the file, or None."""
 
     number: int
     category: int
@@ -115,7 +115,7 @@ class _Thing(NamedTuple):
 
 
 class _Picture(NamedTuple):
-    """One picture of the file; categories by their ids."""
+    """One picture of the file, with its categories by id."""
 
     file: str
     width: int

@@ -36,7 +36,7 @@ OPTIONS = 5
 
 @dataclass(frozen=True)
 class NextQa:
-    """NExT-QA; see the module."""
+    """Data set NExT-QA; see the module."""
 
     name: str = "nextqa"
     splits: tuple[str, ...] = ("val", "test", "train", "val:hard")

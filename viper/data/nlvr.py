@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[0-9]{1,9}-[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Nlvr:
-    """NLVR; see the module."""
+    """Data set NLVR; see the module."""
 
     name: str = "nlvr"
     splits: tuple[str, ...] = ("dev", "train", "test")

@@ -30,7 +30,7 @@ _IDENTIFIER = re.compile(r"[a-z]+[0-9]?-[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Nlvr2:
-    """NLVR2; see the module."""
+    """Data set NLVR2; see the module."""
 
     name: str = "nlvr2"
     splits: tuple[str, ...] = ("dev", "test1", "test2", "train")

@@ -28,7 +28,7 @@ ANSWERS = 10
 
 @dataclass(frozen=True)
 class OkVqa:
-    """OK-VQA; see the module."""
+    """Data set OK-VQA; see the module."""
 
     name: str = "okvqa"
     splits: tuple[str, ...] = ("val2014", "train2014")

@@ -22,7 +22,7 @@ MAX_MEMBER_BYTES = 16 * 2**20
 
 
 class PngArchive:
-    """A zip archive of PNGs, opened at the first read and kept open; each process opens its own."""
+    """Zip archive of PNGs, opened at the first read. Each process opens its own handle."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class PngArchive:
 
 @dataclass(frozen=True)
 class PngInArchive:
-    """Gives one picture of an archive when called; can be pickled."""
+    """Callable that returns one picture of an archive. It can be pickled."""
 
     archive: PngArchive
     name: str

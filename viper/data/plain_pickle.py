@@ -63,7 +63,7 @@ def load_plain(source: SourceFile) -> Any:
 
 
 class _Opcodes(dict[int, Callable[[Any], None]]):
-    """The handlers of the admitted opcodes; counts how many are run."""
+    """Handlers of the admitted opcodes. Counts how many are run."""
 
     def __init__(self) -> None:
         handlers = pickle._Unpickler.dispatch

@@ -39,7 +39,7 @@ UMD = ("val", "test", "train")
 
 @dataclass(frozen=True)
 class RefCoco:
-    """One of the three; see the module.
+    """One of the three data sets; see the module.
 
     Attributes:
         split_by: the division that splits without a prefix are of.
@@ -89,7 +89,7 @@ REFCOCOG = RefCoco(
 
 @dataclass(frozen=True)
 class _Instances:
-    """What ``instances.json`` says of annotations, pictures and categories, by their ids."""
+    """Annotations, pictures and categories of ``instances.json`` by id."""
 
     boxes: Mapping[int, PixelBox]
     files: Mapping[int, str]

@@ -50,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class MediaFiles:
-    """Gives the paths of a sample's media when called; can be pickled."""
+    """Callable that returns the paths of a sample's media. It can be pickled."""
 
     root: Path
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class MediaFiles:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """Which part of a set is wanted.
+    """Selection of samples from a data set.
 
     Attributes:
         root: the folder that holds the set's official files; None for sets that need none.
@@ -131,7 +131,7 @@ class DataSet(Protocol):
 
 @runtime_checkable
 class DrawnSet(Protocol):
-    """What a data set that draws its samples offers beside :class:`DataSet`."""
+    """Protocol of a data set that generates its samples, in addition to :class:`DataSet`."""
 
     def by_id(self, spec: DatasetSpec, ids: Iterable[str]) -> Mapping[str, Sample]:
         """Return the samples with these ids; ids that nothing has are absent.

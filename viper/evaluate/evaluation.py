@@ -34,7 +34,7 @@ _PROBE_MEDIA: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated.
+    """Description of an evaluation.
 
     Attributes:
         set_name: as :func:`viper.data.registry.data_set` takes it.

@@ -32,7 +32,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two runs on the same samples.
+    """Comparison of two runs on the same samples.
 
     Attributes:
         difference: mean of after minus before, with a bootstrap interval.
@@ -48,7 +48,7 @@ class PairedTest:
 
 
 class OverSeeds(NamedTuple):
-    """Mean and standard deviation (n - 1) over seeds; the deviation of a single one is None."""
+    """Mean and standard deviation (n - 1) over seeds; the deviation of one seed is None."""
 
     mean: float
     deviation: float | None
@@ -156,7 +156,7 @@ def _wilson(share: float, n: int, units: int) -> Estimate:
 
 @dataclass(frozen=True)
 class Sums:
-    """What resampling needs of each cluster.
+    """Sums of each cluster, for resampling.
 
     Attributes:
         numerators: float64 [C], sums of values.

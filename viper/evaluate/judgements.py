@@ -39,7 +39,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class JudgementSheet:
-    """A sheet at ``path``, its pictures in the folder ``NAME-pictures`` beside it."""
+    """Sheet at ``path``, with its pictures in the folder ``NAME-pictures`` beside it."""
 
     path: Path
 
@@ -92,7 +92,7 @@ class JudgementSheet:
 
 @dataclass(frozen=True)
 class RecordingMetric:
-    """A metric that keeps the pictures it is shown on a sheet, and judges as another one does."""
+    """Metric that scores as another one does, and writes edited pictures to a sheet."""
 
     metric: Metric
     sheet: JudgementSheet
@@ -125,7 +125,7 @@ class RecordingMetric:
 
 @dataclass(frozen=True)
 class SheetFigures:
-    """What people said.
+    """Judgements of people on a sheet.
 
     Attributes:
         correct: the share of rows that are; those without a picture are wrong.

@@ -13,7 +13,7 @@ from viper.schema import Answer, PixelBox, Usage
 
 @dataclass(frozen=True)
 class Prediction:
-    """What somebody answered: this library, or the author of a predictions file.
+    """Answer of this library, or of the author of a predictions file.
 
     Attributes:
         value: text, number, truth value or None, as ``viper.schema.Answer.value``.
@@ -37,7 +37,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Score:
-    """How good one prediction is.
+    """Score of one prediction.
 
     Attributes:
         value: in [0, 1]; the mean over all samples is the metric's headline figure.
@@ -50,7 +50,7 @@ class Score:
 
 @dataclass(frozen=True)
 class SampleResult:
-    """One sample under one seed, judged. A failed one has score 0 and keeps its kind of failure.
+    """Result of one sample under one seed. A failed sample has score 0 and a kind of failure.
 
     Attributes:
         failure: None where there was an answer, right or wrong; else why there was none: a

@@ -29,7 +29,7 @@ IN_FLIGHT = 16
 
 @dataclass(frozen=True)
 class SampledEvaluation:
-    """An evaluation with its samples, so that they are drawn or read once for many runs."""
+    """Evaluation with its samples, which are generated or read once for many runs."""
 
     evaluation: Evaluation
     samples: Sequence[Sample]
@@ -89,7 +89,7 @@ Report = Callable[[str, RunProgress], None]
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One value of a setting.
+    """Scores of one value of a setting.
 
     Attributes:
         shots: mean score on the few labelled samples.
@@ -103,7 +103,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All tried values of one setting, in rising order.
+    """Scores of all values of one setting, in rising order.
 
     Attributes:
         name: ``temperature``, or a sensitivity as ``detector.threshold``.
@@ -161,7 +161,7 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class SweepSetup:
-    """What is tried on.
+    """Samples and folder of a sweep.
 
     Attributes:
         shots: the few labelled samples.

@@ -38,7 +38,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 @dataclass(frozen=True)
 class Document:
-    """A text with a title.
+    """Text with a title.
 
     Attributes:
         text: paragraphs are parted by empty lines.

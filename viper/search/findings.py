@@ -30,7 +30,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class Passage:
-    """A piece of a text.
+    """Passage of a text.
 
     Attributes:
         title: of the text that it is from.
@@ -47,7 +47,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class TextFindings:
-    """What a search among texts finds.
+    """Results of a text search.
 
     Attributes:
         passages: the best first.
@@ -66,7 +66,7 @@ class TextFindings:
 
 @dataclass(frozen=True)
 class Entity:
-    """A thing with a name that a picture is said to show."""
+    """Named thing that a picture shows."""
 
     name: str
     description: str = ""
@@ -74,7 +74,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class SimilarPicture:
-    """A picture of a collection that is like the one that was asked about.
+    """Picture of a collection that resembles the query picture.
 
     Attributes:
         picture_id: names it in the collection.
@@ -95,7 +95,7 @@ class SimilarPicture:
 
 @runtime_checkable
 class TextSearch(Protocol):
-    """Finds passages by words."""
+    """Protocol of a search for passages by words."""
 
     name: str
 
@@ -112,7 +112,7 @@ class TextSearch(Protocol):
 
 @runtime_checkable
 class ImageSearch(Protocol):
-    """Finds pictures that are like one."""
+    """Protocol of a search for similar pictures."""
 
     name: str
 

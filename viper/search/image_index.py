@@ -41,7 +41,7 @@ _ADDED_AT_ONCE = 4096
 
 
 class ImageIndex:
-    """An :class:`~viper.search.findings.ImageSearch` over the pictures of a folder.
+    """Search (:class:`~viper.search.findings.ImageSearch`) over the pictures of a folder.
 
     Args:
         folder: as :class:`~viper.search.picture_index.PictureIndex` takes it.

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NamedTexts(TextIndex):
-    """The index of texts of that name.
+    """Index of texts with a name.
 
     Args:
         state: the folder of the user's state.
@@ -41,7 +41,7 @@ class NamedTexts(TextIndex):
 
 
 class NamedPictures:
-    """The index of pictures of that name: an :class:`~viper.search.findings.ImageSearch`.
+    """Index of pictures with a name: an :class:`~viper.search.findings.ImageSearch`.
 
     Args:
         state: the folder of the user's state.

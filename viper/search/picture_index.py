@@ -66,7 +66,7 @@ Progress = Callable[[int, int], None]
 
 
 class IndexedPicture(NamedTuple):
-    """What an index holds: names in order, the files' checksums, unit vectors float32 [N, D]."""
+    """Contents of an index: sorted names, checksums, unit vectors float32 [N, D]."""
 
     names: tuple[str, ...]
     contents: tuple[str, ...]
@@ -74,14 +74,14 @@ class IndexedPicture(NamedTuple):
 
 
 class RejectedFile(NamedTuple):
-    """A file that is no picture or cannot be read, and why."""
+    """File that is not a picture or cannot be read, with the reason."""
 
     name: str
     why: str
 
 
 class PictureIndex:
-    """The index of one folder by one matcher.
+    """Index of one folder by one matcher.
 
     Args:
         folder: pictures in any depth; hidden files, links that lead out of it and files that are

@@ -40,7 +40,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """A file as it was when it was indexed.
+    """File as it was when it was indexed.
 
     Attributes:
         done: whether all of it is in the index.
@@ -53,7 +53,7 @@ class IndexedFile:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """What an update did: files that were read, that were as before, that went; passages now."""
+    """Numbers of files read, unchanged and removed, and of passages after the update."""
 
     read: int
     kept: int
@@ -62,7 +62,7 @@ class UpdateResult:
 
 
 class TextIndex:
-    """A :class:`~viper.search.findings.TextSearch` over files of texts.
+    """Search (:class:`~viper.search.findings.TextSearch`) over text files.
 
     Args:
         folder: of the index; made by :meth:`update`.

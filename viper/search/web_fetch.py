@@ -20,7 +20,7 @@ _MOVED = frozenset({301, 302, 303, 307, 308})
 
 
 class Fetcher:
-    """Gets what is at addresses; one service's hosts and limits.
+    """Fetches addresses within the hosts and limits of one service.
 
     Args:
         sleep: waits between tries.

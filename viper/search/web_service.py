@@ -22,7 +22,7 @@ _PLACES = ("{text}", "{limit}")
 
 @dataclass(frozen=True)
 class WebService:
-    """How to ask a service that answers with JSON; what its items hold is said by a subclass.
+    """Description of a service that answers with JSON. Subclasses describe its items.
 
     Attributes:
         address: of a search, with ``{text}`` and, if the service takes it, ``{limit}``, as

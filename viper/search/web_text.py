@@ -33,7 +33,7 @@ served by what is kept."""
 
 @dataclass(frozen=True)
 class TextService(WebService):
-    """An engine that finds texts.
+    """Description of a search engine for texts.
 
     Attributes:
         title: path in an item of its title.
@@ -84,7 +84,7 @@ def searxng(address: str, **options: Any) -> TextService:
 
 
 class RateLimiter:
-    """Lets so many through in a minute, evenly; for several threads.
+    """Limits requests to a number per minute, evenly spaced. Safe for several threads.
 
     Args:
         per_minute: 0 lets all through at once.
@@ -112,7 +112,7 @@ class RateLimiter:
 
 
 class WebTexts:
-    """A :class:`~viper.search.findings.TextSearch` on the web.
+    """Text search (:class:`~viper.search.findings.TextSearch`) on the web.
 
     Args:
         store: what was found before; None: kept for the life of this object.

@@ -13,7 +13,7 @@ _LONGEST_RETRY_S = 60
 
 
 class Admission:
-    """Hands out places in the order of asking; belongs to one event loop.
+    """Gives out slots in the order of requests. Belongs to one event loop.
 
     Args:
         workers: places that may run at a time.
@@ -61,7 +61,7 @@ class Admission:
 
 
 class Slot:
-    """What one request holds; see :meth:`Admission.enter`."""
+    """Slot of one request; see :meth:`Admission.enter`."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

@@ -21,7 +21,7 @@ HEARTBEAT_S = 15.0
 
 
 class JobAnswer(Response):
-    """Answers with what a job tells; ends the job when the caller is gone or time is up."""
+    """Response with the result of a job. Stops the job at the deadline or if the caller leaves."""
 
     media_type = "application/json"
 
@@ -71,7 +71,7 @@ class JobAnswer(Response):
 
 
 class JobStream(JobAnswer):
-    """The same as it happens: ``trial`` events, then ``result`` or ``error``."""
+    """Response that streams a job: ``trial`` events, then ``result`` or ``error``."""
 
     media_type = "text/event-stream"
 

@@ -16,7 +16,7 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 class Gatekeeper:
-    """Checks the headers of a request before anything else is read of it."""
+    """Checks the headers of a request before anything else of it is read."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._digest = _digest(settings.token.encode()) if settings.token else None

@@ -42,7 +42,7 @@ class _Form(BaseModel):
 
 
 class RunForm(_Form):
-    """Fields of ``POST /v1/run``, files and settings left out; see :data:`RUN_FORM`."""
+    """Fields of ``POST /v1/run`` without files and settings; see :data:`RUN_FORM`."""
 
     query: str = Field(
         min_length=1,
@@ -85,7 +85,7 @@ RUN_FORM = create_model(
 
 
 class ExecForm(_Form):
-    """Fields of ``POST /v1/exec``, files left out."""
+    """Fields of ``POST /v1/exec`` without files."""
 
     program: str = Field(
         min_length=1, max_length=MAX_PROGRAM_CHARACTERS, description="Python against the API."

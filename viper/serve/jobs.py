@@ -62,7 +62,7 @@ class WorkerThreads:
 
 
 class Job:
-    """A run on its way; its place is free again when its thread is done with it.
+    """Run that waits or goes on. Its slot is free again once its thread has finished.
 
     Args:
         cleanup: closed at the very end, whether or not the run ever began.

@@ -38,7 +38,7 @@ def request_id_from(header: str | None) -> str:
 
 @dataclass
 class RequestNote:
-    """One request while it goes on.
+    """Log record of one request.
 
     Attributes:
         status: of the answer, None while there is none.

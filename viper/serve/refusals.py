@@ -21,7 +21,7 @@ _CALLERS_FAULT: dict[type[BaseException], int] = {
 
 
 class Refusal(ViperError):
-    """A request that the server turns down; ``message`` is meant for the caller.
+    """Request that the server rejects; ``message`` is meant for the caller.
 
     Attributes:
         status: of the HTTP answer.

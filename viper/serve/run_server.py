@@ -24,7 +24,7 @@ KEEP_ALIVE_S = 10
 
 
 class LineFormatter(logging.Formatter):
-    """Every record as one line of JSON; those of this server are JSON already."""
+    """Formats every log record as one line of JSON. Records of this server are JSON already."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = record.getMessage()
@@ -36,7 +36,7 @@ class LineFormatter(logging.Formatter):
 
 
 class StoppingServer(uvicorn.Server):
-    """uvicorn, which on a signal first lets the service drain; a second signal ends at once.
+    """Server (uvicorn) that drains on the first signal and stops at once on the second.
 
     Requests that arrive meanwhile are told so, where uvicorn alone would refuse the connection.
     """

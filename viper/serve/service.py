@@ -27,7 +27,7 @@ State = Literal["loading", "ready", "failed"]
 
 
 class Warmup:
-    """Loads the models and starts the sandbox in a thread of its own.
+    """Loads the models and starts the sandbox in its own thread.
 
     Attributes:
         state: where that is; ``failed`` once something could not be loaded.
@@ -68,7 +68,7 @@ class Warmup:
 
 
 class Service:
-    """A Reasoner with the bookkeeping of a server around it.
+    """Reasoner with the state of a server around it.
 
     Attributes:
         closing: no further requests are taken.

@@ -14,7 +14,7 @@ MIN_TOKEN_CHARACTERS = 16
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """The settings of one server.
+    """Settings of one server.
 
     Attributes:
         port: 0 takes a free one.

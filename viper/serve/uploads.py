@@ -75,7 +75,7 @@ def _too_large(settings: ServeSettings) -> TooLargeError:
 
 @dataclass(frozen=True)
 class RequestMedia:
-    """The media of one request, not decoded yet.
+    """Media of one request, not decoded yet.
 
     Attributes:
         uploads: what was sent, in order.

@@ -77,7 +77,7 @@ async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:
 
 
 class _Gate(BaseHTTPMiddleware):
-    """Refuses whoever does not know the token and forms of others; says what browsers may do."""
+    """Middleware that refuses callers without the token and foreign forms, and sets headers."""
 
     def __init__(self, app: ASGIApp, token: str, policy: str, forms: frozenset[str]) -> None:
         super().__init__(app)

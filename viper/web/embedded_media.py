@@ -22,7 +22,7 @@ MOST_EDITS = 24
 
 @dataclass(frozen=True)
 class PageImage:
-    """A picture of a page.
+    """Picture of a page.
 
     Attributes:
         name: as traces call it, ``image0``, ``video0#7`` or that of an edited picture.

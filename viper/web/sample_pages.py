@@ -31,7 +31,7 @@ _LONGEST_NAME = 60
 
 
 class SamplePages:
-    """Writes them, each once: the rows of a run never change.
+    """Writes each sample's page once, since results of a run never change.
 
     Args:
         samples: of the run by id; those that are missing get no page.

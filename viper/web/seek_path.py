@@ -21,7 +21,7 @@ MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class ActionChoice:
-    """An action at a step: ``taken``, ``allowed`` or ``excluded``."""
+    """Action at a step: ``taken``, ``allowed`` or ``excluded``."""
 
     action: str
     was: str
@@ -29,7 +29,7 @@ class ActionChoice:
 
 @dataclass(frozen=True)
 class StepView:
-    """One decision with its outcome; ``back`` is set where the search went back before it."""
+    """One decision with its outcome; ``back`` names states that the search left before it."""
 
     number: int
     state: str
@@ -48,7 +48,7 @@ class StepView:
 
 @dataclass(frozen=True)
 class PathLine:
-    """From the state to what was done; ``kind`` is the verdict."""
+    """Line from the state to the action; ``kind`` is the verdict."""
 
     x0: int
     y0: int
@@ -59,7 +59,7 @@ class PathLine:
 
 @dataclass(frozen=True)
 class PathMark:
-    """An action at a step, as drawn."""
+    """Drawn mark of an action at a step."""
 
     x: int
     y: int
@@ -68,7 +68,7 @@ class PathMark:
 
 @dataclass(frozen=True)
 class PathDrawing:
-    """States from top to bottom, steps from left to right."""
+    """Drawing with states from top to bottom and steps from left to right."""
 
     width: int
     height: int
@@ -79,7 +79,7 @@ class PathDrawing:
 
 @dataclass(frozen=True)
 class PathView:
-    """All of a search.
+    """View of a whole search.
 
     Attributes:
         split: the visual sub-question and the one about knowledge; empty where none was made.

@@ -32,7 +32,7 @@ MOST_BYTES = 1_600_000
 
 @dataclass(frozen=True)
 class Truth:
-    """What would have been right: words, a box in pixels from the top-left corner, or both."""
+    """Right answer: words, a box in pixels from the top-left corner, or both."""
 
     text: str = ""
     box: PixelBox | None = None
@@ -40,7 +40,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class FeedbackForm:
-    """A form for feedback, with what was said before.
+    """Feedback form, with earlier remarks.
 
     Attributes:
         address: that takes it.
@@ -59,7 +59,7 @@ class FeedbackForm:
 
 @dataclass(frozen=True)
 class Extras:
-    """What a page shows beside the trace.
+    """Parts of a page beside the trace.
 
     Attributes:
         command: a command line that repeats the run.

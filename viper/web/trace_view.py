@@ -23,7 +23,7 @@ INLINE = 3
 
 @dataclass(frozen=True)
 class CandidateScore:
-    """Of a candidate, and whether it passed the threshold."""
+    """Score of a candidate, and whether it passed the threshold."""
 
     value: float
     passed: bool
@@ -31,7 +31,7 @@ class CandidateScore:
 
 @dataclass(frozen=True)
 class CallView:
-    """A tool call.
+    """View of a tool call.
 
     Attributes:
         given: its arguments with their names, empty for those given by place.
@@ -47,7 +47,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class LineOutput:
-    """What a line produced once: a value with its name, a call, or a call whose result it is."""
+    """One output of a line: a value with its name, a call, or a call with its result's name."""
 
     what: str
     value: DisplayValue | None = None
@@ -56,7 +56,7 @@ class LineOutput:
 
 @dataclass(frozen=True)
 class LineView:
-    """A line of a program, from 1."""
+    """View of a program line; ``number`` counts from 1."""
 
     number: int
     source: str
@@ -76,7 +76,7 @@ class LineView:
 
 @dataclass(frozen=True)
 class TrialView:
-    """A trial.
+    """View of a trial.
 
     Attributes:
         came: how it came about, in words.
@@ -235,7 +235,7 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn.
+    """View of one turn.
 
     Attributes:
         what: the action in words.

@@ -18,7 +18,7 @@ Kind = Literal["text", "crop", "span", "items", "pairs"]
 
 @dataclass(frozen=True)
 class DisplayValue:
-    """A value.
+    """View of a JSON value.
 
     Attributes:
         text: of a ``text``; of the others a caption.
@@ -41,7 +41,7 @@ class DisplayValue:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What references in a trace are resolved against.
+    """Sizes of the media that references in a trace are resolved against.
 
     Attributes:
         pictures: width and height of every picture by name.

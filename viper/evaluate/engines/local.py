@@ -29,7 +29,7 @@ _WAITING = 2
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much is on its way at once, and how long one sample may take.
+    """Limits on parallel samples and on the time of one sample.
 
     Attributes:
         in_flight: samples at once.
@@ -50,7 +50,7 @@ class InFlight:
 
 
 class LocalEngine:
-    """The engine of one process.
+    """Engine that runs in one process.
 
     Args:
         answering: turns an item into a judged row.
@@ -97,7 +97,7 @@ class LocalEngine:
 
 
 class _ThreadPool:
-    """The threads of one run, each taking the next item when it is free."""
+    """Threads of one run. Each takes the next item when it is free."""
 
     def __init__(self, answering: SampleRunner, feed: Iterator[Item], size: int) -> None:
         self._answering, self._feed = answering, feed

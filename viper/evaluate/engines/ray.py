@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.2
 
 
 class RayEngine:
-    """The engine of a pool of actors; good for one run.
+    """Engine of a pool of actors, good for one run.
 
     Args:
         pool: of actors that know the run's samples. Killed where the run ends early.
@@ -79,7 +79,7 @@ _KILLS = 2
 
 
 class WorkQueue:
-    """Every item is with one actor at most and leaves once: judged, or given up.
+    """Queue that gives each item to one actor and takes one outcome: judged, or given up.
 
     Which of the items under way killed an actor cannot be told, so they are under suspicion
     and done again one at a time: an actor without other work takes a single suspect. Only an

@@ -45,7 +45,7 @@ Recipe = Callable[[], BuiltReasoner]
 
 @dataclass(frozen=True)
 class ActorSettings:
-    """What every actor is told when it is made.
+    """Settings that every actor gets when it is created.
 
     Attributes:
         folder: working folder of the driver; an actor goes there where it exists, so that
@@ -65,7 +65,7 @@ class ActorSettings:
 
 @dataclass(frozen=True)
 class Ready:
-    """An actor can answer; ``manifest`` is what it would write into ``run.json``."""
+    """Reply of an actor that can answer; ``manifest`` is what it would write into ``run.json``."""
 
     node: str
     pid: int
@@ -74,7 +74,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class StartFailure:
-    """An actor cannot begin, for a reason that another attempt would not change."""
+    """Reply of an actor that cannot begin, for a reason that a retry would not change."""
 
     node: str
     message: str
@@ -82,7 +82,7 @@ class StartFailure:
 
 
 class ReasonerActor:
-    """One reasoner; the driver calls :meth:`begin`, then :meth:`exchange` over and over."""
+    """Actor with one reasoner. The driver calls :meth:`begin`, then :meth:`exchange` repeatedly."""
 
     def __init__(self, settings: ActorSettings) -> None:
         self._settings = settings

@@ -35,7 +35,7 @@ _NICENESS = "RAY_worker_niceness"
 
 @dataclass(frozen=True)
 class Share:
-    """Of processors and GPUs that one actor gets; parts of a GPU are shared with others."""
+    """Processors and GPUs of one actor. A part of a GPU is shared with other actors."""
 
     cpus: float
     gpus: float
@@ -43,7 +43,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Node:
-    """A machine with what its Ray may give away."""
+    """Machine with the resources that its Ray offers."""
 
     cpus: float
     gpus: float

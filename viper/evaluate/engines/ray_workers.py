@@ -27,7 +27,7 @@ _CLOSE_S = 5.0
 
 @dataclass(eq=False)
 class Worker:
-    """The place of one actor, which another takes when it dies.
+    """Place of one actor. If the actor dies, another takes the place.
 
     Attributes:
         where: node and process of its actor, in words; empty until one has begun.
@@ -51,7 +51,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """What came of asking a worker; ``died`` says which actor is gone, in words."""
+    """Outcomes of a worker; ``died`` names an actor that died, in words."""
 
     worker: Worker
     outcomes: list[ItemOutcome] = field(default_factory=list)
@@ -59,7 +59,7 @@ class WorkerReport:
 
 
 class WorkerPool:
-    """Actors of one :class:`ActorSettings`, each with its share; end it with :meth:`close`.
+    """Actors with the same :class:`ActorSettings` and share. End the pool with :meth:`close`.
 
     Args:
         settings: what each actor is told.

@@ -22,7 +22,7 @@ _GIVE_BACK_EVERY = 200
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds of a whole run, the sessions before a resumption included; None sets no bound.
+    """Limits of a whole run, earlier sessions included. None sets no limit.
 
     Attributes:
         usd: no item is begun once programs cost this much; what is under way is finished.
@@ -49,7 +49,7 @@ UNBOUNDED = Budget()
 
 @dataclass
 class RunProgress:
-    """How far a run is; counts what earlier sessions of the run did too.
+    """Progress of a run, earlier sessions included.
 
     Attributes:
         score: sum of the headline scores of ``done`` rows.

@@ -24,7 +24,7 @@ from viper.strategies.base import UsageMeter
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to do: a sample under a seed. ``position`` is its place in the whole run."""
+    """One sample under one seed; ``position`` is its place in the whole run."""
 
     position: int
     sample: Sample
@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """One thing done. ``trace`` is None where the media could not even be read."""
+    """Outcome of one item; ``trace`` is None if the media could not be read."""
 
     position: int
     row: SampleResult
@@ -46,7 +46,7 @@ class ItemOutcome:
 
 
 class Engine(Protocol):
-    """Answers items, many at once, in whatever order they are done."""
+    """Protocol of what answers many items at once, in any order."""
 
     def run(
         self, items: Iterable[Item], stop: threading.Event
@@ -71,7 +71,7 @@ _NO_ANSWER = Failure("internal", "the strategy gave no answer and no failure")
 
 @dataclass(frozen=True)
 class SampleRunner:
-    """Answers items with one reasoner; safe to call from several threads.
+    """Answers items with one reasoner. Safe to call from several threads.
 
     Attributes:
         reasoner: with the models.

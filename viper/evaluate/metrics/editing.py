@@ -36,7 +36,7 @@ FAR = 0.6
 
 
 class EditJudge(Protocol):
-    """Who looks at what was painted."""
+    """Protocol of what looks at edited pictures."""
 
     def shows(self, pixels: Pixels, box: PixelBox, phrase: str, over: str) -> bool:
         """Return whether a box shows what ``phrase`` names, rather than what ``over`` names.
@@ -53,7 +53,7 @@ JudgeOf = Callable[[Sample], EditJudge]
 
 
 class EditVerdict(NamedTuple):
-    """``asked`` is there, what was there is ``gone``, and the rest is ``unchanged``."""
+    """Verdict: ``asked`` is present, the old content is ``gone``, the rest is ``unchanged``."""
 
     asked: bool
     gone: bool
@@ -128,7 +128,7 @@ LEAST_IOU = 0.5
 
 @dataclass(frozen=True)
 class RolesJudge:
-    """The detector finds it there, and the matcher takes it for it rather than for the other.
+    """Judge that uses the detector and the matcher of a profile.
 
     Both answer as tools of programs do, learned prompts included: a judge that shares what it
     judges. Give a toolbox of its own for an independent one.
@@ -160,7 +160,7 @@ def judge_by_roles(toolbox: Toolbox) -> JudgeOf:
 
 @runtime_checkable
 class NeedsEditJudge(Protocol):
-    """A metric that has somebody look at edited pictures."""
+    """Protocol of a metric that needs a judge for edited pictures."""
 
     def with_judge(self, judge_of: JudgeOf) -> Metric:
         """Return the same metric with a judge, unless it has one."""

@@ -14,7 +14,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 @dataclass(frozen=True)
 class Figures:
-    """What a set of rows comes to; every figure counts failed samples as 0.
+    """Figures of a set of results. Failed samples count as 0 in every figure.
 
     Attributes:
         headline: the name of the main one of ``overall``.
@@ -32,7 +32,7 @@ class Figures:
 
 
 class Metric(Protocol):
-    """How a data set judges answers."""
+    """Protocol of how a data set scores answers."""
 
     @property
     def name(self) -> str: ...

@@ -56,7 +56,7 @@ class Tagging:
 
 
 class TagCounts(NamedTuple):
-    """Tags of one picture: how many are matched, predicted, and expected."""
+    """Numbers of matched, predicted and expected tags of one picture."""
 
     matched: int
     predicted: int

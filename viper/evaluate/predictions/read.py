@@ -22,7 +22,7 @@ MAX_BYTES = 2**30
 
 @dataclass(frozen=True)
 class PredictionRecord:
-    """One prediction as the file has it.
+    """One prediction as it stands in the file.
 
     Attributes:
         source: the file.
@@ -38,7 +38,7 @@ class PredictionRecord:
 
 @dataclass(frozen=True)
 class PredictionsFile:
-    """What a file holds.
+    """Contents of a predictions file.
 
     Attributes:
         records: the last prediction of each key, see :func:`key_of`.
@@ -115,7 +115,7 @@ def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
     """Return keys and values of the file's object with duplicates, which a dict would lose."""
 
     class Pairs(list[tuple[str, Any]]):
-        """An object, told from a list."""
+        """JSON object, distinguished from a list."""
 
     try:
         pairs = json.loads(source.read_bytes(MAX_BYTES), object_pairs_hook=Pairs)

@@ -34,7 +34,7 @@ HEADER = ("figure", "%", "95% interval", "n")
 
 @dataclass(frozen=True)
 class ScoredPredictions:
-    """What came of it.
+    """Scores of a predictions file.
 
     Attributes:
         rows: one of each sample, in the set's order.

@@ -24,7 +24,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """One sample that went another way; ``before`` and ``after`` are what changed."""
+    """One sample whose result changed; ``before`` and ``after`` are the changed values."""
 
     sample_id: str
     seed: int
@@ -35,7 +35,7 @@ class ScoreChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one run to another, over the samples (and seeds) that both hold.
+    """Differences between two runs, over the samples (and seeds) that both hold.
 
     Attributes:
         n: pairs compared.
@@ -139,7 +139,7 @@ def _asked(result: SampleResult) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class RoutineEffect:
-    """Two APIs on the same samples.
+    """Effect of routines: two APIs on the same samples.
 
     Attributes:
         without, with_it: mean scores.

@@ -31,7 +31,7 @@ PARTS = (*BOXES, *OTHERS, FALLBACK, *ERRORS)
 
 @dataclass(frozen=True)
 class ErrorDiagram:
-    """How the answers of a run fall into parts that add up to all of them.
+    """Parts of a run's answers. Together they add up to all answers.
 
     Attributes:
         n: answers, failed ones among them.

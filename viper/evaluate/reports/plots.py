@@ -101,7 +101,7 @@ _MOST_BARS = 24
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: a share with its interval; ``note`` stands at its end."""
+    """One bar: a share with its interval, and a ``note`` at its end."""
 
     label: str
     value: float

@@ -173,7 +173,7 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
 
 @dataclass
 class Kinds:
-    """How often each kind occurs, with the first samples of it."""
+    """Count of each kind, with the ids of its first samples."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Kinds:
 
 @dataclass
 class Tally:
-    """What is counted while rows pass."""
+    """Counts over the results of a run."""
 
     n: int = 0
     failures: Kinds = field(default_factory=Kinds)

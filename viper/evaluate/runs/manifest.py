@@ -50,7 +50,7 @@ _NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "ban
 
 @dataclass(frozen=True)
 class SetDescription:
-    """Which samples a run is about, wherever their files lie.
+    """Description of a run's samples, independent of where their files lie.
 
     Attributes:
         sha256: over ids, queries, options and targets, in order.
@@ -71,7 +71,7 @@ class SetDescription:
 
 @dataclass(frozen=True)
 class Environment:
-    """What a run was made with.
+    """Software and machine of a run.
 
     Attributes:
         versions: of viper, python and the packages that compute; without those not installed.
@@ -98,7 +98,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One run's configuration; written to ``run.json`` before anything else.
+    """Configuration of one run, written to ``run.json`` before anything else.
 
     Attributes:
         metric: name of the metric that judges it.

@@ -36,7 +36,7 @@ _READ = ", ".join(f'"{name}"' for name in ROW_COLUMNS)
 
 
 class RunStore:
-    """A run's folder; :meth:`create`, :meth:`resume` or :meth:`read` open one.
+    """Folder of a run. Open it with :meth:`create`, :meth:`resume` or :meth:`read`.
 
     Threads may share it. One process writes at a time, others may read meanwhile.
 

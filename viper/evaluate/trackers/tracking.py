@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Tracker(Protocol):
-    """Where a run is shown while it goes on. Called by one thread at a time."""
+    """Protocol of a service that shows a run while it goes on. Called by one thread at a time."""
 
     def start(self, manifest: Manifest) -> None:
         """Begin the run, or continue it after a resume."""
@@ -61,7 +61,7 @@ def open_tracker(spec: str) -> Tracker:
 
 
 class GuardedTracker:
-    """A tracker that is switched off, with one warning, by the first exception it raises."""
+    """Tracker that the first exception switches off, with one warning."""
 
     def __init__(self, tracker: Tracker, name: str) -> None:
         self._tracker: Tracker | None = tracker

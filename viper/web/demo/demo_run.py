@@ -36,7 +36,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """Something asked: what about, the query, and its options where it is a choice."""
+    """Question of a visitor: media, query, and the options of a choice."""
 
     about: DemoMedia
     text: str
@@ -44,7 +44,7 @@ class DemoQuestion:
 
 
 class DemoRun:
-    """Stores what was asked and answered; threads may share it.
+    """Store of questions and answers. Threads may share it.
 
     Attributes:
         store: of the run's rows.
@@ -187,7 +187,7 @@ def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
 
 
 class RunOpener:
-    """Does both in a thread of its own.
+    """Loads the models and opens the run in its own thread.
 
     Attributes:
         on_failure: called where it cannot be done, in the thread.

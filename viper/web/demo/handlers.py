@@ -40,7 +40,7 @@ in a later answer of the same event (gradio-app/gradio, issue 13494)."""
 
 @dataclass(frozen=True)
 class Demo:
-    """What the page's handlers share.
+    """State that the page's handlers share.
 
     Attributes:
         uploads: folder for visitors' files.
@@ -56,7 +56,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class PageParts:
-    """The parts of the page that handlers change."""
+    """Parts of the page that handlers change."""
 
     session: gr.State
     media: gr.HTML
@@ -87,7 +87,7 @@ class PageParts:
 
 
 class Handlers:
-    """One method for each thing that a visitor can do.
+    """Event handlers of the page, one method per action of a visitor.
 
     Attributes:
         parts: what they change; set once the page is built.

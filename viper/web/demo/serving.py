@@ -64,7 +64,7 @@ _TRACE_POLICY = "sandbox allow-scripts; frame-ancestors 'self'"
 
 @dataclass(frozen=True)
 class DemoAddress:
-    """Where the demo is served.
+    """Address where the demo is served.
 
     Attributes:
         host: address that is listened on.
@@ -94,7 +94,7 @@ class DemoAddress:
 
 
 class Gate:
-    """ASGI middleware: refuses what the page never asks for, and says what browsers may do."""
+    """ASGI middleware that refuses what the page never requests, and sets security headers."""
 
     def __init__(self, app: ASGIApp, place: DemoAddress) -> None:
         self._app, self._place = app, place
@@ -134,7 +134,7 @@ class Gate:
 
 
 class DemoServer(uvicorn.Server):
-    """uvicorn, which ends questions that go on when it is told to end."""
+    """Server (uvicorn) that stops running questions when it stops."""
 
     def __init__(self, config: uvicorn.Config, manager: SessionManager) -> None:
         super().__init__(config)

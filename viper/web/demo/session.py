@@ -27,7 +27,7 @@ ENTRY_POINTS = "viper.demo_scenes"
 
 @dataclass(frozen=True)
 class DemoExample:
-    """A query that can be asked; options where it is a choice."""
+    """Example query, with options if it is a choice."""
 
     text: str
     options: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class DemoExample:
 
 @dataclass(frozen=True)
 class DemoScene:
-    """A picture or clip that was drawn, with what can be asked about it.
+    """Drawn picture or clip, with queries about it.
 
     Attributes:
         pixels: ``uint8 [H, W, 3]`` of a picture, ``uint8 [T, H, W, 3]`` of a clip, RGB.
@@ -49,7 +49,7 @@ class DemoScene:
 
 
 class SceneSource(Protocol):
-    """Draws scenes for the demo; the same number gives the same scene."""
+    """Protocol of what draws scenes for the demo. The same number gives the same scene."""
 
     def draw_picture(self, index: int) -> DemoScene: ...
 
@@ -66,7 +66,7 @@ def scene_source() -> SceneSource | None:
 
 @dataclass(frozen=True)
 class DemoMedia:
-    """What is asked about.
+    """Picture or clip that a visitor asks about.
 
     Attributes:
         path: the file, private to the session; ``viper view`` gets a copy once it is asked about.
@@ -83,7 +83,7 @@ class DemoMedia:
 
 @dataclass
 class DemoSession:
-    """One visitor's state; nobody else's.
+    """State of one visitor.
 
     Attributes:
         folder: of the visitor's files; None before there is one.

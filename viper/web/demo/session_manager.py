@@ -31,14 +31,14 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Status:
-    """What is being done now."""
+    """Step that is under way."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class TrialEvent:
-    """A trial that has ended.
+    """Trial that has ended.
 
     Attributes:
         number: from 1.
@@ -57,7 +57,7 @@ class TrialEvent:
 
 @dataclass(frozen=True)
 class AnswerEvent:
-    """The end: an answer, or that there is none; stored either way."""
+    """End of a question, with or without an answer. It is stored."""
 
     row: SampleResult
     seconds: float
@@ -65,14 +65,14 @@ class AnswerEvent:
 
 @dataclass(frozen=True)
 class StopEvent:
-    """The visitor stopped it; nothing is stored."""
+    """End of a question that the visitor stopped. Nothing is stored."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class RejectEvent:
-    """Nothing was asked, for this reason."""
+    """End of a question that could not be asked, with the reason."""
 
     message: str
 
@@ -81,7 +81,7 @@ AskEvent = Status | TrialEvent | AnswerEvent | StopEvent | RejectEvent
 
 
 class SessionManager:
-    """Where the questions of all visitors are answered.
+    """Answers the questions of all visitors.
 
     Args:
         opener: of models and run; may still go on.

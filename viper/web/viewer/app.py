@@ -63,7 +63,7 @@ _REMARKS_SHOWN = 20
 
 @dataclass(frozen=True)
 class ViewedRun:
-    """A run with what the application keeps of it."""
+    """Run with its store and its pictures."""
 
     name: str
     store: RunStore
@@ -72,7 +72,7 @@ class ViewedRun:
 
 @dataclass(frozen=True)
 class Viewer:
-    """What the routes share.
+    """State that the routes share.
 
     Attributes:
         shelves: one run, or two to compare.
@@ -129,7 +129,7 @@ def _tools(viewer: Viewer, request: Request) -> Response:
 
 @dataclass(frozen=True)
 class SampleCard:
-    """A sample with its row in each run; None where a run lacks it."""
+    """Sample with its result in each run; None if a run lacks it."""
 
     rows: tuple[SampleResult | None, ...]
     key: str
@@ -286,7 +286,7 @@ def _share(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class FeedbackInput:
-    """A form as it was sent: the right answer, a comment in words, or both."""
+    """Submitted form: the right answer, a comment in words, or both."""
 
     answer: str = ""
     comment: str = ""

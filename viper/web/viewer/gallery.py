@@ -28,7 +28,7 @@ _KEPT = 600
 
 
 class Gallery:
-    """The media of a run; its samples are looked up in the background from the start.
+    """Media of a run. Its samples are loaded in the background from the start.
 
     Args:
         root: folder of the set's official files.

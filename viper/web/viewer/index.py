@@ -61,7 +61,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class RowFilter:
-    """A filter; empty fields let everything pass.
+    """Filter of results. Empty fields let everything pass.
 
     Attributes:
         text: found in the id, the query, the answer, the target or the program, whatever its case.
@@ -88,7 +88,7 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class ResultsPage:
-    """The rows of a page, and how many there are on all pages."""
+    """Keys of the results on a page, and the number of results on all pages."""
 
     keys: tuple[Key, ...]
     total: int
@@ -100,7 +100,7 @@ class ResultsPage:
 
 @dataclass(frozen=True)
 class Facets:
-    """What can be filtered by, each with how many rows of the first run have it."""
+    """Values to filter by, each with its number of results in the first run."""
 
     failures: tuple[tuple[str, int], ...]
     tools: tuple[tuple[str, int], ...]
@@ -112,7 +112,7 @@ class Facets:
 
 
 class ViewerIndex:
-    """Of one run, or of two that are compared; may be asked from several threads.
+    """Index of one run or of two compared runs. Several threads may use it.
 
     Args:
         stores: the first is the one that is filtered.

@@ -13,7 +13,7 @@ from viper.learning.awareness import CAUSES, Awareness, OfTool, run_awareness
 
 @dataclass(frozen=True)
 class TableLine:
-    """A line of a table: what it is about, and a cell for each run."""
+    """Line of a table: its names, and a cell for each run."""
 
     name: tuple[str, ...]
     cells: tuple[str, ...]
@@ -21,7 +21,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class ToolsPage:
-    """Tables of what agents did and of what their tools' answers were worth."""
+    """Tables of what agents did and how useful their tools' answers were."""
 
     costs: tuple[TableLine, ...]
     tools: tuple[TableLine, ...]

@@ -1,8 +1,8 @@
 """Outlines of objects as COCO and LVIS write them: polygons, or runs of a mask.
 
-Both are read by ``pycocotools``, whose borders all published scores were computed with. What it is
-given is checked first: it asks for memory by the length of an outline, and its reader of packed
-runs goes on beyond the end of a text that stops within a number.
+Both are read by ``pycocotools``, whose borders all published scores were computed with. Its input
+is checked first: it allocates memory by the length of an outline, and its reader of packed runs
+reads beyond the end of a text that stops within a number.
 """
 
 from __future__ import annotations

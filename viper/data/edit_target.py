@@ -1,4 +1,4 @@
-"""What an edited picture must be like to be right: of which objects, what was done, to what."""
+"""Labels of instructions to edit a picture: operation, objects and new content."""
 
 from __future__ import annotations
 

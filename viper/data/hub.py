@@ -1,4 +1,4 @@
-"""Sets as a model hub has them, read by the ``datasets`` library (extra ``data``).
+"""Data sets of a model hub, read by the ``datasets`` library (extra ``data``).
 
 Names are ``hub:REPOSITORY``. With ``--root DIR``, a copy that ``save_to_disk`` wrote to
 ``DIR/REPOSITORY`` (``DIR/REPOSITORY/CONFIGURATION`` where there are several) comes first. The

@@ -1,8 +1,8 @@
-"""Data sets by name: the shipped ones, the hub's, those of installed packages, files of one's own.
+"""Data sets by name: shipped, from the hub, from installed packages, or a user's own file.
 
 An installed package adds one by an entry point of the group ``viper.datasets`` that names an
-object with :class:`viper.data.sample.DataSet`'s attributes, or a class or function that makes one
-without arguments.
+object with :class:`viper.data.sample.DataSet`'s attributes, or a class or function that builds
+one without arguments.
 """
 
 from __future__ import annotations

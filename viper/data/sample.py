@@ -1,4 +1,4 @@
-"""What every data set gives: labelled samples, and what its folder lacks."""
+"""Protocol of data sets: labelled samples, and a check of their files."""
 
 from __future__ import annotations
 

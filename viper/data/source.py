@@ -1,4 +1,4 @@
-"""One file of a data set: reading it, and saying in one line what is wrong with it."""
+"""Files of data sets: reading, and errors in one line."""
 
 from __future__ import annotations
 

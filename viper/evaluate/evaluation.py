@@ -1,4 +1,4 @@
-"""A whole evaluation: which samples, under which settings, into which folder."""
+"""Description of an evaluation: samples, settings and folder."""
 
 from __future__ import annotations
 

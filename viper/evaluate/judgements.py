@@ -1,8 +1,8 @@
-"""Edited pictures for people to judge: a sheet with the pictures beside it, and what they said.
+"""Sheets of edited pictures for people to judge.
 
-The sheet is a CSV file, a row a sample: ``id``, ``instruction``, ``before``, ``after`` (paths of
-PNG files, relative to the sheet; no ``after`` where no picture came out) and an empty column
-``correct``.
+The sheet is a CSV file with one row per sample: ``id``, ``instruction``, ``before``, ``after``
+(paths of PNG files, relative to the sheet; ``after`` is empty without an edited picture) and an
+empty column ``correct``. The pictures lie beside it.
 
 Source: CLOVA (Gao et al. 2024, sec. 4.1) has people check whether edits are semantically correct.
 """

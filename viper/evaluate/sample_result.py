@@ -1,4 +1,4 @@
-"""One judged sample: what figures, reports and the run store are made of."""
+"""Result of one sample, the unit of figures, reports and the run store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluations answered many times over, a stored run each: repeats, and sweeps of a setting.
+"""Repeated evaluations and sweeps of a setting. Each is a stored run.
 
 Source: Stanić et al. 2024, sec. 3.2: the order of hyperparameters on the few-shot samples was
 close to their order on the whole validation set. Here both orders are measured and compared.
@@ -24,7 +24,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 
 IN_FLIGHT = 16
-"""Samples on their way at once."""
+"""Samples under way at the same time."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Knowledge from outside a picture: pictures that are like it, texts about what it shows."""
+"""Search for knowledge: similar pictures, and texts about what a picture shows."""

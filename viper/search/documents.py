@@ -1,7 +1,7 @@
-"""Texts to be indexed, from JSON lines, Markdown or a Wikipedia dump, cut into passages.
+"""Readers of texts to index, from JSON lines, Markdown or a Wikipedia dump; passages.
 
-Each file is read record by record, always in the same order, so that an index that was interrupted
-goes on with the record after the last one that it has.
+Each file is read record by record, always in the same order. An interrupted index continues after
+its last record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORDS = 100
 """Words of a passage, about."""
 
 MAX_LINE_BYTES = 16 << 20
-"""Of a line of JSON; of a whole Markdown file."""
+"""Limit for a line of JSON and for a whole Markdown file."""
 
 MAX_RELATED = 5
 
@@ -233,6 +233,6 @@ _READERS: Mapping[str, Callable[[Path], Iterator[tuple[Document, int]]]] = {
     ".markdown": _markdown,
     ".xml": _wikipedia,
 }
-"""By the end of a file's name, packing apart."""
+"""Readers by the end of a file's name, without the suffix of a packed file."""
 
 assert WORDS * 20 <= MAX_TEXT

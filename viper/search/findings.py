@@ -1,7 +1,7 @@
-"""What a search finds, and what every search provider is: two small Protocols.
+"""Results of searches, and the two protocols of search providers.
 
-Everything in a finding was written by strangers. It is data: it is never run, its addresses are not
-followed, and whoever shows it to a model or on a page marks it as quoted or escapes it.
+All content of results is untrusted data. It is never run, and its addresses are not followed. It
+is marked as quoted in prompts and escaped on pages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from viper.errors import DataError
 from viper.models.vision.roles import Pixels
 
 MAX_TEXT = 2_000
-"""Characters of a text that are kept of what a provider says."""
+"""Characters of a provider's text that are kept."""
 
 MAX_NAME = 200
 """Characters of a title, a name or an address that are kept."""

@@ -1,9 +1,9 @@
-"""Pictures of a folder that are like one: nearest neighbours, with what is said of them.
+"""Search for similar pictures of a folder: nearest neighbours with their notes.
 
 Names, vectors and notes lie in the SQLite file of a
-:class:`~viper.search.picture_index.PictureIndex`; beside it lies a graph over the vectors, which is
-made of it and can be made anew. The graph says by itself which vectors it has, so that one that is
-behind is brought up to date and none is believed to hold what it does not.
+:class:`~viper.search.picture_index.PictureIndex`. Beside it lies a graph over the vectors, which
+can be rebuilt from it. The graph lists its own vectors, so an outdated graph is detected and
+updated.
 
 Source: HNSW (Malkov and Yashunin 2018), as usearch has it.
 """
@@ -32,10 +32,10 @@ from viper.search.picture_index import (
 )
 
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
-"""Of the graph: neighbours of each vector; candidates while adding and while searching."""
+"""Graph settings: neighbours of each vector; candidates while adding and while searching."""
 
 SAME_PICTURE = 6.0
-"""Mean difference of two thumbnails, of 255, below which they are of the same picture."""
+"""Two thumbnails with a smaller mean difference (of 255) show the same picture."""
 
 _ADDED_AT_ONCE = 4096
 

@@ -1,8 +1,8 @@
-"""Indexes by name below the user's state, as a profile asks for them.
+"""Indexes by name below the user's state, as a profile names them.
 
-``STATE/indexes/pictures/NAME.json`` says which folder of pictures is meant, and
-``STATE/indexes/texts/NAME`` is an index of texts. What was never indexed is said when it is
-searched, not when it is named: a profile that could search runs without it.
+``STATE/indexes/pictures/NAME.json`` names the folder of pictures, and
+``STATE/indexes/texts/NAME`` is an index of texts. A missing index raises when it is searched, not
+when it is named: a profile that could search runs without it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """An index of the pictures in a folder: their embeddings by one matcher, kept up to date.
 
-One SQLite file for a folder and a model holds names and vectors together, so that a kill between
-the two cannot part them. What has the same content is embedded once; a file whose size and time are
-as before is not read again.
+One SQLite file for a folder and a model holds names and vectors together, so that a kill cannot
+separate them. Equal contents are embedded once. A file with unchanged size and time is not read
+again.
 
-Beside pictures may lie a file ``metadata.jsonl`` about them, an object a line, as collections of
-pictures on the model hub have it; it is read anew at every update::
+A file ``metadata.jsonl`` beside the pictures may describe them, with one object per line, as in
+collections on the model hub. It is read again at every update::
 
     {"file_name": "a/lamp.jpg", "caption": "a red lamp", "title": "Velora lamp",
      "entities": [{"name": "Velora", "description": "a table lamp"}]}
@@ -33,10 +33,10 @@ from viper.search.findings import MAX_NAME, Entity, json_line, plain
 from viper.storage.sqlite import Format, database_errors, open_to_write
 
 MAX_PICTURES = 1_000_000
-"""Files of a folder that are looked at, in the order of their names."""
+"""Most files of a folder that are indexed, in the order of their names."""
 
 MAX_FILE_BYTES = 100 << 20
-"""Larger files are passed over."""
+"""Larger files are skipped."""
 
 NOTES = "metadata.jsonl"
 
@@ -62,7 +62,7 @@ _INDEX = Format(
 )
 
 Progress = Callable[[int, int], None]
-"""Is told files seen to and files in all."""
+"""Called with the files processed and the files in all."""
 
 
 class IndexedPicture(NamedTuple):
@@ -228,7 +228,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 THUMBNAIL = 16
-"""Pixels along each side of what is kept of a picture, to tell whether another one is the same."""
+"""Side in pixels of the stored thumbnail, which identifies equal pictures."""
 
 
 def thumbnail(pixels: Pixels) -> Pixels:

@@ -1,8 +1,7 @@
-"""An index of texts on this disk: passages by BM25, in tantivy; incremental, resumable.
+"""Index of texts on this disk: passages by BM25, in tantivy. It is incremental and resumable.
 
-What is indexed is found again in the index itself: each passage carries its file and the number of
-its document there. So a run that was killed goes on with the document after the last one that was
-committed, and files that changed or went are taken out by their name.
+Each passage stores its file and the number of its document. So a killed run continues after the
+last committed document, and changed or missing files are removed by name.
 
 Source: BM25 (Robertson and Zaragoza 2009) with k1 = 1.2, b = 0.75, as tantivy has it. Differs:
 there a passage's length is kept in one byte, so a few of the first ten are not those of the exact
@@ -25,7 +24,7 @@ from viper.search.documents import Document, documents, passages, text_files
 from viper.search.findings import MAX_NAME, MAX_RESULTS, Passage, TextFindings, plain
 
 TERMS = 32
-"""Different words of a query that are searched for at most."""
+"""Most different words of a query that are searched for."""
 
 _VERSION = 1
 _MANIFEST = "manifest.json"
@@ -35,7 +34,7 @@ _ANALYSER = "viper"
 _LONGEST_WORD = 64
 
 Progress = Callable[[int, int, int], None]
-"""Is told passages so far, bytes read and bytes in all."""
+"""Called with the passages so far, the bytes read and the bytes in all."""
 
 
 @dataclass(frozen=True)

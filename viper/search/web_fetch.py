@@ -1,4 +1,4 @@
-"""Fetches one thing over http(s), bounded in bytes, in time, in hops and in hosts."""
+"""Fetches an address over http(s), with limits on bytes, time, hops and hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 from viper.search.web_service import WebService, host_of
 
 MAX_HOPS = 3
-"""Redirections that are followed, each to a host that is allowed."""
+"""Most redirections that are followed, each to an allowed host."""
 
 _PASSING = frozenset({408, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})

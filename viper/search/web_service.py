@@ -1,7 +1,7 @@
-"""A search on the web, as its user describes it: address, list of its reply, key, hosts.
+"""Description of a search service on the web: address, path of its results, key, hosts.
 
-Nothing is fetched but over http(s) from hosts that are named here; the key, read from an
-environment variable, goes to the service alone and stands in no message, record or ``repr``.
+Only http(s) addresses of hosts that are named here are fetched. The key comes from an environment
+variable, is sent to the service alone, and appears in no message, record or ``repr``.
 """
 
 from __future__ import annotations

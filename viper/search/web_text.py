@@ -1,7 +1,7 @@
-"""Texts from the web, through any engine that answers with JSON: snippets, an answer, questions.
+"""Text search on the web, through any engine that answers with JSON.
 
-What an engine says is kept in a file, so that a run can be repeated, and so that the same question
-costs once. Addresses in what it says are shown to people and never followed.
+Replies are stored in a file, so that a run can be repeated and the same question costs once.
+Addresses in replies are shown to people and never followed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from viper.storage.responses import MemoryStore, ResponseStore
 MAX_RELATED = 5
 
 _KEPT = 20
-"""Results that are asked for and kept whatever the limit of a search, so that another limit is
-served by what is kept."""
+"""Least number of results that are requested and stored, so that a search with another limit can
+use them."""
 
 
 @dataclass(frozen=True)

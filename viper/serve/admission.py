@@ -1,4 +1,4 @@
-"""Places for requests: so many run, so many wait, the next one is turned away."""
+"""Slots for requests: some run, some wait, and further ones are rejected."""
 
 from __future__ import annotations
 

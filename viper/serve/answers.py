@@ -17,7 +17,7 @@ from viper.serve.records import encoded, result_json, trial_json
 from viper.serve.refusals import ClientGoneError, DeadlineError, error_body
 
 HEARTBEAT_S = 15.0
-"""How often a stream without news says that it is alive."""
+"""Seconds after which a stream without events sends a comment."""
 
 
 class JobAnswer(Response):

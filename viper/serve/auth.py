@@ -1,4 +1,4 @@
-"""Who may ask: whoever shows the token; without one, programs of this machine alone."""
+"""Access control: callers show the token; without a token, only this machine may call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viper.serve.refusals import ForbiddenError, UnauthorizedError
 from viper.serve.settings import ServeSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""What a load balancer asks, without a token."""
+"""Paths for load balancers, which need no token."""
 
 
 class Gatekeeper:

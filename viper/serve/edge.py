@@ -1,4 +1,4 @@
-"""What every request passes first and last: its id, the gate, its errors, its log line."""
+"""Middleware of every request: its id, access check, errors and log line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fields of the requests, checked; also what the OpenAPI document says of them."""
+"""Fields of the requests, with their checks and their OpenAPI description."""
 
 from __future__ import annotations
 

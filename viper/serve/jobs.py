@@ -1,4 +1,4 @@
-"""One run: waits for its turn, happens in a worker thread, tells its events in the event loop."""
+"""Job of a request: waits for its turn, runs in a worker thread, sends events to the event loop."""
 
 from __future__ import annotations
 

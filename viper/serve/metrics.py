@@ -1,4 +1,4 @@
-"""What the server counts, in a registry of its own."""
+"""Counters of the server, in their own registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server remembers of one request: for its log line and for the metrics."""
+"""Record of one request, for its log line and for the metrics."""
 
 from __future__ import annotations
 

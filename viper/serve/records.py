@@ -1,4 +1,4 @@
-"""What the service answers: runs as JSON that any parser takes, and the schema of its replies."""
+"""Replies of the service: runs as strict JSON, and their schema."""
 
 from __future__ import annotations
 

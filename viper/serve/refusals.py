@@ -1,4 +1,4 @@
-"""Why a request gets no result, and what the caller is told about it."""
+"""Errors that reject a request, and their replies to the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLERS_FAULT: dict[type[BaseException], int] = {
     UnknownNameError: 400,
     MediaError: 422,
 }
-"""Exactly these classes: others derive from UsageError and are the server's fault here."""
+"""Exactly these classes. Other subclasses of UsageError are the server's fault here."""
 
 
 class Refusal(ViperError):

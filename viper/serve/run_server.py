@@ -1,4 +1,4 @@
-"""One server process: its socket, its log, its signals, its end."""
+"""Server process: socket, log, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from viper.serve.service import CANCEL_WAIT_S, Service
 from viper.serve.settings import ServeSettings, address_of, listening_at
 
 SPARE_CONNECTIONS = 64
-"""Connections beside those of requests with a place: health checks, refusals, idle ones."""
+"""Connections beside those of requests with a slot: health checks, rejections, idle ones."""
 
 KEEP_ALIVE_S = 10
 

@@ -1,4 +1,4 @@
-"""What the routes of one server share: loading before the first request, jobs, an orderly end."""
+"""Shared state of the routes: loading before the first request, jobs, orderly shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server may be told: where it listens, who may ask, how much of everything; its socket."""
+"""Settings of a server: address, access and limits; and its socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of a request and the media it brings: bounded, and trusted in nothing."""
+"""Form and media of a request, with limits. Nothing in them is trusted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a browser shows: a trace as a page."""
+"""Web pages: traces, the viewer of runs, the demo."""

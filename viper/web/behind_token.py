@@ -1,4 +1,4 @@
-"""Web applications whose addresses hold a random token: who does not know it gets nothing."""
+"""Web applications behind a random token in the address. Without it, every page is not found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from viper.web.pages import static_file
 
 _FIELDS = 8
-"""Of a form at most."""
+"""Most fields of a form."""
 
 
 def new_token() -> str:

@@ -1,4 +1,4 @@
-"""Pictures and frames as they go into a page: each once, small enough, as data addresses."""
+"""Pictures and frames of a page as data URLs, each once and scaled to fit."""
 
 from __future__ import annotations
 

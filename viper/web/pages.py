@@ -1,4 +1,4 @@
-"""Templates, scripts and styles of all pages; whatever a template is given is escaped."""
+"""Templates, scripts and styles of all pages. Templates escape all values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
 CROP_HEIGHT, WIDEST_CROP = 64, 160
-"""Of a crop between the lines, in pixels of the page."""
+"""Size limits of a crop between the lines, in pixels of the page."""
 
 
 def rendered(template: str, **values: Any) -> str:

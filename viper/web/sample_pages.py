@@ -25,7 +25,7 @@ from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"
 MOST_BYTES = 300_000
-"""Of the pictures of one page: there are hundreds of pages."""
+"""Limit for the pictures of one page, since there are hundreds of pages."""
 
 _LONGEST_NAME = 60
 

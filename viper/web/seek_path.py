@@ -1,7 +1,7 @@
-"""The path of strategy ``seek`` for a page: its steps, and a drawing of them over the states.
+"""View of a search path of strategy ``seek``: its steps, and a drawing of them over the states.
 
-A path comes out of a trace, which may come out of a file: whatever it holds becomes text here, and
-what is no step is passed over.
+A path comes from a trace, which may come from a file. All its values become text, and invalid
+steps are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from viper.strategies.seek.graph import START
 from viper.strategies.seek.names import ACTIONS
 
 ROW, COLUMN, LABEL = 22, 52, 96
-"""Of the drawing: height of a state's row, width of a step and of the names."""
+"""Sizes in the drawing: height of a state's row, width of a step, width of the names."""
 
 MOST_STEPS = 200
 

@@ -1,7 +1,7 @@
 """One trace as one page: everything in one file, no network, opens from disk.
 
-Queries, programs, model outputs and file names are text there: the templates escape all they are
-given, and the page's policy lets nothing run or load but what the page itself brings.
+Templates escape all queries, programs, model outputs and file names. The page's policy lets
+nothing run or load from outside the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from viper.web.trace_view import trial_views, turn_views
 from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000
-"""Of all pictures of a page together, before base64 makes a third more of them."""
+"""Bytes of all pictures of a page together, before base64 adds a third."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
-"""A trace arranged for reading: each line of a program beside what it produced, and each turn of
-strategy ``explore`` with what the rules hold it to be worth.
+"""View of a trace: each line of a program beside its outputs, and the turns of ``explore``.
 
-Whatever a turn holds becomes text here.
+Each turn has its flag from the rules. All its values become text.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from viper.web.values import DisplayValue, Sizes, display_value
 DEPTH_TOOL = "compute_depth"
 
 INLINE = 3
-"""Values of a line that are shown at once; those of a longer loop fold."""
+"""Outputs of a line that are shown at once. More outputs are folded."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""JSON values of a trace as what a page shows: crops, spans of frames, lists, text."""
+"""Views of a trace's JSON values: crops, spans of frames, lists, text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How samples are answered: by threads here, or by actors of Ray; and what drives them."""
+"""Engines that answer samples, with threads or with actors of Ray, and their driver."""

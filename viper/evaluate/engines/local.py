@@ -1,7 +1,7 @@
-"""Answers many samples at once with threads of this process over one reasoner.
+"""Engine that answers many samples at once, with threads of this process and one reasoner.
 
-The threads only keep samples on their way; models are asked through the toolbox and the
-language model's gatherer, which make batches of what is wanted at the moment.
+Models are called through the toolbox and the language model's gatherer, which make batches of the
+calls that wait at the same time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
 _LOOK_EVERY_S = 0.2
-"""How often deadlines and the stop signal are looked at while nothing comes in."""
+"""Seconds between checks of deadlines and the stop signal while no outcome arrives."""
 
 _LEAVE_S = 5.0
-"""How long threads get to notice that the run is over."""
+"""Seconds that threads get to notice the end of the run."""
 
 _WAITING = 2
-"""Outcomes for each thread that may wait to be stored, before answering waits for storing."""
+"""Outcomes per thread that may wait to be stored. Beyond that, threads wait."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Answers samples on actors of Ray, on this machine or a cluster.
+"""Engine that answers samples on actors of Ray, on this machine or a cluster.
 
-The driver hands out positions and gets judged rows; it loads no model and alone writes the
-store. Who has which items, and what becomes of them when an actor dies, is the queue's.
+The driver hands out positions and receives results. It loads no model, and it alone writes the
+store. The queue knows which actor has which items, and handles the death of an actor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from viper.evaluate.engines.sample_runner import Item, ItemOutcome, gave_up
 from viper.schema import Failure
 
 _LOOK_EVERY_S = 0.2
-"""How often the stop signal is looked at while nothing comes in."""
+"""Seconds between checks of the stop signal while no outcome arrives."""
 
 
 class RayEngine:
@@ -75,7 +75,7 @@ class RayEngine:
 
 
 _KILLS = 2
-"""An item that was under way this often when its actor died is given up."""
+"""Give an item up after so many actors died while it was under way."""
 
 
 class WorkQueue:

@@ -1,8 +1,8 @@
-"""What one actor of ``--engine ray`` is: a reasoner of its own that answers by position.
+"""Actor of ``--engine ray``: a reasoner that answers items by position.
 
-Positions and judged rows are all that travels. The actor reads the data set itself and says
-what it would write into ``run.json``, so that the driver sees whether both mean the same.
-Nothing here imports Ray: the driver makes an actor of :class:`ReasonerActor`.
+Only positions and results are sent. The actor reads the data set itself and returns the manifest
+that it would write, so that the driver can compare configurations. Nothing here imports Ray: the
+driver makes an actor of :class:`ReasonerActor`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from viper.reasoner import Reasoner
 
 _ANSWER_WITHIN_S = 1.0
-"""How long :meth:`ReasonerActor.exchange` waits for a first outcome."""
+"""Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome."""
 
 _MORE_PICTURES = 8
 """Media kept beyond one for every sample under way."""
@@ -40,7 +40,7 @@ class BuiltReasoner:
 
 
 Recipe = Callable[[], BuiltReasoner]
-"""Makes a reasoner in the actor's process. It pickles: it holds names and paths, no model."""
+"""Builds a reasoner in the actor's process. It can be pickled: it holds no model."""
 
 
 @dataclass(frozen=True)

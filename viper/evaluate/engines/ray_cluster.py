@@ -1,4 +1,4 @@
-"""A Ray to work on, started here or joined, and what share of it each actor gets."""
+"""Connection to Ray, started here or joined, and the share of it that each actor gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OBJECT_STORE_BYTES = 128 << 20
 """Rows are small, and a container's shared memory often is, too."""
 
 _SOCKET_FOLDER_CHARACTERS = 40
-"""Unix sockets lie below it, and their whole path has room for 107."""
+"""Unix sockets lie below the folder, and their whole path may have 107 characters."""
 
 _CONNECT_S = 5.0
 
@@ -30,7 +30,7 @@ _QUIET = {
 """Ray would print on stdout that a worker died; what its deduplicator skips is not printed."""
 
 _NICENESS = "RAY_worker_niceness"
-"""Ray's workers have the lowest priority of a machine's processes if nothing else is said."""
+"""By default, Ray's workers get the lowest priority of all processes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The actors of a run: made, asked, replaced when they die, ended."""
+"""Pool of the actors of a run. Actors that die are replaced."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 
 _FALSE_STARTS = 3
-"""An actor that dies so often before it has begun is not replaced again."""
+"""Deaths before the first start after which an actor is not replaced."""
 
 _DEATHS_IN_A_ROW = 10
-"""Nor is one that dies so often without an outcome in between; several deadly samples may be."""
+"""Deaths without an outcome in between after which an actor is not replaced."""
 
 _CLOSE_S = 5.0
 

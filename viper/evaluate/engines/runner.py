@@ -1,4 +1,4 @@
-"""Drives an engine through what a run still lacks, within its budget, and stores every outcome."""
+"""Driver of an engine: answers the missing items of a run within its budget and stores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
 _GIVE_BACK_EVERY = 200
-"""Rows after which free memory is returned to the system: some milliseconds each time."""
+"""Results between two returns of free memory to the system, which take milliseconds."""
 
 
 @dataclass(frozen=True)

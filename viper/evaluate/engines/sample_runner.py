@@ -1,4 +1,4 @@
-"""What an engine does for a runner: a sample becomes a judged row, whatever goes wrong."""
+"""Answering and scoring of one sample. Every failure becomes a result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Metrics by name: how one answer is judged, and which figures a set of judged answers gives.
+"""Metrics by name. A metric scores one answer and computes the figures of a set of results.
 
 An installed package adds one by an entry point of the group ``viper.metrics`` that names a class or
-function that makes a :class:`Metric` without arguments.
+function that builds a :class:`Metric` without arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Right or wrong, and the share that is right: GQA and plain answers."""
+"""Accuracy: the share of right answers, for GQA and plain answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Edited pictures against what was asked: is it there, is the old gone, is the rest as it was.
+"""Metric of edited pictures: is the new content there, the old gone, the rest unchanged.
 
-Pictures are ``uint8 [H, W, 3]``. Where something was painted a judge looks at it; everything else
-is arithmetic on pixels.
+Pictures are ``uint8 [H, W, 3]``. A judge looks at painted objects; everything else is arithmetic
+on pixels.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
 
 KEPT = 0.9
-"""Share of an object's pixels that must stay as they were where the object is to be kept."""
+"""Share of a kept object's pixels that must stay unchanged."""
 
 
 FAR = 0.6
-"""Of an emoji: its difference from the picture as a share of what was there before's, at most."""
+"""Largest difference from the emoji, as a share of the difference from the original picture."""
 
 
 class EditJudge(Protocol):
@@ -49,7 +49,7 @@ class EditJudge(Protocol):
 
 
 JudgeOf = Callable[[Sample], EditJudge]
-"""The judge of a sample: mostly the same of all, but one that knows the truth knows its own."""
+"""Returns the judge of a sample. Most return the same judge for every sample."""
 
 
 class EditVerdict(NamedTuple):
@@ -123,7 +123,7 @@ def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
 
 
 LEAST_IOU = 0.5
-"""Of a box that the detector finds with the box of the edit."""
+"""Least IoU of a detected box with the box of the edit."""
 
 
 @dataclass(frozen=True)

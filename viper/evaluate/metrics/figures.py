@@ -1,4 +1,4 @@
-"""What every metric gives, and the counting they share."""
+"""Protocol and shared counting of the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's own set: several tasks, each judged by its own scorer."""
+"""Metric of a user's own set: several tasks, each with its own score."""
 
 from __future__ import annotations
 

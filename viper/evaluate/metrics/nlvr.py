@@ -1,4 +1,4 @@
-"""NLVR and NLVR2: is the statement true, and is it judged rightly everywhere."""
+"""NLVR and NLVR2: accuracy of statements, and consistency over their pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
 from viper.evaluate.sample_result import SampleResult
 
 _SINGLE = ("example",)
-"""Groups of a handful of rows: no breakdown."""
+"""Groups with few results each. They get no breakdown."""
 
 
 class Consistency(Accuracy):

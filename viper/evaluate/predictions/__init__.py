@@ -1,4 +1,4 @@
-"""Scoring predictions that somebody else made: reading their files, joining them with a set."""
+"""Scores of predictions made elsewhere: reads their files and joins them with a data set."""
 
 from viper.evaluate.predictions.score import ScoredPredictions, score_predictions
 

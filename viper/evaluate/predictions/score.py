@@ -1,4 +1,4 @@
-"""A predictions file against a set: rows, figures, oddities of the file; as JSON and tables."""
+"""Scores of a predictions file: results, figures and oddities, as JSON and tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 
 MISSING, INVALID = "missing", "invalid"
-"""Kinds of failure of rows without a prediction, and with one that is none."""
+"""Kinds of failure of results without a prediction, or with an invalid one."""
 
 HEADER = ("figure", "%", "95% interval", "n")
 

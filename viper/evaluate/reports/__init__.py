@@ -1,1 +1,1 @@
-"""What runs came to: figures, tables, pages with plots, comparisons."""
+"""Reports of runs: figures, tables, pages with plots, comparisons."""

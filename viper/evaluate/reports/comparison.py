@@ -1,4 +1,4 @@
-"""Two runs over the same samples, pair by pair: what became right or wrong, what a routine does."""
+"""Comparison of two runs over the same samples, pair by pair."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where answers go wrong: boxes by how far they overlap, other answers right or wrong, failures.
+"""Error diagram: boxes by overlap, other answers by right or wrong, and failures.
 
 Source: Stanić et al. 2024, sec. 3.4 and figure 5. Differs: a failure counts as
-``below_threshold`` whichever model the threshold is of (theirs is the object detector's); what a
-fallback answered is no success of the program and stands by itself; shares have intervals.
+``below_threshold`` for every model (theirs: the object detector only); answers of a fallback
+are a part of their own; shares have intervals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FALLBACK = "fallback"
 _FAILURES = {"below_threshold": "error: below threshold", "return_type": "error: wrong type"}
 ERRORS = (*_FAILURES.values(), "error: other")
 PARTS = (*BOXES, *OTHERS, FALLBACK, *ERRORS)
-"""All parts in the order in which they are shown: from the best to the worst."""
+"""All parts in display order, from best to worst."""
 
 
 @dataclass(frozen=True)

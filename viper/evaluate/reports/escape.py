@@ -1,4 +1,4 @@
-"""Untrusted text (queries, programs, names) on its way into a terminal, CSV, Markdown or HTML."""
+"""Escaping of untrusted text (queries, programs, names) for terminal, CSV, Markdown and HTML."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run's report as one HTML page: no scripts, no network, opens from disk.
 
-Whatever a data set, a model or a program wrote is text there. It is escaped, and the page's
-policy forbids scripts and requests besides.
+All text of data sets, models and programs is escaped. In addition, the page's policy forbids
+scripts and requests.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ from viper.evaluate.reports.escape import for_html, for_terminal
 from viper.evaluate.reports.tables import NamedErrors, parts_of
 
 INK, BAR, PAPER = "#010203", "#040506", "#070809"
-"""Stand for the page's colours until the drawing is done."""
+"""Placeholders that the page's colours replace in the finished drawing."""
 
 COLORS = tuple(f"#0a0b{number:02x}" for number in range(11))
-"""The same for the parts of a whole: ``--part-0`` to ``--part-10`` of the page."""
+"""Placeholders of the parts: ``--part-0`` to ``--part-10`` of the page."""
 
 _PAGE = {
     INK: "currentColor",

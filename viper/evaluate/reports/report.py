@@ -1,8 +1,7 @@
-"""What a run came to, as the JSON object that ``report.json`` holds.
+"""Report of a run, as the JSON object in ``report.json``.
 
-The same rows give the same object, byte for byte once written, except for what stands under
-``timing``: everything that may differ between two equal runs (clocks, workers, what caches
-spared) stands there and nowhere else.
+The same results give the same object, byte for byte once written, except for ``timing``. All that
+may differ between two equal runs (clocks, workers, cache hits) stands there.
 """
 
 from __future__ import annotations

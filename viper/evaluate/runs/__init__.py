@@ -1,1 +1,1 @@
-"""The folder of a run: what was asked, every judged sample, who writes it."""
+"""Folder of a run: manifest, results, and the lock of its writer."""

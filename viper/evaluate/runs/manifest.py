@@ -1,6 +1,6 @@
-"""What a run was asked to do, where and with what: ``run.json``; are two runs the same one?
+"""Manifest of a run (``run.json``), and the comparison of two manifests.
 
-It tells no keys, no secrets, and not where somebody's home is.
+It holds no keys, no secrets, and no path of a home folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGES = {
     "open_clip": "open_clip_torch",
     "numpy": "numpy",
 }
-"""Name in the manifest to name of the distribution."""
+"""Names in the manifest, with the names of the distributions."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _GIT_TIMEOUT_S = 10.0
@@ -45,7 +45,7 @@ _SECRET_VALUE = re.compile(r"\b(sk|hf|ghp|gsk|xai)[-_][A-Za-z0-9_-]{16,}|\bBeare
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
 _NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank", "critic")
-"""Keys of a profile that change no answer, or that a hash stands for."""
+"""Keys of a profile that change no answer, or that a hash represents."""
 
 
 @dataclass(frozen=True)

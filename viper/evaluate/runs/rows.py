@@ -1,4 +1,4 @@
-"""The table of judged samples: its columns, a sample as a line of it, and back."""
+"""Table of results: its columns, and the conversion of a result to a line and back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RUN = Format(
 """The SQLite file of a run. After a power cut ``--resume`` answers the last samples again."""
 
 ROW_COLUMNS = [name for name in COLUMNS if name not in ("tools", "trace")]
-"""What :func:`row_from` reads, in this order."""
+"""Columns that :func:`row_from` reads, in this order."""
 
 _JSON = frozenset(
     {"prediction", "target", "options", "groups", "files", "marks", "details", "tools", "trace"}

@@ -1,7 +1,7 @@
-"""The samples of a stored run: of its data set, or of its own folder.
+"""Samples of a stored run, from its data set or from its own folder.
 
-A run of ``viper demo`` keeps pictures and clips in its own folder: no data set could give such
-samples again, so a row's files are names below the folder ``media``.
+A run of ``viper demo`` stores pictures and clips in its own folder, since no data set has them.
+The files of its results are names below the folder ``media``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
 KEPT_SET = "asked"
-"""What a manifest of such a run calls its set."""
+"""Name of the data set in the manifest of such a run."""
 
 MEDIA = "media"
 """Folder in the run's folder."""

@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked (``run.json``), every judged sample, the reports."""
+"""Store of a run in a folder: manifest (``run.json``), results (SQLite) and reports."""
 
 from __future__ import annotations
 

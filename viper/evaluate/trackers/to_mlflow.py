@@ -1,4 +1,4 @@
-"""A run in MLflow: settings as parameters, running and final figures as metrics."""
+"""Tracker for MLflow: settings as parameters, running and final figures as metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from viper.evaluate.trackers.tracking import final_figures, settings_of
 _EXPERIMENT = "viper"
 _LONGEST_PARAMETER = 500
 _EVERY = 10
-"""Rows between two requests: each is a round trip."""
+"""Results between two requests, since each request is a round trip."""
 
 
 class MLflowTracker:

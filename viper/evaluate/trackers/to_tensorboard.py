@@ -1,4 +1,4 @@
-"""A run in TensorBoard: settings as text, running figures as curves."""
+"""Tracker for TensorBoard: settings as text, running figures as curves."""
 
 from __future__ import annotations
 

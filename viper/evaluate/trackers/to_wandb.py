@@ -1,4 +1,4 @@
-"""A run in Weights & Biases: settings as its configuration, figures as its history."""
+"""Tracker for Weights & Biases: settings as its configuration, figures as its history."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One small hook for experiment trackers: TensorBoard, MLflow, Weights & Biases.
+"""Protocol of experiment trackers: TensorBoard, MLflow, Weights & Biases.
 
-A tracker is a convenience: whatever it raises while the run goes on switches it off with one
-warning, and never ends the run. The run store stays the record.
+An exception of a tracker during the run switches the tracker off with one warning. It never ends
+the run. The run store stays the record.
 """
 
 from __future__ import annotations

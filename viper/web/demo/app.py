@@ -20,16 +20,16 @@ from viper.web.demo.session import DemoSession
 from viper.web.pages import asset
 
 AT_ONCE = 4
-"""Questions that are answered side by side; the next visitor's waits, its page does not."""
+"""Questions that are answered at the same time. Further questions wait; pages stay responsive."""
 
 OTHER_AT_ONCE = 8
-"""Of every other thing that a visitor can do: choosing, drawing, giving feedback."""
+"""Other actions that run at the same time: choosing, drawing, giving feedback."""
 
 UPLOAD_S = 600
-"""How long gradio keeps an upload; the session has a copy by then."""
+"""Seconds that gradio keeps an upload. The session has a copy by then."""
 
 _SPOKEN = "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
-"""Makes what changes in an element be read out; the element stays while its content changes."""
+"""Makes screen readers read out changes of an element."""
 
 _INTRO = """<h1>viper</h1>
 <p>Choose a picture or a clip and ask about it. A language model writes a program, a sandbox runs

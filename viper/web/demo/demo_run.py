@@ -1,4 +1,4 @@
-"""The run that questions of the demo are stored in, as an evaluation stores its samples."""
+"""Run that stores the questions of the demo, as an evaluation stores its samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from viper.strategies.settings import RunSettings
 from viper.web.demo.session import DemoMedia
 
 METRIC = "answered"
-"""Nobody said what is right: a score tells whether there was an answer, and no more."""
+"""Without labels, the score only says whether there was an answer."""
 
 SEED = 0
 

@@ -1,4 +1,4 @@
-"""What happens when something on the demo's page is pressed."""
+"""Event handlers of the demo's page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from viper.web.demo.session_manager import (
 LOG = logging.getLogger("viper.demo")
 
 HIDDEN: Literal["hidden"] = "hidden"
-"""On the page but not seen. What gradio takes off the page can stay off when it is to be shown
-in a later answer of the same event (gradio-app/gradio, issue 13494)."""
+"""On the page but not visible. A component that gradio removes from the page can stay away when a
+later answer of the same event shows it (gradio-app/gradio, issue 13494)."""
 
 
 @dataclass(frozen=True)

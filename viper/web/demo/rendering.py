@@ -1,4 +1,4 @@
-"""What the demo's page shows, as HTML: templates escape whatever they are given."""
+"""HTML of the demo's page. Templates escape all values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from viper.web.pages import rendered
 
 PICTURE_BYTES = 400_000
 CLIP_SIDE = 480
-"""Of a shown clip's frames, in pixels at most."""
+"""Longest side of a displayed clip's frames, in pixels."""
 
 
 def media_html(chosen: DemoMedia | None) -> str:

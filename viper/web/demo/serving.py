@@ -1,8 +1,8 @@
-"""The demo's server: who gets in, which addresses there are, what browsers may do, how it ends.
+"""Server of the demo: access, addresses, browser policy and shutdown.
 
-gradio brings many routes along (files, proxies, monitoring, an API). Those that the page needs are
-listed here; all others are not found. Media reach the page as data addresses, so no route that
-gives files out is among them.
+gradio has many routes (files, proxies, monitoring, an API). The routes that the page needs are
+listed here; all others are not found. Media reach the page as data URLs, so no route that serves
+files is among them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
 CLOSE_S = 1
-"""How long open connections are waited for at the end: pages hold theirs open forever."""
+"""Seconds to wait for open connections at shutdown, since pages never close theirs."""
 
 _EXACT = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What one visitor has in front of them: a picture or a clip, and the answer given last."""
+"""State of one visitor: a picture or a clip, and the last answer."""
 
 from __future__ import annotations
 

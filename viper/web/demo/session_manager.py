@@ -1,8 +1,7 @@
-"""Asking: what becomes of a question, told bit by bit as plain data; knows of no page.
+"""Answers visitors' questions and yields events as plain data, independent of any page.
 
-Visitors ask side by side. A question can be stopped: its program is ended, and no further call,
-program or trial is begun. What cannot be interrupted (a language model that writes, a model that
-looks) comes to its end first.
+Visitors ask at the same time. A stopped question ends its program and begins no further call,
+program or trial. A model call that is under way cannot be interrupted and finishes first.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ KEPT_MEDIA = 16
 """Pictures and clips that stay decoded."""
 
 _LOOK_S = 0.2
-"""Between two looks at whether the models are loaded, or the question was stopped meanwhile."""
+"""Seconds between checks whether the models are loaded or the question was stopped."""
 
 
 @dataclass(frozen=True)

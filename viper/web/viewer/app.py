@@ -1,6 +1,6 @@
-"""The viewer as a web application: pages made on the server, behind a random token.
+"""Viewer of runs as a web application, behind a random token.
 
-It changes nothing of a run; what a visitor says of an answer is kept beside it.
+It never changes a run. Feedback of a visitor is stored beside it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LONGEST_FIELD = 500
 """Characters of a field of an address; longer ones are cut."""
 
 _MOST_BYTES = 8 * 4 * LONGEST
-"""Of a form: two texts, each character percent-encoded."""
+"""Limit for a form: two texts, each character percent-encoded."""
 
 _REMARKS_SHOWN = 20
 

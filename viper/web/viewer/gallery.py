@@ -1,4 +1,4 @@
-"""Pictures of a run's samples: read when they are looked at, small ones with boxes drawn."""
+"""Pictures of a run's samples, read on request, and thumbnails with boxes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
 WIDTH, HEIGHT = 300, 225
-"""Of a small picture, in pixels at most."""
+"""Largest size of a thumbnail, in pixels."""
 
 PREDICTED, RIGHT = (176, 0, 90), (0, 90, 156)
 _DASH, _GAP = 9, 6

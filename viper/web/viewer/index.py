@@ -1,7 +1,7 @@
-"""The rows of one or two runs arranged for filtering: an SQLite table in memory.
+"""Index of the results of one or two runs: an SQLite table in memory.
 
-Traces stay in the run's own file. What a filter takes comes from an address that anyone may type:
-it reaches SQL as parameters alone, and sort orders by name.
+Traces stay in the run's own file. Filter values come from the address and are untrusted: they
+reach SQL as parameters only, and sort orders by name.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ CHANGES = {
     "another failure": "a.failure IS NOT b.failure",
     "another answer": "a.answer IS NOT b.answer",
 }
-"""What became of a sample from the first run to the second."""
+"""Changes of a sample from the first run to the second, as SQL conditions."""
 
 ANSWERED = "answered"
-"""Stands for no failure among the kinds of failures."""
+"""Name for "no failure" among the kinds of failures."""
 
 _SCHEMA = """
 CREATE TABLE rows (

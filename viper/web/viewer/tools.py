@@ -1,4 +1,4 @@
-"""Tool awareness of one run, or of two beside each other, for a page."""
+"""Tables of tool awareness for one or two runs."""
 
 from __future__ import annotations
 

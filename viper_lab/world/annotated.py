@@ -128,9 +128,9 @@ def scenes_with(
         return
     for index in range(first, first + SCENES):
         scene = scene_about(meaning, index)
-        shown = tuple(i for i, thing in enumerate(scene.objects) if meaning.holds(thing))
-        if shown:
-            yield index, scene, shown
+        showing = tuple(i for i, thing in enumerate(scene.objects) if meaning.holds(thing))
+        if showing:
+            yield index, scene, showing
 
 
 def labels_of(thing: SceneObject) -> tuple[str, ...]:
@@ -173,19 +173,19 @@ class WorldStore:
         meaning, first = meaning_of(concept), first_scene(seed)
         if meaning is None:
             return []
-        found = zip(scenes_with(meaning, first), range(limit), strict=False)
-        return [_picture(meaning, *scene) for scene, _ in found]
+        scenes = zip(scenes_with(meaning, first), range(limit), strict=False)
+        return [_picture(meaning, *scene) for scene, _ in scenes]
 
 
 def _picture(
-    meaning: ConceptMeaning, index: int, scene: Scene, shown: tuple[int, ...]
+    meaning: ConceptMeaning, index: int, scene: Scene, showing: tuple[int, ...]
 ) -> AnnotatedPicture:
     still = render_scene(scene)
     things = tuple(_annotation(still, i) for i in range(len(scene.objects)))
     absent = frozenset(LABELS).difference(*(thing.labels for thing in things))
     kind = meaning.reserved or "known"
     name, image = f"world:{kind}:{index}", still.image
-    return AnnotatedPicture(name, meaning.label, things, shown, absent, image.copy)
+    return AnnotatedPicture(name, meaning.label, things, showing, absent, image.copy)
 
 
 def _annotation(still: RenderedScene, index: int) -> Annotation:

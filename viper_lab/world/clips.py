@@ -89,7 +89,7 @@ def sample_clip(split: str, index: int) -> Clip:
 def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
     """Return the clip of a seed; ``held_out`` allows held-out (colour, shape) pairs."""
     draw = random.Random(f"clip {seed}")
-    wanted = draw.choice(WANTED_KINDS)
+    needed = draw.choice(WANTED_KINDS)
     while True:
         things = _draw_objects(draw, held_out)
         radii = [contact_radius(thing) for thing in things]
@@ -98,7 +98,7 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
             steps, first_moving = draw_script(draw, len(things))
         except ScriptImpossibleError:
             continue
-        if wanted and wanted not in {step.kind for step in steps}:
+        if needed and needed not in {step.kind for step in steps}:
             continue
         for _ in range(TRIES_PER_SCRIPT):
             try:
@@ -118,21 +118,20 @@ def contact_radius(thing: SceneObject) -> float:
 
 
 def render_clip(clip: Clip) -> RenderedClip:
-    """Render the frames of a clip with the visible box of each object; depends on the clip
-    alone."""
+    """Render the frames of a clip with each object's visible box; depends on the clip alone."""
     frames, boxes = render_frames(clip, range(CLIP_FRAMES))
     return RenderedClip(clip.objects, frames, boxes, clip.events, clip.seed)
 
 
 def render_frames(
-    clip: Clip, wanted: Iterable[int]
+    clip: Clip, numbers: Iterable[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Render frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
     stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
     frames: list[NDArray[np.uint8]] = []
     boxes: list[NDArray[np.float32]] = []
     before: NDArray[np.float32] | None = None
-    for here in clip.positions[list(wanted)]:
+    for here in clip.positions[list(numbers)]:
         if before is not None and np.array_equal(here, before, equal_nan=True):
             frames.append(frames[-1])
             boxes.append(boxes[-1])
@@ -140,10 +139,10 @@ def render_frames(
         there = np.flatnonzero(~np.isnan(here[:, 0]))
         things = [replace(clip.objects[i], position=tuple(here[i].tolist())) for i in there]
         picture = stage.render(things)
-        seen = np.full((len(here), 4), np.nan, np.float32)
-        seen[there] = picture.boxes
+        visible = np.full((len(here), 4), np.nan, np.float32)
+        visible[there] = picture.boxes
         frames.append(picture.image)
-        boxes.append(seen)
+        boxes.append(visible)
         before = here
     return np.stack(frames), np.stack(boxes)
 
@@ -219,8 +218,7 @@ class ClipStore:
         return self._folder / f"{index:06d}.mp4"
 
     def _render(self, index: int) -> bool:
-        """Render a missing clip and return whether it was missing; the JSON file is written
-        last."""
+        """Render a missing clip, the JSON file last, and return whether it was missing."""
         notes = self._path(index).with_suffix(".json")
         if notes.exists():
             return False

@@ -34,7 +34,7 @@ def draw_picture(index: int) -> DemoScene:
     nouns = SceneNouns(truth, random, held_out=False)
 
     def examples(family: str) -> list[DemoExample]:
-        found: dict[str, DemoExample] = {}
+        by_text: dict[str, DemoExample] = {}
         for type_ in _types(SHARES[family], random):
             try:
                 meaning = compositional.draw_about_scene(family, type_, nouns, random)
@@ -42,27 +42,27 @@ def draw_picture(index: int) -> DemoScene:
             except (NoSuchNounError, UnanswerableError):
                 continue
             _, text = compositional.say_about_scene(family, meaning, random, SPLIT)
-            found[text] = DemoExample(text)
-            if len(found) == EACH:
+            by_text[text] = DemoExample(text)
+            if len(by_text) == EACH:
                 break
-        return list(found.values())
+        return list(by_text.values())
 
-    asked = (*examples("referring"), *examples("question"))
-    return DemoScene(rendered.image, f"scene {index}", asked)
+    queries = (*examples("referring"), *examples("question"))
+    return DemoScene(rendered.image, f"scene {index}", queries)
 
 
 def draw_clip(index: int) -> DemoScene:
     """Return clip number ``index``, with questions and possible answers."""
     clip = sample_clip(SPLIT, index)
     truth, random = ClipTruth(clip.objects, clip.events), Random(f"demo clip {index}")
-    found: dict[str, DemoExample] = {}
+    by_text: dict[str, DemoExample] = {}
     for type_ in _types(temporal.WEIGHTS, random):
         example = _about_clip(truth, type_, random)
         if example is not None:
-            found.setdefault(example.text, example)
-        if len(found) == EACH:
+            by_text.setdefault(example.text, example)
+        if len(by_text) == EACH:
             break
-    return DemoScene(render_clip(clip).frames, f"clip {index}", tuple(found.values()))
+    return DemoScene(render_clip(clip).frames, f"clip {index}", tuple(by_text.values()))
 
 
 def _about_clip(truth: ClipTruth, type_: str, random: Random) -> DemoExample | None:

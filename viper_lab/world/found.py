@@ -62,13 +62,12 @@ class WorldPictureSearch:
         start = self._first + SEARCH_FIRST
         scenes = zip(scenes_with(meaning, start), range(limit), strict=False)
         return [
-            self._found(text, meaning, place, index, scene, shown)
-            for place, ((index, scene, shown), _) in enumerate(scenes)
+            self._found(text, meaning, place, index, scene, showing)
+            for place, ((index, scene, showing), _) in enumerate(scenes)
         ]
 
     def is_wrong(self, picture: FoundPicture) -> bool:
-        """Return whether a picture of this search is wrong; for measurements, never for
-        learning."""
+        """Return whether a picture of this search is wrong; never used in learning."""
         return self.is_wrong_name(picture.picture_id)
 
     def is_wrong_name(self, picture_id: str) -> bool:
@@ -79,8 +78,8 @@ class WorldPictureSearch:
 
     def _is_wrong(self, meaning: ConceptMeaning, place: int) -> bool:
         block, within = divmod(place, _BLOCK)
-        drawn = random.Random(f"wrong:{self._seed}:{meaning.label}:{block}")
-        return within in drawn.sample(range(_BLOCK), self._wrong)
+        rng = random.Random(f"wrong:{self._seed}:{meaning.label}:{block}")
+        return within in rng.sample(range(_BLOCK), self._wrong)
 
     def _found(
         self,
@@ -89,12 +88,12 @@ class WorldPictureSearch:
         place: int,
         index: int,
         scene: Scene,
-        shown: tuple[int, ...],
+        showing: tuple[int, ...],
     ) -> FoundPicture:
-        drawn = random.Random(f"crop:{self._seed}:{meaning.label}:{place}")
+        rng = random.Random(f"crop:{self._seed}:{meaning.label}:{place}")
         if self._is_wrong(meaning, place):
-            scene, shown = _without(meaning, index)
-        load = partial(_crop, scene, drawn.choice(shown))
+            scene, showing = _without(meaning, index)
+        load = partial(_crop, scene, rng.choice(showing))
         name = f"{self.name}:{self._seed}:{meaning.label}:{place}"
         origin = {"world": meaning.label, "seed": self._seed, "place": place}
         return FoundPicture(name, text, origin, load)

@@ -126,12 +126,12 @@ def _repeat(
     where = rng.permutation(len(chosen))[:times]
     shared = chosen[where[0]][part]
     for place in where[1:]:
-        kept = chosen[place][1 - part]
-        wanted = (kept, shared) if part == 1 else (shared, kept)
-        if wanted not in pairs:
+        other = chosen[place][1 - part]
+        looks = (other, shared) if part == 1 else (shared, other)
+        if looks not in pairs:
             fitting = [pair for pair in pairs if pair[part] == shared]
-            wanted = fitting[int(rng.integers(len(fitting)))]
-        chosen[place] = wanted
+            looks = fitting[int(rng.integers(len(fitting)))]
+        chosen[place] = looks
 
 
 def _place(

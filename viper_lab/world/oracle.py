@@ -86,8 +86,8 @@ class Oracle:
         """Return the named objects whose centre lies in the patch, largest first."""
         x0, y0, x1, y1 = self.pixel_box(patch)
         truth, height = self.truth, self.truth.rendered.depth.shape[0]
-        found = truth.matching(object_name) or truth.matching(object_name.removesuffix("s"))
-        inside = [i for i in found if x0 <= truth.x[i] <= x1 and y0 <= truth.y[i] <= y1]
+        matching = truth.matching(object_name) or truth.matching(object_name.removesuffix("s"))
+        inside = [i for i in matching if x0 <= truth.x[i] <= x1 and y0 <= truth.y[i] <= y1]
         inside.sort(key=lambda i: -truth.area[i])
         image_id = patch.fields[0]
         boxes = [Box.from_pixels(truth.boxes[i].tolist(), height) for i in inside]
@@ -107,9 +107,9 @@ class Oracle:
         return self.best_text_match(patch, options)
 
     def best_image_match(self, patches: Sequence[Any], content: Any) -> int:
-        wanted = set((content if isinstance(content, str) else " ".join(content)).split())
+        words = set((content if isinstance(content, str) else " ".join(content)).split())
         own = [set(self.truth.words[self.seen(patch)].values()) for patch in patches]
-        return max(range(len(own)), key=lambda index: len(own[index] & wanted))
+        return max(range(len(own)), key=lambda index: len(own[index] & words))
 
     def compute_depth(self, patch: Any) -> float:
         return box_depth(self.truth.rendered.depth, self.pixel_box(patch))
@@ -119,22 +119,21 @@ class Oracle:
         if isinstance(patch, Ref) and patch.kind in ("segment", "video"):
             return self.caption_video(patch, question)
         thing = self.truth.rendered.scene.objects[self.seen(patch)]
-        for family, asked in ATTRIBUTE_QUESTIONS.items():
-            if question is not None and (question == asked or family in question):
+        for family, wording in ATTRIBUTE_QUESTIONS.items():
+            if question is not None and (question == wording or family in question):
                 return attribute_words(thing)[family]
         return thing.phrase
 
     def caption_image(self, patch: Any) -> str:
         """Describe the objects whose centre lies in the patch, largest first."""
-        inside = [self.seen(one) for one in self.find(patch, "object")]
-        named = [self.truth.rendered.scene.objects[one].phrase for one in inside]
+        inside = [self.seen(index) for index in self.find(patch, "object")]
+        named = [self.truth.rendered.scene.objects[index].phrase for index in inside]
         return " and ".join(named) or "nothing"
 
     # Clips.
 
     def locate_event(self, segment: Any, event: str) -> list[int]:
-        """Return the frames of the event with that sentence; an empty range if it does not
-        happen."""
+        """Return the frames of the event with that sentence; an empty range if there is none."""
         start, end = self._frames(segment)
         for happened in self._events:
             if event_phrase(happened, self._objects) == event and start <= _middle(happened) < end:
@@ -149,8 +148,8 @@ class Oracle:
             for event in self._events
             if start <= _middle(event) < end
         ]
-        kept = [sentence for sentence in sentences if bears_on(question, sentence)]
-        return " ".join(f"{sentence}." for sentence in kept)
+        relevant = [sentence for sentence in sentences if bears_on(question, sentence)]
+        return " ".join(f"{sentence}." for sentence in relevant)
 
     def _frames(self, ref: Any) -> tuple[int, int]:
         if not self._events:
@@ -163,8 +162,8 @@ class Oracle:
 
     def select_answer(self, info: Any, question: str, options: Sequence[str]) -> str:
         """Return the longest option that the information contains, else the first."""
-        known = str(info)
-        inside = [option for option in options if option in known]
+        text = str(info)
+        inside = [option for option in options if option in text]
         return max(inside, key=len) if inside else options[0]
 
     def llm_query(self, question: str, context: str | None = None, long: bool = False) -> str:
@@ -182,10 +181,10 @@ def bears_on(question: str | None, sentence: str) -> bool:
     """
     if question is None:
         return True
-    asked = question.strip().lower().removesuffix("?")
-    if not asked.startswith("what ") or asked == "what happens":
+    text = question.strip().lower().removesuffix("?")
+    if not text.startswith("what ") or text == "what happens":
         return True
-    rest = asked.removeprefix("what ")
+    rest = text.removeprefix("what ")
     if not rest.startswith("does "):
         return sentence.endswith(f" {rest}")
     actor, _, verb = rest.removeprefix("does ").rpartition(" ")

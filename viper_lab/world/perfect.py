@@ -74,9 +74,9 @@ class PerfectTools:
 
     def _oracle(self, args: Sequence[Any]) -> Oracle:
         for value in args:
-            one = value[0] if isinstance(value, list | tuple) and value else value
-            if isinstance(one, Ref) and one.fields:
-                return self._oracles[self._origin(one)]
+            ref = value[0] if isinstance(value, list | tuple) and value else value
+            if isinstance(ref, Ref) and ref.fields:
+                return self._oracles[self._origin(ref)]
         return next(iter(self._oracles.values()))
 
     def _origin(self, ref: Ref) -> str:
@@ -89,15 +89,15 @@ class PerfectTools:
         """Return every object in the patch with its exact outline and its shape, largest first."""
         scene, image_id = self._scenes[self._origin(patch)], str(patch.fields[0])
         oracle = self._oracles[self._origin(patch)]
-        found = []
+        refs = []
         for ref in oracle.find(patch, "object"):
             index = oracle.seen(ref)
             outline = outline_of(scene.masks[index])
             assert outline is not None
             name = self.media.edits.add_outline(outline)
             shape = scene.scene.objects[index].shape
-            found.append(self._session.patch_ref(image_id, outline.box, name, shape))
-        return found
+            refs.append(self._session.patch_ref(image_id, outline.box, name, shape))
+        return refs
 
 
 class KnowingTools(PerfectTools):
@@ -186,9 +186,9 @@ class _Painter:
         return np.where(mask[..., None], after.image, pixels)
 
 
-def _known(asked: str) -> str:
+def _known(prompt: str) -> str:
     """Return a language model's list: the members of the requested fact."""
     for fact in FACTS:
-        if fact.asked in asked:
+        if fact.asked in prompt:
             return ", ".join(sorted(fact.members))
     return ""

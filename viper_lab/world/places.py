@@ -31,8 +31,7 @@ class ScenePlace:
 
     @property
     def name(self) -> str:
-        """Return ``val-scene-7``, ``val-pyramid-7`` or ``val-without-pyramid-7``, unique in the
-        world."""
+        """Return the unique name: ``val-scene-7``, ``val-pyramid-7``, ``val-without-pyramid-7``."""
         kind = self.concept or "scene"
         return f"{self.split}-{'' if self.present else 'without-'}{kind}-{self.index}"
 

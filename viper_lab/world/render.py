@@ -1,10 +1,8 @@
 """Ray-cast pictures of tabletop scenes in numpy, with exact ground truth.
 
-For a still: :func:`render_scene`. For anything else (other sizes, moving objects): a
-:class:`~viper_lab.world.render_stage.Stage`, which keeps rays and table between pictures::
-
-    stage = Stage(Camera.around(height=5.0), CLIP_WIDTH, CLIP_HEIGHT, samples=1)
-    frames = [stage.render(objects_at(t)) for t in range(CLIP_FRAMES)]
+Use :func:`render_scene` for a still. For other sizes or moving objects use a
+:class:`~viper_lab.world.render_stage.Stage`, which keeps rays and table between pictures, e.g.
+``Stage(Camera.around(height=5.0), CLIP_WIDTH, CLIP_HEIGHT, samples=1).render(objects)``.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ SAMPLES = 4
 
 
 def render_scene(scene: Scene) -> RenderedScene:
-    """A still of IMAGE_WIDTH x IMAGE_HEIGHT with its ground truth; a function of the scene alone.
+    """Render a still of IMAGE_WIDTH x IMAGE_HEIGHT with its ground truth, from the scene alone.
 
     Objects that neither rest on the table nor on another object get a thin stand.
     """

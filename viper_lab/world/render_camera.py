@@ -1,4 +1,4 @@
-"""Where a picture of the table is taken from, and the rays of its pixels."""
+"""Cameras of pictures of the table, and the rays of their pixels."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class Camera:
     def around(
         cls, height: float = 5.0, yaw: float = 0.0, distance: float = 7.6, aim: float = 0.35
     ) -> Camera:
-        """A camera circling the table's middle.
+        """Return a camera on a circle around the table's middle.
 
         Args:
             height: above the table.
             yaw: angle about the table's middle, radians.
             distance: horizontal distance to the middle.
-            aim: height above the table's middle that lies in the picture's centre.
+            aim: height above the table's middle of the point in the picture's centre.
         """
         position = (distance * math.sin(yaw), -distance * math.cos(yaw), height)
         return cls(position, yaw, math.atan2(height - aim, distance))
 
     @classmethod
     def for_scene(cls, scene: Scene) -> Camera:
-        """The camera of a still: yaw and height from the scene, the rest from its seed."""
+        """Return the camera of a still: yaw and height from the scene, the rest from its seed."""
         rng = np.random.default_rng([scene.seed, 3])
         distance = float(rng.uniform(7.2, 8.0))
         aim = float(rng.uniform(0.2, 0.6))
@@ -60,7 +60,7 @@ class Camera:
 
     @property
     def axes(self) -> Floats:
-        """Rows: the unit vectors right, up and forward. float32 [3, 3]."""
+        """Return the unit vectors right, up and forward as rows, float32 [3, 3]."""
         sy, cy = math.sin(self.yaw), math.cos(self.yaw)
         sp, cp = math.sin(self.pitch), math.cos(self.pitch)
         right = (cy, sy, 0.0)
@@ -69,7 +69,7 @@ class Camera:
         return np.array([right, up, forward], np.float32)
 
     def project(self, points: NDArray[np.floating], width: int, height: int) -> Floats:
-        """Points [N, 3] as (x, y, depth) [N, 3]: pixels from the top-left, depth along the axis."""
+        """Project points [N, 3] to (x, y, depth) [N, 3]: pixels from the top-left, axial depth."""
         local = (np.asarray(points, np.float32) - np.array(self.position, np.float32)) @ self.axes.T
         depth = np.maximum(local[:, 2], 1e-3)
         scale = self.focal * width / depth
@@ -78,7 +78,7 @@ class Camera:
         )
 
     def rays(self, width: int, height: int, samples: int) -> Floats:
-        """Directions float32 [3, samples, H, W], of length 1 along the axis (so t is the depth)."""
+        """Return directions float32 [3, samples, H, W] of length 1 along the axis (t is depth)."""
         offsets = np.array(SAMPLE_OFFSETS[samples], np.float32)
         focal = np.float32(self.focal * width)
         xs = (np.arange(width, dtype=np.float32) + 0.5 - width / 2 + offsets[:, :1]) / focal

@@ -1,4 +1,4 @@
-"""What is in every picture besides the objects: the table, and stands under what is raised."""
+"""Fixed parts of every picture: the table, and stands under raised objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TableTop:
 
     @classmethod
     def for_seed(cls, seed: int) -> TableTop:
-        """A table that varies in size and tone from scene to scene."""
+        """Return a table whose size and tone vary with the seed."""
         rng = np.random.default_rng([seed, 7])
         side, back = rng.uniform(4.6, 8.0), rng.uniform(4.2, 8.0)
         tone = rng.uniform(0.46, 0.60)
@@ -36,7 +36,7 @@ class TableTop:
 
 
 def stands_under(objects: Sequence[SceneObject]) -> list[Solid]:
-    """A pole for each object that rests neither on the table nor on another object."""
+    """Return a pole for each object that rests neither on the table nor on another object."""
     poles = []
     for thing in objects:
         x, y, z = thing.position

@@ -1,6 +1,6 @@
-"""What surfaces look like: colours, rubber, metal and its surroundings, patterns, the table.
+"""Appearance of surfaces: colours, rubber, metal and its surroundings, patterns, the table.
 
-All light arithmetic is linear; :func:`to_pixels` makes display values of it.
+All light arithmetic is linear; :func:`to_pixels` converts it to display values.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Light:
 
     @classmethod
     def for_seed(cls, seed: int) -> Light:
-        """A lamp that varies a little from scene to scene."""
+        """Return a lamp that varies slightly with the seed."""
         rng = np.random.default_rng([seed, 5])
         x, y, z = rng.uniform((-6.0, -5.5, 8.0), (-2.5, -2.5, 10.0))
         strength, ambient = rng.uniform((0.9, 0.36), (1.08, 0.46))
         return cls((float(x), float(y), float(z)), float(strength), float(ambient))
 
     def positions(self, samples: int) -> Floats:
-        """One place on the lamp for each sub-pixel sample, float32 [samples, 3]."""
+        """Return one place on the lamp for each sub-pixel sample, float32 [samples, 3]."""
         centre = np.array(self.position, np.float32)
         if samples == 1:
             return centre[None]
@@ -67,8 +67,8 @@ class Light:
 class Surface:
     """Visible points of one object; float32 [3, N], directions are unit vectors.
 
-    ``above`` are the points seen from the foot of the object, in its radii;
-    ``lit`` [N] is the share of the key light that arrives.
+    ``above`` are the points relative to the foot of the object, in its radii; ``lit`` [N] is the
+    share of the key light that arrives.
     """
 
     above: Floats
@@ -79,7 +79,7 @@ class Surface:
 
 
 def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
-    """Linear base colour [3, N] (or [3, 1]) of points given in the solid's unit frame."""
+    """Return the linear base colour [3, N] (or [3, 1]) of points in the solid's unit frame."""
     base = np.array(DISPLAY_COLOURS[colour], np.float32)[:, None] ** 2
     if pattern is None:
         return base
@@ -96,7 +96,7 @@ def albedo(colour: str, pattern: str | None, local: Floats) -> Floats:
 
 
 def shade(surface: Surface, base: Floats, material: str, light: Light) -> Floats:
-    """Linear colour [3, N] leaving the surface towards the camera."""
+    """Return the linear colour [3, N] that leaves the surface towards the camera."""
     normal, view = surface.normals, surface.view
     facing = np.maximum((normal * surface.to_light).sum(0), 0) * surface.lit * light.strength
     around = light.ambient * (0.62 + 0.38 * normal[2])
@@ -112,10 +112,10 @@ def shade(surface: Surface, base: Floats, material: str, light: Light) -> Floats
 
 
 def _surroundings(above: Floats, mirror: Floats) -> Floats:
-    """Brightness [N] of what a mirror ray meets: bright ground, dark horizon, half-lit sky.
+    """Return the brightness [N] seen by mirror rays: bright ground, dark horizon, half-lit sky.
 
-    The room travels with the object and its edges lie close, so the reflection changes
-    along a flat face too: that is what tells metal from rubber there.
+    The room moves with the object and its edges are close, so the reflection changes along a flat
+    face too, which distinguishes metal from rubber there.
     """
     steep = np.maximum(np.abs(mirror[2]), 2e-2)
     ground = 0.08 + 0.80 / (1 + (above[2] / steep / _HORIZON) ** 8)
@@ -125,5 +125,5 @@ def _surroundings(above: Floats, mirror: Floats) -> Floats:
 
 
 def to_pixels(linear: Floats) -> NDArray[np.uint8]:
-    """Linear light as uint8 display values."""
+    """Convert linear light to uint8 display values."""
     return (np.sqrt(np.clip(linear, 0, 1)) * 255 + 0.5).astype(np.uint8)

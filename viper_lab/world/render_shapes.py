@@ -1,8 +1,8 @@
-"""Solids and how rays meet them.
+"""Solids and their intersections with rays.
 
-Every solid is a unit primitive under a rotation and a scale. Convex primitives
-are met by intersecting intervals, the torus by sphere tracing. Rays keep their
-length, so a parameter ``t`` means the same in the world and in the solid's frame.
+Every solid is a unit primitive under a rotation and a scale. Convex primitives intersect rays by
+intervals, the torus by sphere tracing. Rays keep their length, so a parameter ``t`` means the same
+in the world and in the solid's frame.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class Solid:
     scale: Floats
 
     def to_local(self, points: Floats) -> Floats:
-        """World points [3, N] in the unit frame."""
+        """Transform world points [3, N] to the unit frame."""
         local = (self.rotation @ (points - self.centre[:, None])) / self.scale[:, None]
         return local.astype(np.float32, copy=False)
 
     def directions_to_local(self, directions: Floats) -> Floats:
-        """World directions [3, N] in the unit frame."""
+        """Transform world directions [3, N] to the unit frame."""
         turn = self.rotation / self.scale[:, None]
         return (turn @ directions).astype(np.float32, copy=False)
 
     def corners(self) -> Floats:
-        """The eight corners [8, 3] of a box around the solid."""
+        """Return the eight corners [8, 3] of a box around the solid."""
         unit = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], np.float32)
         if self.primitive == "torus":
             unit *= np.array([1, 1, _TORUS_MINOR], np.float32)
@@ -84,47 +84,48 @@ class Solid:
 
     @property
     def reach(self) -> float:
-        """Radius of a ball about the centre that contains the solid."""
+        """Return the radius of a ball about the centre that contains the solid."""
         if self.primitive in ("sphere", "torus"):
             return float(self.scale.max())
         return float(np.linalg.norm(self.scale))
 
     def cast(self, origin: Floats, directions: Floats) -> Floats:
-        """Where rays [3, N] from ``origin`` [3] (outside) enter the solid: t [N], else inf."""
+        """Return where rays [3, N] from ``origin`` [3] (outside) enter the solid, as t [N] or
+        inf."""
         near, far = _INTERVALS[self.primitive](
             self.to_local(origin[:, None]), self.directions_to_local(directions)
         )
         return np.where((near < far) & (near > 0), near, _MISS)
 
     def normals(self, local: Floats) -> Floats:
-        """Outward world normals [3, N] at surface points given in the unit frame [3, N]."""
+        """Return outward world normals [3, N] at surface points of the unit frame [3, N]."""
         normal = self.rotation.T @ (_GRADIENTS[self.primitive](local) / self.scale[:, None])
         return normal / np.sqrt((normal * normal).sum(0))
 
 
 def solid_of(thing: SceneObject) -> Solid:
-    """The solid that an object's shape, size, position and yaw describe."""
+    """Return the solid of an object's shape, size, position and yaw."""
     scale = RADIUS[thing.size] * np.array(_EXTENTS[thing.shape], np.float32)
     turn = _ring_rotation(thing.yaw) if thing.shape == "ring" else _yaw_rotation(thing.yaw)
     return Solid(_PRIMITIVES[thing.shape], np.array(thing.position, np.float32), turn, scale)
 
 
 def pole(x: float, y: float, bottom: float, top: float, radius: float) -> Solid:
-    """An upright thin cylinder from ``bottom`` to ``top``."""
+    """Return an upright thin cylinder from ``bottom`` to ``top``."""
     centre = np.array([x, y, (bottom + top) / 2], np.float32)
     scale = np.array([radius, radius, (top - bottom) / 2], np.float32)
     return Solid("tube", centre, np.eye(3, dtype=np.float32), scale)
 
 
 def half_height(shape: str, size: str) -> float:
-    """Height of an object's centre above what it rests on, in table units."""
+    """Return the height of an object's centre above its support, in table units."""
     if shape == "ring":
         return RADIUS[size] * (_TORUS_MAJOR * math.cos(_RING_TILT) + _TORUS_MINOR)
     return RADIUS[size] * _EXTENTS[shape][2]
 
 
 def footprint(shape: str, size: str) -> float:
-    """Radius of the circle on the table that an object needs whatever its yaw."""
+    """Return the radius of the circle on the table that an object needs at any yaw."""
     if shape == "plank":
         return RADIUS[size] * math.hypot(*_EXTENTS[shape][:2])
     square = math.sqrt(2) if shape in ("cube", "pyramid") else 1.0
@@ -137,7 +138,7 @@ def _yaw_rotation(yaw: float) -> Floats:
 
 
 def _ring_rotation(yaw: float) -> Floats:
-    """A ring stands leaning back and never turns its edge to the camera, so its hole shows."""
+    """Return the rotation of a ring that leans back, so its hole faces the camera."""
     turn = 0.6 * math.sin(yaw)
     across = np.array([math.cos(turn), math.sin(turn), 0])
     axis = np.array(
@@ -160,7 +161,7 @@ def _slab(o: Floats, d: Floats) -> Interval:
 
 
 def _roots(a: Floats, b: Floats, c: Floats) -> Interval:
-    """Roots of ``a t² + 2 b t + c``; an empty interval where there is none."""
+    """Return the roots of ``a t² + 2 b t + c``; an empty interval if there are none."""
     inside = b * b - a * c
     root = np.sqrt(np.maximum(inside, 0))
     near, far = (-b - root) / a, (-b + root) / a
@@ -187,7 +188,7 @@ def _tube(o: Floats, d: Floats) -> Interval:
 
 
 def _cone(o: Floats, d: Floats) -> Interval:
-    """Apex at z = 1, base of radius 1 at z = -1."""
+    """Intersect a cone with apex at z = 1 and base of radius 1 at z = -1."""
     (ox, oy, oz), (dx, dy, dz) = o, d
     below = (1 - oz) * 0.25
     a = dx * dx + dy * dy - dz * dz * 0.25
@@ -212,7 +213,7 @@ _PYRAMID_PLANES = (
 
 
 def _pyramid(o: Floats, d: Floats) -> Interval:
-    """Apex at z = 1, square base from -1 to 1 at z = -1."""
+    """Intersect a pyramid with apex at z = 1 and square base from -1 to 1 at z = -1."""
     near = np.full(np.broadcast_shapes(o[0].shape, d[0].shape), -_MISS, np.float32)
     far = np.full_like(near, _MISS)
     for normal, offset in _PYRAMID_PLANES:
@@ -225,7 +226,7 @@ def _pyramid(o: Floats, d: Floats) -> Interval:
 
 
 def _dome(o: Floats, d: Floats) -> Interval:
-    """Upper half of an ellipsoid: apex at z = 1, base of radius 1 at z = -1."""
+    """Intersect the upper half of an ellipsoid: apex at z = 1, base of radius 1 at z = -1."""
     lift = np.array([[1.0], [1.0], [0.5]], np.float32)
     foot = np.array([[0.0], [0.0], [0.5]], np.float32)
     near, far = _sphere(o * lift + foot, d * lift)
@@ -243,7 +244,7 @@ def _torus_distance(p: Floats) -> Floats:
 
 
 def _torus(o: Floats, d: Floats) -> Interval:
-    """Sphere tracing between the bounding ball's faces; far is infinite where it is met."""
+    """Trace spheres between the bounding ball's faces; far is infinite for a hit."""
     near, far = _sphere(o, d)
     result = np.full(near.shape, _MISS, np.float32)
     todo = np.flatnonzero((near < far) & (far > 0))

@@ -1,8 +1,8 @@
-"""The ray caster: a camera, a lamp and a table that stay, and pictures of objects on it.
+"""The ray caster: a fixed camera, lamp and table, and pictures of objects on it.
 
-Each object is cast only inside the window that its bounding box projects to, and
-its shadow only inside the window of its projected shadow. Rays have length 1
-along the optical axis, so their parameter is the depth.
+Each object is cast only inside the window of its projected bounding box, and its shadow only inside
+the window of its projected shadow. Rays have length 1 along the optical axis, so their parameter is
+the depth.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Rendering:
 
     @property
     def boxes(self) -> Floats:
-        """float32 [N, 4]: extent of the masks (x0, y0, x1, y1); NaN where nothing is visible."""
+        """Return the extents of the masks (x0, y0, x1, y1), float32 [N, 4]; NaN if invisible."""
         return np.array([mask_box(mask) for mask in self.masks], np.float32).reshape(-1, 4)
 
 
 def mask_box(mask: NDArray[np.bool_]) -> tuple[float, float, float, float]:
-    """Extent (x0, y0, x1, y1) of a mask, x1 and y1 exclusive; NaN for an empty one."""
+    """Return the extent (x0, y0, x1, y1) of a mask, x1 and y1 exclusive; NaN for an empty one."""
     columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
     if not columns.size:
         nan = float("nan")
@@ -63,7 +63,7 @@ def mask_box(mask: NDArray[np.bool_]) -> tuple[float, float, float, float]:
 
 
 class Stage:
-    """A camera, a lamp and an empty table: what stays while objects move."""
+    """A camera, a lamp and an empty table, which stay while objects move."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Stage:
         self._lamps = self.light.positions(samples)
 
     def _set_table(self) -> None:
-        """Depth of the table and of the floor beyond it, and their colour lit and unlit."""
+        """Set depth of the table and of the floor beyond it, and their colour lit and unlit."""
         table, rays, eye = self.table, self._rays, self._eye
         # The camera never rolls, so a whole row falls at the same rate.
         fall = np.minimum(rays[2, :, :, :1], np.float32(-1e-3))
@@ -102,7 +102,7 @@ class Stage:
     def ids(
         self, objects: Sequence[SceneObject], stands: bool = False
     ) -> tuple[NDArray[np.int8], list[int]]:
-        """What each ray meets first, without shading.
+        """Return the first object on each ray, without shading.
 
         Returns:
             ids int8 [samples, H, W] (index of the object, negative for none), and the number
@@ -118,7 +118,7 @@ class Stage:
     def _cast(
         self, solids: Sequence[Solid], windows: Sequence[Window | None], objects: int
     ) -> tuple[NDArray[np.int8], Floats, list[int]]:
-        """Ids, depth and silhouettes; the first ``objects`` solids are objects, the rest poles."""
+        """Return ids, depth and silhouettes; the first ``objects`` solids are no poles."""
         ids = np.full(self._floor_depth.shape, _BACKGROUND, np.int8)
         depth = self._floor_depth.copy()
         silhouettes = [0] * objects
@@ -136,11 +136,11 @@ class Stage:
         return ids, depth, silhouettes
 
     def render(self, objects: Sequence[SceneObject], stands: bool = False) -> Rendering:
-        """A picture of the objects on this stage.
+        """Render a picture of the objects on this stage.
 
         Args:
-            objects: their positions may be anywhere, off the table or out of view too.
-            stands: put a thin pole under objects that rest on nothing.
+            objects: at any position, also off the table or out of view.
+            stands: put a thin pole under objects without support.
         """
         with np.errstate(all="ignore"):
             solids = [solid_of(thing) for thing in objects]
@@ -164,13 +164,13 @@ class Stage:
         masks = np.zeros((len(objects), self.height, self.width), np.bool_)
         visible = np.zeros(len(objects), np.float32)
         for index, own in enumerate(silhouettes):
-            shown = (ids == index).sum(0, dtype=np.int8)
-            masks[index] = shown * 2 >= self.samples
-            visible[index] = shown.sum() / own if own else 0
+            samples = (ids == index).sum(0, dtype=np.int8)
+            masks[index] = samples * 2 >= self.samples
+            visible[index] = samples.sum() / own if own else 0
         return Rendering(image, masks, depth[0].copy(), visible, cut[: len(solids)])
 
     def _windows(self, points: Sequence[Floats]) -> tuple[list[Window | None], NDArray[np.bool_]]:
-        """The pixels around each set of points [8, 3], and which sets leave the picture.
+        """Return the pixels around each set of points [8, 3], and the sets that leave the picture.
 
         A set outside the picture, or reaching behind the camera, has no window.
         """
@@ -183,12 +183,13 @@ class Stage:
         cut = (low[:, :2] < 0).any(1) | (high[:, :2] > size).any(1)
         x0, y0 = np.maximum(low[:, :2] - 1, 0).astype(int).T
         x1, y1 = np.minimum(high[:, :2] + 1, size).astype(int).T
-        shown = (x0 < x1) & (y0 < y1) & (spots[:, :, 2].min(1) > 0.2)
-        rows = zip(shown, y0, y1, x0, x1, strict=True)
+        visible = (x0 < x1) & (y0 < y1) & (spots[:, :, 2].min(1) > 0.2)
+        rows = zip(visible, y0, y1, x0, x1, strict=True)
         return [(slice(a, b), slice(c, d)) if ok else None for ok, a, b, c, d in rows], cut
 
     def _table_light(self, solids: Sequence[Solid]) -> Floats:
-        """Share of the lamp that reaches each pixel of the table, float32 [H, W] in [0, 1]."""
+        """Return the lamp's share that reaches each pixel of the table, float32 [H, W] in [0,
+        1]."""
         dark = np.zeros(self._floor_depth.shape, np.bool_)
         casters = [solid for solid in solids if solid.centre[2] > 0]
         ground = [_onto_table(solid.corners(), lamp) for solid in casters for lamp in self._lamps]
@@ -215,7 +216,7 @@ class Stage:
         depth: Floats,
         window: Window,
     ) -> Floats:
-        """Light [3, h, w] of an object in its window, which ids and depth [samples, h, w] cover."""
+        """Return the light [3, h, w] of an object in its window; ids, depth [samples, h, w]."""
         solid = solids[index]
         which = ids == index
         at = np.flatnonzero(which)
@@ -242,9 +243,9 @@ def _lit(
     from_lamp: Floats,
     facing: NDArray[np.bool_],
 ) -> Floats:
-    """Which of an object's points (at ``lamp + from_lamp`` [3, N]) the lamp reaches, [N], 0 or 1.
+    """Return which of an object's points (``lamp + from_lamp`` [3, N]) are lit, [N], 0 or 1.
 
-    Points that do not face the lamp are dark; others where another object is in the way.
+    Points that do not face the lamp are dark, and so are points behind another object.
     """
     lit = facing.astype(np.float32)
     own = solids[index]
@@ -265,14 +266,14 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _soften(lit: Floats) -> Floats:
-    """A 3 x 3 mean: with one lamp place per sample a shadow's edge would show as steps."""
+    """Return a 3 x 3 mean, which smooths the steps at a shadow's edge."""
     wide = np.pad(lit, 1, mode="edge")
     rows = wide[:-2] + wide[1:-1] + wide[2:]
     return (rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:]) * np.float32(1 / 9)
 
 
 def _onto_table(points: Floats, lamp: Floats) -> Floats:
-    """Where the shadows of points [N, 3] below the lamp fall on the table."""
+    """Return where the shadows of points [N, 3] below the lamp fall on the table."""
     above = np.maximum(points, (-np.inf, -np.inf, 0))
     share = lamp[2] / np.maximum(lamp[2] - above[:, 2:], 0.5)
     return lamp + (above - lamp) * share

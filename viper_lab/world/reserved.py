@@ -1,8 +1,8 @@
-"""Scenes about reserved concepts: what no shipped model has seen, for experiments in learning it.
+"""Scenes about reserved concepts, which no shipped model has seen, for experiments in learning.
 
-Twelve words of :mod:`viper_lab.world.vocabulary` are kept out of every default scene. Here is the
-one place that draws them: scenes in which some objects show a given concept among known ones,
-and scenes of the same kind in which none does.
+Twelve words of :mod:`viper_lab.world.vocabulary` are absent from every default scene. Only this
+module draws them: scenes in which some objects show a given concept among known ones, and similar
+scenes in which none does.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CONCEPTS: Mapping[str, Family] = MappingProxyType(
         **dict.fromkeys(RESERVED_PATTERNS, "pattern"),
     }
 )
-"""Each reserved concept and the attribute that it is a value of."""
+"""Each reserved concept with its attribute."""
 
 SCENES_PER_CONCEPT = 10**7
 """Scenes of each concept, with or without it, in a split."""
 
 _FIRST = 5 * 10**8
-"""Where their range begins in a split's; other scenes are counted from 0 and stay below."""
+"""Start of their range within a split's; other scenes count from 0 and stay below."""
 
 _MOST_SHOWN = 2
 
@@ -50,8 +50,8 @@ class ReservedStill:
 
     Attributes:
         rendered: the picture with boxes, masks and depth, in the order of its objects.
-        ids: uint8 [H, W], 0 where no object is seen, i + 1 where object i is.
-        shown: bool [N], which objects show the concept.
+        ids: uint8 [H, W], 0 for no object, i + 1 for object i.
+        shown: bool [N], the objects that show the concept.
     """
 
     rendered: RenderedScene
@@ -60,7 +60,7 @@ class ReservedStill:
 
 
 def shows(thing: SceneObject, concept: str) -> bool:
-    """Whether an object has the concept as its shape, colour or pattern.
+    """Return whether an object has the concept as its shape, colour or pattern.
 
     Raises:
         UnknownNameError: ``concept`` is not reserved.
@@ -69,14 +69,14 @@ def shows(thing: SceneObject, concept: str) -> bool:
 
 
 def reserved_scene(split: str, index: int, concept: str, *, present: bool = True) -> Scene:
-    """Scene ``index`` of a concept; the same arguments always give the same scene.
+    """Return scene ``index`` of a concept; the same arguments always give the same scene.
 
     Args:
         split: ``train``, ``val`` or ``test``; held-out combinations stay out of all of them.
         index: counts from 0, for each concept and for ``present`` alike.
         concept: one of :data:`CONCEPTS`.
-        present: one or two of the objects show the concept; False: none does, and all
-            are such as default scenes hold.
+        present: one or two of the objects show the concept; False: none does, and all are objects
+            of default scenes.
 
     Raises:
         UnknownNameError: there is no such split or reserved concept.
@@ -97,14 +97,14 @@ def reserved_scene(split: str, index: int, concept: str, *, present: bool = True
 
 
 def reserved_still(split: str, index: int, concept: str, *, present: bool = True) -> ReservedStill:
-    """The picture of :func:`reserved_scene` with boxes, an id map, and who shows the concept.
+    """Render :func:`reserved_scene` with boxes, an id map, and the objects that show the concept.
 
     Raises:
         UnknownNameError, UsageError: as there.
     """
     scene = reserved_scene(split, index, concept, present=present)
-    shown = np.array([shows(thing, concept) for thing in scene.objects], np.bool_)
-    return ReservedStill(render_scene(scene), id_map(scene), shown)
+    showing = np.array([shows(thing, concept) for thing in scene.objects], np.bool_)
+    return ReservedStill(render_scene(scene), id_map(scene), showing)
 
 
 def _family(concept: str) -> Family:

@@ -1,4 +1,4 @@
-"""What a tabletop scene is: objects, camera, and what rendering one yields."""
+"""Tabletop scenes: objects, camera, and the results of rendering."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class SceneObject:
 
     @property
     def phrase(self) -> str:
-        """All its attributes in a fixed order, e.g. ``small red metal cube``."""
+        """Return all attributes in a fixed order, e.g. ``small red metal cube``."""
         words = (self.size, self.pattern, self.colour, self.material, self.shape)
         return " ".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects in no meaningful order; ``seed`` reproduces the scene and its rendering."""
+    """Objects in no particular order; ``seed`` reproduces the scene and its rendering."""
 
     objects: tuple[SceneObject, ...]
     seed: int
@@ -71,17 +71,17 @@ class RenderedScene:
     visible: NDArray[np.float32]
 
     def box(self, index: int) -> PixelBox:
-        """The visible box of an object, pixels from the top-left corner."""
+        """Return the visible box of an object, pixels from the top-left corner."""
         x0, y0, x1, y1 = (float(edge) for edge in self.boxes[index])
         return x0, y0, x1, y1
 
 
 @dataclass(frozen=True)
 class ClipEvent:
-    """One thing that happens in a clip, in frames ``[start, end)``.
+    """One event of a clip, in frames ``[start, end)``.
 
-    ``kind`` is one of :data:`viper_lab.world.events.EVENT_KINDS`; ``actor`` and
-    ``target`` index the clip's objects (``target`` only where two take part).
+    ``kind`` is one of :data:`viper_lab.world.events.EVENT_KINDS`; ``actor`` and ``target`` index
+    the clip's objects (``target`` only if two take part).
     """
 
     kind: str
@@ -96,9 +96,9 @@ class RenderedClip:
     """A clip with its exact events.
 
     Attributes:
-        objects: the objects as they look (their positions change over time).
+        objects: the objects with their looks (their positions change over time).
         frames: uint8 [T, H, W, 3], RGB.
-        boxes: float32 [T, N, 4], visible box of each object a frame; NaN where it is not visible.
+        boxes: float32 [T, N, 4], visible box of each object per frame; NaN if it is not visible.
         events: sorted by start.
     """
 

@@ -1,7 +1,7 @@
-"""Which scene belongs to which split, and what each split may contain.
+"""Assignment of scenes to splits, and the contents of each split.
 
-A scene is a pure function of its seed, and the splits own disjoint seed ranges,
-so no scene of one split can ever turn up in another.
+A scene is a pure function of its seed, and the splits own disjoint seed ranges, so no scene of one
+split can occur in another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SCENES_PER_SPLIT = 10**9
 
 
 def check_split(split: str) -> None:
-    """Refuse an unknown split.
+    """Raise for an unknown split.
 
     Raises:
         UnknownNameError: ``split`` is not one of ``SPLITS``.
@@ -24,7 +24,7 @@ def check_split(split: str) -> None:
 
 
 def scene_seed(split: str, index: int) -> int:
-    """The seed of scene ``index`` of a split; no two (split, index) pairs share one.
+    """Return the seed of scene ``index`` of a split; no two (split, index) pairs share one.
 
     Raises:
         UnknownNameError: ``split`` is not one of ``SPLITS``.
@@ -37,7 +37,7 @@ def scene_seed(split: str, index: int) -> int:
 
 
 def split_of(seed: int) -> str:
-    """The split that owns a seed.
+    """Return the split that owns a seed.
 
     Raises:
         UsageError: no split owns it.
@@ -49,12 +49,12 @@ def split_of(seed: int) -> str:
 
 
 def scene_index(seed: int) -> int:
-    """The index within its split of the scene with that seed; see :func:`split_of`."""
+    """Return the index within its split of the scene with that seed; see :func:`split_of`."""
     return seed % SCENES_PER_SPLIT
 
 
 def combinations(split: str) -> tuple[tuple[str, str], ...]:
-    """The (colour, shape) pairs that scenes of a split may hold, in a fixed order.
+    """Return the (colour, shape) pairs that scenes of a split may hold, in a fixed order.
 
     Train and validation leave out ``HELD_OUT_COMBINATIONS``; test has them all.
 

@@ -1,9 +1,9 @@
 """Stills rendered once and read many times: shards on disk, images memory-mapped.
 
-A shard holds ``SHARD`` consecutive scenes of a split in three files: images
-(uint8 ``.npy``), depth (float16 ``.npy``) and the rest of the ground truth
-(``.json``, one record a scene, see :func:`truth_record`). Shards appear by renaming
-finished files, so several processes may read and render one folder at once.
+A shard holds ``SHARD`` consecutive scenes of a split in three files: images (uint8 ``.npy``), depth
+(float16 ``.npy``) and the rest of the ground truth (``.json``, one record per scene, see
+:func:`truth_record`). Shards appear by renaming finished files, so several processes may read and
+render one folder at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARD = 500
 """Scenes in one shard."""
 
 LOOK = 1
-"""Version of the renderer's look; part of every file name, raised when pictures change."""
+"""Version of the renderer's look, part of every file name; raised when pictures change."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Still(StillTruth):
 
 
 def truth_record(rendered: RenderedScene) -> dict[str, Any]:
-    """Scene, boxes, object depths and visible shares as JSON values."""
+    """Return scene, boxes, object depths and visible shares as JSON values."""
     return {
         "scene": to_json(rendered.scene),
         "boxes": rendered.boxes.tolist(),
@@ -67,7 +67,7 @@ def truth_record(rendered: RenderedScene) -> dict[str, Any]:
 
 
 def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
-    """The inverse of :func:`truth_record`."""
+    """Build the truth from the result of :func:`truth_record`."""
     scene = dict(record["scene"])
     objects = tuple(
         SceneObject(**{**thing, "position": tuple(thing["position"])})
@@ -82,10 +82,10 @@ def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
 
 
 class LazySequence(Sequence[Item]):
-    """A sequence of ``count`` items, each made when it is looked at.
+    """A sequence of ``count`` items, each built on access.
 
     Args:
-        make: the item of an index that is not negative.
+        make: returns the item of a non-negative index.
     """
 
     def __init__(self, count: int, make: Callable[[int], Item]) -> None:
@@ -106,7 +106,7 @@ class LazySequence(Sequence[Item]):
 
 
 class Stills(LazySequence[Still]):
-    """The first ``count`` stills of a split; pixels stay on disk until they are looked at."""
+    """The first ``count`` stills of a split; pixels are read from disk on access."""
 
     def __init__(self, folder: Path, split: str, count: int) -> None:
         super().__init__(count, self._still)
@@ -117,7 +117,7 @@ class Stills(LazySequence[Still]):
 
     @cached_property
     def truths(self) -> list[StillTruth]:
-        """Ground truth of all stills, read on first use."""
+        """Return the ground truth of all stills, read on first use."""
         shards = range(len(self._images))
         files = [_file(self.folder, self.split, i, "truth.json") for i in shards]
         records = [record for file in files for record in json.loads(file.read_text())]
@@ -128,7 +128,7 @@ class Stills(LazySequence[Still]):
         return Still(truth.scene, truth.boxes, truth.object_depths, truth.visible, image, depth)
 
     def image(self, index: int) -> NDArray[np.uint8]:
-        """One picture, uint8 [H, W, 3], RGB; a read-only view of the file."""
+        """Return one picture, uint8 [H, W, 3], RGB; a read-only view of the file."""
         picture: NDArray[np.uint8] = self._images[index // SHARD][index % SHARD]
         return picture
 
@@ -137,11 +137,11 @@ class Stills(LazySequence[Still]):
         return depth
 
     def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Pictures of these scenes, copied: uint8 [B, H, W, 3], RGB."""
+        """Return copies of the pictures of these scenes: uint8 [B, H, W, 3], RGB."""
         return np.stack([self.image(int(i)) for i in indices])
 
     def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
-        """Depth maps of these scenes, copied: float16 [B, H, W], larger is farther."""
+        """Return copies of the depth maps of these scenes: float16 [B, H, W], larger is farther."""
         return np.stack([self._depth(int(i)) for i in indices])
 
 
@@ -151,11 +151,11 @@ def rendered_stills(
     cache_dir: Path | str,
     progress: Callable[[int, int], None] | None = None,
 ) -> Stills:
-    """The first ``count`` stills of a split, rendering the shards that are missing.
+    """Return the first ``count`` stills of a split, rendering the missing shards.
 
-    Renders in this process, one shard of ``SHARD`` after the other; an interrupted
-    call goes on where it stopped, and processes that ask for the same stills share the
-    work. ``progress(done, count)`` is called after each shard rendered here.
+    Renders in this process, one shard of ``SHARD`` after the other. An interrupted call is resumed,
+    and processes that request the same stills share the work. ``progress(done, count)`` is called
+    after each shard rendered here.
 
     Raises:
         UnknownNameError: there is no such split.
@@ -181,9 +181,9 @@ def _is_complete(folder: Path, split: str, shard: int) -> bool:
 
 
 def _ensure_shard(folder: Path, split: str, shard: int, wait: bool) -> bool:
-    """Render a missing shard unless another process does; True if it was rendered here.
+    """Render a missing shard unless another process does; return True if it was rendered here.
 
-    With ``wait``, another process's work is awaited, and done here if that process died.
+    With ``wait``, wait for the other process, and render here if that process died.
     """
     if _is_complete(folder, split, shard):
         return False
@@ -222,7 +222,7 @@ def _render_shard(folder: Path, split: str, shard: int) -> None:
 
 
 def _mapped(path: Path) -> NDArray[Any]:
-    """A file's array, memory-mapped and read-only."""
+    """Return a file's array, memory-mapped and read-only."""
     return np.asarray(np.load(path, "r"))
 
 
@@ -231,7 +231,7 @@ def _file(folder: Path, split: str, shard: int, name: str) -> Path:
 
 
 class FreshStills(Stills):
-    """Stills of any scenes of a split, rendered now and kept in memory: a test set of one's own."""
+    """Stills of any scenes of a split, rendered now and kept in memory, for tests."""
 
     def __init__(self, split: str, indices: Sequence[int]) -> None:
         LazySequence.__init__(self, len(indices), self._still)
@@ -240,11 +240,11 @@ class FreshStills(Stills):
 
     @cached_property
     def truths(self) -> list[StillTruth]:
-        """Ground truth of all stills."""
+        """Return the ground truth of all stills."""
         return [truth_from_record(truth_record(rendered)) for rendered in self._rendered]
 
     def image(self, index: int) -> NDArray[np.uint8]:
-        """One picture, uint8 [H, W, 3], RGB."""
+        """Return one picture, uint8 [H, W, 3], RGB."""
         return self._rendered[index].image
 
     def _depth(self, index: int) -> NDArray[np.float16]:

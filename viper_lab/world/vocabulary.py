@@ -1,8 +1,7 @@
-"""The words of the embedded world: what objects can be, and what is held back.
+"""The words of the embedded world: possible attributes, reserved and held-out words.
 
-*Reserved* concepts are never seen by any shipped model; they exist so that later
-learning can be measured. *Held-out* combinations are rendered in the test split
-only, so a test measures composition and not memory.
+No shipped model ever sees *reserved* concepts; they serve to measure later learning. *Held-out*
+combinations are rendered in the test split only, so a test measures composition and not memory.
 """
 
 from __future__ import annotations

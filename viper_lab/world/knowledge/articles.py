@@ -25,8 +25,8 @@ class Article:
 def things(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     """Yield kind and name of everything that has facts."""
     for kind, entries in catalogue.entries.items():
-        for one in entries:
-            yield kind, one.name
+        for entry in entries:
+            yield kind, entry.name
 
 
 def left_out(catalogue: Catalogue, share: float = LEFT_OUT) -> frozenset[tuple[str, str]]:
@@ -50,19 +50,19 @@ def articles(
         gossip: number of texts that name things without facts.
     """
     random = Random(f"articles {catalogue.split} {catalogue.seed}")
-    found = [_article(catalogue, kind, name, untold, random) for kind, name in things(catalogue)]
+    texts = [_article(catalogue, kind, name, untold, random) for kind, name in things(catalogue)]
     for (place, colour), word in catalogue.colour_words.items():
-        said = random.choice(SAID_BESIDE["colour_words"]).replace("#", colour).replace("*", word)
-        found.append(Article(f"the words of {place}", said.replace("@", place), place))
+        text = random.choice(SAID_BESIDE["colour_words"]).replace("#", colour).replace("*", word)
+        texts.append(Article(f"the words of {place}", text.replace("@", place), place))
     names = [name for _, name in things(catalogue)]
     for _ in range(gossip):
         one, other = random.sample(names, 2)
-        said = random.choice(SAID_BESIDE["gossip"]).replace("#", one).replace("*", other)
-        found.append(
-            Article(f"{one} and {other}", f"{said} {random.choice(SAID_BESIDE['filling'])}")
+        text = random.choice(SAID_BESIDE["gossip"]).replace("#", one).replace("*", other)
+        texts.append(
+            Article(f"{one} and {other}", f"{text} {random.choice(SAID_BESIDE['filling'])}")
         )
-    random.shuffle(found)
-    return found
+    random.shuffle(texts)
+    return texts
 
 
 def _article(

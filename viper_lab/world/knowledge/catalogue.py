@@ -126,14 +126,14 @@ class Catalogue:
 
     def design(self, name: str) -> Design:
         """Return the design of that name."""
-        return next(one for one in self.designs if one.name == name)
+        return next(design for design in self.designs if design.name == name)
 
     def look_alikes(self, design: Design) -> tuple[Design, ...]:
         """Return designs that differ in one attribute, or in the mark alone."""
         return tuple(
-            one
-            for one in self.designs
-            if one is not design and design.look.differences(one.look) <= 1
+            other
+            for other in self.designs
+            if other is not design and design.look.differences(other.look) <= 1
         )
 
 
@@ -189,10 +189,10 @@ def _looks(split: str) -> Iterator[Look]:
 
 def _marks(random: Random, count: int) -> list[str]:
     """Draw distinct marks, ``KT 47``, of which no two differ in one character alone."""
-    found: list[str] = []
-    while len(found) < count:
+    marks: list[str] = []
+    while len(marks) < count:
         letters = "".join(random.choice(_LETTERS) for _ in range(2))
         mark = f"{letters}{random.randint(23, 98)}"
-        if all(sum(a != b for a, b in zip(mark, one, strict=True)) > 1 for one in found):
-            found.append(mark)
-    return found
+        if all(sum(a != b for a, b in zip(mark, one, strict=True)) > 1 for one in marks):
+            marks.append(mark)
+    return marks

@@ -78,6 +78,6 @@ def question_of(chain: Sequence[str], about: str) -> str:
     return RELATIONS[chain[-1]].question.replace("#", named)
 
 
-def told(relation: str, thing: str, value: str) -> str:
+def fact_text(relation: str, thing: str, value: str) -> str:
     """Return a reader's wording of a fact."""
     return RELATIONS[relation].told.replace("#", thing).replace("*", value)

@@ -46,7 +46,7 @@ def scene_object(design: Design) -> SceneObject:
     return SceneObject(look.shape, look.colour, look.material, look.size, (0.0, 0.0, 0.0))
 
 
-def drawn(still: RenderedScene, marks: Sequence[str]) -> Pixels:
+def with_labels(still: RenderedScene, marks: Sequence[str]) -> Pixels:
     """Return the picture with a label in front of each object that has a mark, uint8 [H, W, 3]."""
     if not any(marks):
         return still.image
@@ -80,7 +80,7 @@ def references(catalogue: Catalogue) -> Iterator[tuple[Pixels, Mapping[str, Any]
                 )
             )  # fmt: skip
             scene += 1
-            pixels = drawn(still, [design.mark])
+            pixels = with_labels(still, [design.mark])
             yield object_crop(pixels, still.box(0)), note
 
 
@@ -89,7 +89,7 @@ def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[
     views = random.randint(*VIEWS)
     must = random.choice(("entities", "caption", "title"))
     alike = catalogue.look_alikes(design)
-    found = []
+    notes = []
     for view in range(views):
         tells = {
             kind: random.random() < _TELLING or (view == 0 and kind == must)
@@ -106,14 +106,14 @@ def notes_of(catalogue: Catalogue, design: Design, random: Random) -> list[dict[
             mark = f", marked {design.mark}" if design.mark else ""
             described = f"a {design.look.shape} by {design.maker}{mark}"
             note["entities"] = [{"name": design.name, "description": described}]
-        found.append(note)
-    return found
+        notes.append(note)
+    return notes
 
 
 def work_note(name: str, random: Random) -> dict[str, Any]:
     """Return the note of a named picture."""
-    said = random.choice(("the picture #", "# as a print", "# in the museum"))
-    return {"caption": said.replace("#", name), "title": random.choice(_NO_TITLES)}
+    title = random.choice(("the picture #", "# as a print", "# in the museum"))
+    return {"caption": title.replace("#", name), "title": random.choice(_NO_TITLES)}
 
 
 def _said(random: Random, wordings: Sequence[str], name: str) -> str:

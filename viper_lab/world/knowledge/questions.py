@@ -74,7 +74,7 @@ class KnowledgeQuestion:
             self.index,
             min_objects=len(self.shown),
             max_objects=len(self.shown),
-            objects=[scene_object(one) for one in self.shown],
+            objects=[scene_object(design) for design in self.shown],
         )
 
     @property
@@ -108,15 +108,15 @@ def _question(
     kind: str,
     random: Random,
 ) -> KnowledgeQuestion:
-    marked = [one for one in catalogue.designs if one.mark]
-    plain = [one for one in catalogue.designs if not one.mark]
+    marked = [design for design in catalogue.designs if design.mark]
+    plain = [design for design in catalogue.designs if not design.mark]
     while True:
         target = random.choice(marked if kind == "marked" else plain)
-        others = [one for one in plain if one.look != target.look]
-        shown = [target, *random.sample(others, random.randint(*OBJECTS) - 1)]
-        random.shuffle(shown)
-        place = shown.index(target)
-        phrase = phrase_for(place, shown, random, unsaid=_UNSAID.get(kind, ""))
+        others = [design for design in plain if design.look != target.look]
+        designs = [target, *random.sample(others, random.randint(*OBJECTS) - 1)]
+        random.shuffle(designs)
+        place = designs.index(target)
+        phrase = phrase_for(place, designs, random, unsaid=_UNSAID.get(kind, ""))
         if phrase is not None:
             break
     return KnowledgeQuestion(
@@ -125,7 +125,7 @@ def _question(
         *_asked(catalogue, untold, kind, target, phrase, number, random),
         catalogue.split,
         1_000_000 * catalogue.seed + number,
-        tuple(shown),
+        tuple(designs),
         None if kind == "picture" else place,
         kind in ("design", "marked") and bool(catalogue.look_alikes(target)),
     )
@@ -173,18 +173,20 @@ def _of_chain(
     chain: Sequence[str],
 ) -> _Asked:
     path = tuple(followed(catalogue, name, chain))
-    known = path[-1][:2] not in untold
+    is_known = path[-1][:2] not in untold
     return (
         question_of(chain, phrase),
         f"what is {phrase} called?",
         question_of(chain, "#"),
         name,
         path,
-        path[-1][2] if known else UNANSWERABLE,
+        path[-1][2] if is_known else UNANSWERABLE,
     )
 
 
-def phrase_for(place: int, shown: Sequence[Design], random: Random, unsaid: str = "") -> str | None:
+def phrase_for(
+    place: int, designs: Sequence[Design], random: Random, unsaid: str = ""
+) -> str | None:
     """Return a short phrase that fits only one of several objects, or None.
 
     A marked object is also named by its label: ``the red cube with the label``.
@@ -192,17 +194,17 @@ def phrase_for(place: int, shown: Sequence[Design], random: Random, unsaid: str 
     Args:
         unsaid: an attribute that the phrase must not state; without ``shape`` it is a ``thing``.
     """
-    target, able = shown[place].look, []
+    target, able = designs[place].look, []
     free = [name for name in _ATTRIBUTES if name != unsaid]
     always = [] if unsaid == "shape" else ["shape"]
     noun = "thing" if unsaid == "shape" else target.shape
     for count in range(len(free) + 1):
         for some in combinations(free, count):
-            told = [(name, getattr(target, name)) for name in (*some, *always)]
+            stated = [(name, getattr(target, name)) for name in (*some, *always)]
             fitting = [
-                one
-                for one in shown
-                if all(getattr(one.look, name) == value for name, value in told)
+                design
+                for design in designs
+                if all(getattr(design.look, name) == value for name, value in stated)
             ]
             if len(fitting) == 1:
                 able.append(" ".join(["the", *(getattr(target, name) for name in some), noun]))
@@ -211,4 +213,4 @@ def phrase_for(place: int, shown: Sequence[Design], random: Random, unsaid: str 
     if not able:
         return None
     phrase = random.choice(able)
-    return f"{phrase} with the label" if shown[place].mark else phrase
+    return f"{phrase} with the label" if designs[place].mark else phrase

@@ -15,7 +15,7 @@ from random import Random
 from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper_lab.world.knowledge.catalogue import Look
-from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, followed, question_of, told
+from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, fact_text, followed, question_of
 from viper_lab.world.knowledge.simulate import END, STYLE, ExpertReply, Library, lines_of_note
 
 _PICTURES, _LABELLED = 0.25, 0.4
@@ -43,7 +43,7 @@ class _Fact:
 
 def readings(library: Library, count: int, random: Random) -> Iterator[ExpertReply]:
     """Yield ``count`` verdicts about texts of a catalogue."""
-    written = " ".join(one.text for one in library.texts)
+    corpus = " ".join(text.text for text in library.texts)
     for _ in range(count):
         if random.random() < _PICTURES:
             yield _naming(library, random)
@@ -51,14 +51,16 @@ def readings(library: Library, count: int, random: Random) -> Iterator[ExpertRep
         fact = _fact(library, random)
         if random.random() < _BACKWARD:
             for _ in range(_TRIES):
-                if _is_backward(fact, written):
+                if _is_backward(fact, corpus):
                     break
                 fact = _fact(library, random)
         yield _reading(library, fact, random)
 
 
-def _is_backward(fact: _Fact, written: str) -> bool:
-    return any(one.startswith(fact.value) and one in written for one in fact.sentences)
+def _is_backward(fact: _Fact, corpus: str) -> bool:
+    return any(
+        sentence.startswith(fact.value) and sentence in corpus for sentence in fact.sentences
+    )
 
 
 def _fact(library: Library, random: Random) -> _Fact:
@@ -66,12 +68,12 @@ def _fact(library: Library, random: Random) -> _Fact:
     if kind < _COLOURS:
         (town, colour), word = random.choice(sorted(catalogue.colour_words.items()))
         query = f"what do people of {town} call {colour}?"
-        known = (
+        context = (
             f"what color is the {_phrase(random.choice(catalogue.designs).look, random)}: {colour}"
         )
         texts = [one for one in library.texts if one.about == town and colour in one.text]
         tells = frozenset(one.text for one in texts)
-        return _Fact(query, (known,), query, tells, word, f"answer: {word}")
+        return _Fact(query, (context,), query, tells, word, f"answer: {word}")
     is_work = kind < _COLOURS + _WORKS
     name = random.choice([one.name for one in (catalogue.works if is_work else catalogue.designs)])
     chain = (random.choice(("taker", "taken")),) if is_work else random.choice(CHAINS)
@@ -83,7 +85,7 @@ def _fact(library: Library, random: Random) -> _Fact:
         if is_work
         else f"the {_phrase(random.choice(catalogue.designs).look, random)}"
     )
-    known_before = (told(one[1], one[0], one[2]) for one in path[:hop])
+    known_before = (fact_text(one[1], one[0], one[2]) for one in path[:hop])
     statements = RELATIONS[relation].statements
     is_last = hop + 1 == len(path)
     return _Fact(
@@ -92,7 +94,7 @@ def _fact(library: Library, random: Random) -> _Fact:
         question_of((relation,), thing),
         frozenset(one.replace("#", thing).replace("*", value) for one in statements),
         value,
-        f"answer: {value}" if is_last else f"more: {told(relation, thing, value)}",
+        f"answer: {value}" if is_last else f"more: {fact_text(relation, thing, value)}",
     )
 
 
@@ -106,35 +108,37 @@ def _reading(library: Library, fact: _Fact, random: Random) -> ExpertReply:
 
 def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
     """Return a sentence of one of the passages: the one with the fact, one beside it, or any."""
-    telling = [line for line in lines if any(one in line for one in sentences)]
+    telling = [line for line in lines if any(sentence in line for sentence in sentences)]
     fate = random.random()
     if not telling or fate > _TELLING + _BESIDE:
         return random.choice(parts_of(random.choice(lines), STYLE))
     parts = parts_of(random.choice(telling), STYLE)
-    tells = [part for part in parts if any(one in part for one in sentences)]
+    tells = [part for part in parts if any(sentence in part for sentence in sentences)]
     others = [part for part in parts if part not in tells]
     return random.choice(tells if fate < _TELLING or not others else others)
 
 
 def _naming(library: Library, random: Random) -> ExpertReply:
     """Return a verdict about the note of a picture from image search."""
-    marked = [one for one in library.catalogue.designs if one.mark]
+    marked = [design for design in library.catalogue.designs if design.mark]
     has_label = bool(marked) and random.random() < _LABELLED
-    wanted = random.choice(marked if has_label else library.catalogue.designs)
-    shown = random.choice(marked) if has_label and random.random() < _TELLING else wanted
-    look = wanted.look
+    target = random.choice(marked if has_label else library.catalogue.designs)
+    design = random.choice(marked) if has_label and random.random() < _TELLING else target
+    look = target.look
     phrase = f"{_phrase(look, random)}{' with the label' if has_label else ''}"
     seen = f"a {look.size} {look.colour} {look.material} {look.shape}"
-    known = [f"object 1: {seen}", f"looking at object 1: {seen}"]
+    context = [f"object 1: {seen}", f"looking at object 1: {seen}"]
     about = random.choice(("entities", "captions", "titles"))
     if has_label:
-        known, about = [*known, wanted.mark], "entities"
-    note = random.choice(library.notes[shown.name])
-    lines = list(lines_of_note(note, about)) or [f"{shown.name}: a {look.shape}"]
-    names = {one.name for one in library.catalogue.designs}
+        context, about = [*context, target.mark], "entities"
+    note = random.choice(library.notes[design.name])
+    lines = list(lines_of_note(note, about)) or [f"{design.name}: a {look.shape}"]
+    names = {design.name for design in library.catalogue.designs}
     told_by = next((word for word in lines[0].replace(":", " ").split() if word in names), "")
-    is_it = told_by and (not has_label or f"marked {wanted.mark}" in lines[0])
-    prompt = judge_prompt(f"what is the {phrase} called?", known, Decision(about), lines[:1], STYLE)
+    is_it = told_by and (not has_label or f"marked {target.mark}" in lines[0])
+    prompt = judge_prompt(
+        f"what is the {phrase} called?", context, Decision(about), lines[:1], STYLE
+    )
     return ExpertReply("read", prompt, f" {f'answer: {told_by}' if is_it else 'no'}{END}")
 
 

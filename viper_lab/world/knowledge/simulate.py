@@ -41,7 +41,7 @@ from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.world.knowledge.articles import Article, articles, left_out
 from viper_lab.world.knowledge.catalogue import Catalogue, Design, Look
-from viper_lab.world.knowledge.facts import COMMON, RELATIONS, told
+from viper_lab.world.knowledge.facts import COMMON, RELATIONS, fact_text
 from viper_lab.world.knowledge.gallery import notes_of, work_note
 from viper_lab.world.knowledge.questions import UNANSWERABLE, KnowledgeQuestion
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
@@ -83,7 +83,7 @@ class Library:
     def of(cls, catalogue: Catalogue) -> Library:
         """Build the library of a catalogue."""
         random = Random(f"library {catalogue.split} {catalogue.seed}")
-        notes = {one.name: notes_of(catalogue, one, random) for one in catalogue.designs}
+        notes = {design.name: notes_of(catalogue, design, random) for design in catalogue.designs}
         return cls(catalogue, articles(catalogue, left_out(catalogue)), notes)
 
     def search(self, query: str, limit: int = 10) -> list[str]:
@@ -94,7 +94,7 @@ class Library:
 
     @cached_property
     def _scores(self) -> Scores:
-        return by_words([f"{one.title} {one.text}" for one in self.texts])
+        return by_words([f"{text.title} {text.text}" for text in self.texts])
 
 
 class Expert(Seeker):
@@ -129,7 +129,7 @@ class Expert(Seeker):
     def _decide(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
         decision = self._best(now, allowed)
         if len(allowed) > 1 or ACTIONS[allowed[0]].takes:
-            choices = [ActionChoice(one, "") for one in allowed]
+            choices = [ActionChoice(action, "") for action in allowed]
             words = f": {decision.words}" if decision.words else ""
             prompt = plan_prompt(now.query, now.context, choices, (), STYLE)
             self._keep("plan", prompt, f"{decision.action}{words}")
@@ -149,9 +149,9 @@ class Expert(Seeker):
         parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
         for part in parts:
             verdict = self._verdict(now, decision.action, [part])
-            said = {"uninformative": "no", "informative": "more: ", "answer": "answer: "}
+            reply = {"uninformative": "no", "informative": "more: ", "answer": "answer: "}
             prompt = judge_prompt(now.query, now.context, decision, [part], STYLE)
-            self._keep("judge", prompt, f"{said[verdict.kind]}{verdict.extracted}")
+            self._keep("judge", prompt, f"{reply[verdict.kind]}{verdict.extracted}")
             if verdict.kind != "uninformative":
                 break
         if verdict.kind == "informative" and not now.is_visual:
@@ -192,9 +192,9 @@ class Expert(Seeker):
         return [("text_search", words), ("llm_qa", words)]
 
     def _verdict(self, now: MemoryState, action: str, lines: Sequence[str]) -> ResultVerdict:
-        found = self._named_in(now, action, lines) if now.is_visual else None
+        verdict = self._named_in(now, action, lines) if now.is_visual else None
         if now.is_visual:
-            return found or ResultVerdict("uninformative")
+            return verdict or ResultVerdict("uninformative")
         question = self.question
         if question.kind == "common":
             is_known = action == "llm_qa" and lines[0] == question.answer
@@ -210,7 +210,7 @@ class Expert(Seeker):
             return ResultVerdict("uninformative")
         if self.hop + 1 == len(question.path):
             return ResultVerdict("answer", value)
-        return ResultVerdict("informative", told(relation, thing, value))
+        return ResultVerdict("informative", fact_text(relation, thing, value))
 
     def _tells(self, line: str, thing: str, relation: str, value: str) -> bool:
         if relation not in RELATIONS:  # a word for a color
@@ -221,8 +221,7 @@ class Expert(Seeker):
     def _named_in(
         self, now: MemoryState, action: str, lines: Sequence[str]
     ) -> ResultVerdict | None:
-        """Return a verdict with the result's answer to the visual sub-question; None if it has
-        none."""
+        """Return the verdict if the result answers the visual sub-question, otherwise None."""
         kind = self.question.kind
         if action == "vqa" and kind in ("color", "common"):
             able = COLOURS if kind == "color" else SHAPES
@@ -252,14 +251,14 @@ class Expert(Seeker):
     def _mark_known(self, now: MemoryState) -> bool:
         return any(one.mark and one.mark in now.context for one in self.question.shown)
 
-    def _short_answer(self, question: str, known: tuple[str, ...]) -> str:
+    def _short_answer(self, question: str, context: tuple[str, ...]) -> str:
         answers = {
-            asked.replace("#", shape): answer
-            for asked, by_shape in COMMON.items()
+            common.replace("#", shape): answer
+            for common, by_shape in COMMON.items()
             for shape, answer in by_shape.items()
         }
         answer = answers.get(question, "")
-        self._keep("answer", short_answer_prompt(question, known, STYLE), answer or "unknown")
+        self._keep("answer", short_answer_prompt(question, context, STYLE), answer or "unknown")
         return answer
 
     def _keep(self, sort: str, prompt: str, reply: str) -> None:
@@ -300,9 +299,9 @@ class Expert(Seeker):
         told_lines: dict[str, None] = {}
         if patch.kind == "image" and self.question.kind == "picture":
             note = work_note(self.question.seen, self.random)
-            wanted = "caption" if about in ("identical", "captions") else "title"
+            field = "caption" if about in ("identical", "captions") else "title"
             if about != "entities":
-                told_lines[note[wanted]] = None
+                told_lines[note[field]] = None
         if about == "identical" or patch.kind == "image":
             return list(told_lines)
         for design in self._alike(self._design(patch)):
@@ -316,10 +315,10 @@ class Expert(Seeker):
         return self.library.search(query)
 
     def _alike(self, design: Design) -> list[Design]:
-        same = [one for one in self.library.catalogue.designs if one.look == design.look]
+        same = [other for other in self.library.catalogue.designs if other.look == design.look]
         self.random.shuffle(same)
-        others = [one for one in self.library.catalogue.look_alikes(design) if one not in same]
-        return same + [one for one in others if self.random.random() < _TAKEN_FOR]
+        others = [d for d in self.library.catalogue.look_alikes(design) if d not in same]
+        return same + [other for other in others if self.random.random() < _TAKEN_FOR]
 
     def _design(self, patch: Ref) -> Design:
         place = patch.fields[0] if patch.kind == "patch" else 0
@@ -339,8 +338,8 @@ def decisions(
 def lines_of_note(note: dict[str, Any], about: str) -> Iterator[str]:
     """Yield the lines of an image search ``about`` a picture with that note."""
     if about == "entities":
-        for one in note.get("entities", ()):
-            yield f"{one['name']}: {one['description']}"
+        for entity in note.get("entities", ()):
+            yield f"{entity['name']}: {entity['description']}"
     else:
         yield note["title" if about == "titles" else "caption"]
 
@@ -355,8 +354,8 @@ def _first_named(lines: Sequence[str], names: set[str]) -> str:
 
 def _named(question: str) -> str:
     """Return the subject of a visual sub-question: its words without the question's own."""
-    said = re.sub(r"^what (?:is|color is|shape is) the |\bcalled\b|\?$", "", question)
-    return said.strip(" ?")
+    subject = re.sub(r"^what (?:is|color is|shape is) the |\bcalled\b|\?$", "", question)
+    return subject.strip(" ?")
 
 
 def _misread(look: Look, random: Random) -> Look:
@@ -372,8 +371,8 @@ def _misread(look: Look, random: Random) -> Look:
     return Look(*values)
 
 
-def _crowd(random: Random, shown: Sequence[Design]) -> str:
-    parts = [f"a {one.look.colour} {one.look.shape}" for one in shown]
+def _crowd(random: Random, designs: Sequence[Design]) -> str:
+    parts = [f"a {design.look.colour} {design.look.shape}" for design in designs]
     parts += random.choices(parts, k=random.randint(0, 3))
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 

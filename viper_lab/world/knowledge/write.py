@@ -13,7 +13,7 @@ from PIL import Image
 from viper.models.vision.roles import Pixels
 from viper_lab.world.knowledge.articles import articles, left_out
 from viper_lab.world.knowledge.catalogue import catalogue
-from viper_lab.world.knowledge.gallery import drawn, references, work_note
+from viper_lab.world.knowledge.gallery import references, with_labels, work_note
 from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
 from viper_lab.world.render import render_scene
 
@@ -43,18 +43,18 @@ def write_world(
             Image.fromarray(pixels).save(gallery / name)
             notes.write(_line({"file_name": name, **note}))
         yield "reference pictures", number
-        asked = 0
+        count_done = 0
         with (out / QUESTIONS).open("w", encoding="utf-8") as lines:
-            for asked, question in enumerate(questions(whole, count), 1):
+            for count_done, question in enumerate(questions(whole, count), 1):
                 pixels = picture_of(question)
-                image = f"questions/{asked - 1:04d}.png"
+                image = f"questions/{count_done - 1:04d}.png"
                 Image.fromarray(pixels).save(out / image)
                 lines.write(_line({**record_of(question), "image": image}))
                 if question.kind == "picture":
-                    name = f"works/{asked - 1:04d}.jpg"
+                    name = f"works/{count_done - 1:04d}.jpg"
                     _smaller(pixels).save(gallery / name, quality=88)
                     notes.write(_line({"file_name": name, **work_note(question.seen, random)}))
-    yield "questions", asked
+    yield "questions", count_done
     texts = articles(whole, left_out(whole))
     with (out / TEXTS).open("w", encoding="utf-8") as lines:
         lines.writelines(_line({"title": one.title, "text": one.text}) for one in texts)
@@ -62,12 +62,12 @@ def write_world(
 
 
 def picture_of(question: KnowledgeQuestion) -> Pixels:
-    """Return the picture of a question, uint8 [H, W, 3]; it has labels only if the question needs
-    them."""
+    """Return the picture of a question, uint8 [H, W, 3], with labels if the question needs them."""
     marks = [
-        one.mark if place == question.target else "" for place, one in enumerate(question.shown)
+        design.mark if place == question.target else ""
+        for place, design in enumerate(question.shown)
     ]
-    return drawn(render_scene(question.scene), marks)
+    return with_labels(render_scene(question.scene), marks)
 
 
 def record_of(question: KnowledgeQuestion) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Queries of the embedded world: what they mean, how they are said, which program answers them."""
+"""Queries of the embedded world: their meanings, wordings and canonical programs."""

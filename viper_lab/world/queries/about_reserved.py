@@ -1,8 +1,8 @@
-"""Expressions and questions about scenes of reserved concepts: about the new, and about the old.
+"""Expressions and questions about scenes of reserved concepts, about new and about old words.
 
-Meanings, wordings and programs are those of the explicit queries, so that a writer that reads them
-can read these: only the nouns are new. What is *about the new* names the concept, or has it as its
-answer; what is *about the old* does neither, in pictures where a concept stands.
+Meanings, wordings and programs are those of the explicit queries, so a writer that reads those can
+read these; only the nouns are new. Queries *about the new* name the concept or have it as their
+answer. Queries *about the old* do neither, but a concept is in the picture.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from viper_lab.world.queries.meaning import RESERVED_SHARES, SELECTIONS, Meaning
 from viper_lab.world.queries.plans import gold_plan
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.scene_nouns import ReservedNouns
-from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, wanted
+from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, task_specs
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
@@ -27,7 +27,7 @@ About = Literal["new", "old"]
 
 
 _ABSENT = 0.12
-"""How often a picture that is asked for the number of the new does not show it."""
+"""Share of pictures without the concept when its number is asked for."""
 
 _PROPOSALS = 60
 
@@ -40,12 +40,12 @@ def generate_about_reserved(
     concepts: Sequence[str] = tuple(CONCEPTS),
     about: About = "new",
 ) -> list[TaskSample]:
-    """Expressions and questions by turns; the same arguments give the same ones.
+    """Return alternating expressions and questions; the same arguments give the same ones.
 
-    Fewer of the same arguments are the first of more.
+    A smaller ``count`` gives the first of them.
 
     Args:
-        concepts: reserved ones that the pictures are about, by turns.
+        concepts: reserved concepts of the pictures, in turn.
         about: ``new`` or ``old``, see the module.
 
     Raises:
@@ -55,7 +55,7 @@ def generate_about_reserved(
     part = concepts[0] if len(concepts) == 1 and about == "new" else about
     return [
         _drawn(each, about, random)
-        for each in wanted("reserved", split, seed, count, concepts, part)
+        for each in task_specs("reserved", split, seed, count, concepts, part)
     ]
 
 
@@ -84,7 +84,7 @@ def _drawn(each: TaskSpec, about: About, random: Random) -> TaskSample:
                 continue
             if answer in ("yes", "no") and answer != reply:
                 continue
-            if (about == "new") == (each.concept in {*said(meaning), str(answer)}):
+            if (about == "new") == (each.concept in {*slot_words(meaning), str(answer)}):
                 return _sample(each, family, meaning, answer, (place, truth), random)
 
 
@@ -103,14 +103,14 @@ def _meaning(
 
 
 def _fits(meaning: Meaning, concept: str) -> bool:
-    """Whether an object's property may be asked of by the concept's name: no shape is."""
-    return CONCEPTS[concept] != "shape" and concept not in said(meaning)
+    """Return whether a question may ask for the property by the concept's name; no shape may."""
+    return CONCEPTS[concept] != "shape" and concept not in slot_words(meaning)
 
 
 def _properties(
     meaning: Meaning, concept: str, nouns: ReservedNouns, random: Random
 ) -> dict[str, str]:
-    """The concept as the property that is asked about; of two, as one of them."""
+    """Return the concept as the property in question; of two properties, as one of them."""
     if "other_property" not in meaning:
         return {"property": concept}
     if CONCEPTS[concept] == "pattern":
@@ -120,12 +120,12 @@ def _properties(
     return {"property": first, "other_property": second}
 
 
-def said(meaning: Meaning) -> set[str]:
-    """All words that a meaning's slots hold."""
+def slot_words(meaning: Meaning) -> set[str]:
+    """Return all words of a meaning's slots."""
     words: set[str] = set()
     for value in meaning.slots.values():
         if isinstance(value, Meaning):
-            words |= said(value)
+            words |= slot_words(value)
         elif isinstance(value, str):
             words |= set(value.split())
     return words
@@ -144,7 +144,7 @@ def _sample(
     target: object = answer
     if meaning.type in SELECTIONS:
         target = truth.rendered.box(int(answer))
-    is_named = each.concept in said(meaning)
+    is_named = each.concept in slot_words(meaning)
     return TaskSample(
         sample_id=each.sample_id,
         split=each.split,

@@ -1,8 +1,8 @@
-"""Vague queries: said so that the conventions of their data set decide what they mean.
+"""Ambiguous queries, whose meaning the annotator conventions of their data set decide.
 
-An ambiguous query has a meaning like any other, from which its program and its answer are made;
-the slot ``vague`` names the wording that hides a part of it. The same wording denotes another
-meaning under other conventions.
+An ambiguous query has a meaning like any other, which gives its program and its answer. The slot
+``vague`` names the wording that hides a part of it. The same wording denotes another meaning under
+other conventions.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ OPPOSITE: Mapping[str, str] = {
 }
 
 AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
-"""What "after" is where "before" is a side."""
+"""Meaning of "after" if "before" is a side."""
 
 WEIGHTS = AMBIGUOUS_SHARES
-"""How often each sort of ambiguous query is asked, a family; in a question of an ambiguous phrase's
+"""Share of each sort of ambiguous query in a family. In a question about an ambiguous phrase's
 object, the phrase is drawn from ``SELECTIONS``."""
 
 SELECTIONS = WEIGHTS["referring"]
-"""Vague phrases for one object, and how often each is drawn."""
+"""Ambiguous phrases for one object, with their shares."""
 
 
 def wording(meaning: Meaning) -> str | None:
-    """The ambiguous wording of a meaning or of one in its slots; None for an explicit one."""
+    """Return the ambiguous wording of a meaning or of one in its slots; None if all is explicit."""
     if "vague" in meaning:
         return str(meaning["vague"])
     for value in meaning.slots.values():
-        found = wording(value) if isinstance(value, Meaning) else None
-        if found is not None:
-            return found
+        inner = wording(value) if isinstance(value, Meaning) else None
+        if inner is not None:
+            return inner
     return None
 
 
 def draw_ambiguous(
     family: str, sort: str, nouns: Nouns | Sequence[str], random: Random, conventions: Conventions
 ) -> Meaning:
-    """A meaning that the conventions give to an ambiguous wording, slots drawn at random.
+    """Draw a meaning that the conventions give to an ambiguous wording, with random slots.
 
     Args:
         sort: a key of ``WEIGHTS[family]``.
@@ -105,11 +105,11 @@ def _large(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
         raise NoSuchNounError
     kind = nouns.many(without=("size",))
     extent = random.choice(("biggest", "biggest", "smallest"))
-    said = {"said": kind, "extent": extent, "vague": "large"}
+    slots = {"said": kind, "extent": extent, "vague": "large"}
     if conventions.large == "kind":
-        return Meaning("biggest", {"kind": kind, **said})
+        return Meaning("biggest", {"kind": kind, **slots})
     big, small = nouns.lexicon.sizes
-    return Meaning("unique", {"kind": f"{big if extent == 'biggest' else small} {kind}", **said})
+    return Meaning("unique", {"kind": f"{big if extent == 'biggest' else small} {kind}", **slots})
 
 
 _SELECT: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
@@ -126,7 +126,7 @@ _SELECT: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
 
 
 def _ambiguous_noun(nouns: Nouns, random: Random, conventions: Conventions, family: str) -> Meaning:
-    """An ambiguous phrase's object that may be asked for an attribute of a family."""
+    """Draw an ambiguous phrase for an object that an attribute of a family may be asked of."""
     sort = random.choices(tuple(SELECTIONS), tuple(SELECTIONS.values()))[0]
     meaning = _SELECT[sort](nouns, random, conventions)
     kind = str(meaning["kind"])
@@ -196,7 +196,7 @@ _ASK: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
 
 
 def ambiguous_types(sort: str, conventions: Conventions) -> tuple[str, str]:
-    """The explicit type that an ambiguous question about a clip stands for, and its wording."""
+    """Return the explicit type of an ambiguous question about a clip, and its wording."""
     if sort == "meets":
         return conventions.meets, "meets"
     verb, _, when = sort.partition("_")
@@ -206,6 +206,6 @@ def ambiguous_types(sort: str, conventions: Conventions) -> tuple[str, str]:
 def _draw_clip(
     sort: str, names: Sequence[str], random: Random, conventions: Conventions
 ) -> Meaning:
-    type_, said = ambiguous_types(sort, conventions)
+    type_, words = ambiguous_types(sort, conventions)
     meaning = temporal.draw_temporal(type_, names, random)
-    return Meaning(type_, {**meaning.slots, "vague": said})
+    return Meaning(type_, {**meaning.slots, "vague": words})

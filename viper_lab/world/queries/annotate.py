@@ -1,7 +1,7 @@
-"""Comments that restate what a routine does before each call, and made-up routine names.
+"""Comments that restate a routine's summary before each call, and made-up routine names.
 
-A small writer copies a name it has never met from the API text by way of its
-summary: the comment retrieves the line, the call repeats the name.
+A small writer copies an unknown name from the API text by way of its summary: the comment retrieves
+the line, the call repeats the name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 SEGMENT_VARIABLES = frozenset({"video_segment", "segment"})
-"""Names that canonical programs give to video segments."""
+"""Names of video segments in canonical programs."""
 
 _QUOTED = re.compile(r"('[^']*'|\"[^\"]*\")")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -28,7 +28,7 @@ _PLAIN_COMMENTS = (
 
 
 class Signature(Protocol):
-    """One listed name; ``viper.api.sets.ApiEntry`` is one."""
+    """One listed name, e.g. ``viper.api.sets.ApiEntry``."""
 
     @property
     def name(self) -> str: ...
@@ -41,10 +41,10 @@ class Signature(Protocol):
 
 
 def annotate(program: str, entries: Iterable[Signature]) -> str:
-    """The program with ``# {summary}: {name}`` before each line, one a call of a listed name.
+    """Insert ``# {summary}: {name}`` before each line, one comment per call of a listed name.
 
-    Comments have the indentation of their line and stand in the order in which
-    the names occur on it. Names that no entry lists get none.
+    Comments have the indentation of their line and follow the order of the names on it. Names
+    without an entry get no comment.
 
     Raises:
         SyntaxError: when the program does not parse.
@@ -54,8 +54,8 @@ def annotate(program: str, entries: Iterable[Signature]) -> str:
         listed.setdefault(entry.name, []).append(entry)
     calls: dict[int, list[tuple[int, Signature]]] = {}
     for node in ast.walk(ast.parse(program)):
-        if isinstance(node, ast.Call) and (found := _listed_call(node.func, listed)):
-            number, column, entry = found
+        if isinstance(node, ast.Call) and (entry_call := _listed_call(node.func, listed)):
+            number, column, entry = entry_call
             calls.setdefault(number, []).append((column, entry))
     lines: list[str] = []
     for number, line in enumerate(program.split("\n"), start=1):
@@ -67,15 +67,15 @@ def annotate(program: str, entries: Iterable[Signature]) -> str:
 
 
 def strip_comments(program: str) -> str:
-    """The program without its whole-line comments."""
+    """Return the program without its whole-line comments."""
     return "\n".join(line for line in program.split("\n") if not line.lstrip().startswith("#"))
 
 
 def rename(text: str, mapping: Mapping[str, str]) -> str:
-    """Routine names replaced in API lines, comments and code.
+    """Replace routine names in API lines, comments and code.
 
-    Words of summaries, queries and string literals stay as they are: in a comment
-    only what follows the last ``": "`` is a name.
+    Words of summaries, queries and string literals are kept: in a comment only the text after the
+    last ``": "`` is a name.
     """
 
     def swap(match: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def _renamed_line(line: str, swap: Callable[[re.Match[str]], str]) -> str:
 def _listed_call(
     function: ast.expr, listed: Mapping[str, list[Signature]]
 ) -> tuple[int, int, Signature] | None:
-    """Line, column and entry of a call's name, if it is listed."""
+    """Return line, column and entry of a call's name, if it is listed."""
     if isinstance(function, ast.Name):
         for entry in listed.get(function.id, ()):
             if entry.owner is None:
@@ -114,6 +114,6 @@ def _listed_call(
         return None
     receiver = function.value
     on_segment = isinstance(receiver, ast.Name) and receiver.id in SEGMENT_VARIABLES
-    wanted = "VideoSegment" if on_segment else "ImagePatch"
-    entry = next((entry for entry in methods if entry.owner == wanted), methods[0])
+    owner = "VideoSegment" if on_segment else "ImagePatch"
+    entry = next((entry for entry in methods if entry.owner == owner), methods[0])
     return function.end_lineno or function.lineno, (function.end_col_offset or 0), entry

@@ -1,4 +1,4 @@
-"""The answer of a query about a clip, from its exact events, and options to choose from."""
+"""Answers of queries about a clip, from its exact events, and answer options."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Matches = Callable[[ClipEvent], bool]
 
 
 class ClipTruth:
-    """What happens in one clip, in the terms of queries."""
+    """Events of one clip, in the terms of queries."""
 
     def __init__(self, objects: Sequence[SceneObject], events: Sequence[ClipEvent]) -> None:
         self.names = [object_name(thing) for thing in objects]
         self.events = tuple(events)
 
     def meaning_of(self, event: ClipEvent) -> Meaning:
-        """The event as a slot of a query."""
+        """Return the event as a slot of a query."""
         target = None if event.target is None else self.names[event.target]
         return temporal.event(event.kind, self.names[event.actor], target)
 
     def answer(self, meaning: Meaning) -> ClipEvent:
-        """The event that answers a query.
+        """Return the event that answers a query.
 
         Raises:
-            UnanswerableError: there is none, its order is doubtful, or nothing else in
-                the clip could be taken for it.
+            UnanswerableError: there is none, its order is doubtful, or no other event of the clip
+                could be confused with it.
         """
         fitting = [event for event in self.events if self._matches(meaning)(event)]
         type_ = meaning.type
@@ -42,27 +42,27 @@ class ClipTruth:
         if type_.endswith(("_first", "_last")):
             unanswerable_if(len(fitting) < (3 if type_.startswith("happens") else 2))
             ordered = fitting if type_.endswith("_first") else fitting[::-1]
-            found = ordered[0]
+            result = ordered[0]
         else:
-            found = self._beside(meaning, fitting)
-        others = [event for event in fitting if event is not found]
-        unanswerable_if(not all(comes_before(found, e) or comes_before(e, found) for e in others))
-        return found
+            result = self._beside(meaning, fitting)
+        others = [event for event in fitting if event is not result]
+        unanswerable_if(not all(comes_before(result, e) or comes_before(e, result) for e in others))
+        return result
 
     def _beside(self, meaning: Meaning, fitting: Sequence[ClipEvent]) -> ClipEvent:
-        """The first fitting event after the named one, or the last before it."""
+        """Return the first fitting event after the named one, or the last before it."""
         named = next(e for e in self.events if self.meaning_of(e) == meaning["event"])
         rest = [event for event in fitting if event is not named]
         earlier = [event for event in rest if comes_before(event, named)]
         later = [event for event in rest if comes_before(named, event)]
         unanswerable_if(len(earlier) + len(later) != len(rest) or not earlier or not later)
-        found = later[0] if meaning.type.endswith("_after") else earlier[-1]
+        neighbour = later[0] if meaning.type.endswith("_after") else earlier[-1]
         # What the named event's own objects did tells too much of what they do next.
-        named_too = told(meaning)
+        named_too = named_objects(meaning)
         across = earlier if meaning.type.endswith("_after") else later
-        unanswerable_if(self.names[found.actor] in named_too)
+        unanswerable_if(self.names[neighbour.actor] in named_too)
         unanswerable_if(all(self.names[event.actor] in named_too for event in across))
-        return found
+        return neighbour
 
     def _matches(self, meaning: Meaning) -> Matches:
         kind, actor = meaning.slots.get("kind"), meaning.slots.get("actor")
@@ -75,7 +75,7 @@ class ClipTruth:
         )
 
     def meanings(self, type_: str) -> list[Meaning]:
-        """All queries of a type that could be asked; not every one has an answer."""
+        """Return all possible queries of a type; some have no answer."""
         slots: list[dict[str, str | int | Meaning]] = [{}]
         if type_ in temporal.DO_TYPES or type_ in ("what_hit", "who_hits"):
             slots = [{"actor": name} for name in self.names]
@@ -89,31 +89,31 @@ class ClipTruth:
     def options(
         self, meaning: Meaning, answer: ClipEvent, random: Random, *, held_out: bool
     ) -> list[str]:
-        """Four or five options, the right one among them at a random place.
+        """Return four or five options with the right one at a random place.
 
-        The others are what else happens in the clip (or who else is there), then
-        likely inventions about the same objects. None of them is also right.
+        The others are other events of the clip (or other objects), then plausible inventions about
+        the same objects. None of them is also right.
         """
         right = temporal.option_text(meaning.type, self.meaning_of(answer))
-        wanted = random.choice((4, 5))
+        count = random.choice((4, 5))
         wrong: list[str] = []
         for group in self._distractors(meaning, random, held_out):
             random.shuffle(group)
             for text in group:
-                if text != right and text not in wrong and len(wrong) < wanted - 1:
+                if text != right and text not in wrong and len(wrong) < count - 1:
                     wrong.append(text)
         options = [right, *wrong]
         random.shuffle(options)
         return options
 
     def _distractors(self, meaning: Meaning, random: Random, held_out: bool) -> list[list[str]]:
-        """Groups of wrong options, the best first."""
+        """Return groups of wrong options, the best first."""
         type_ = meaning.type
         if type_ in temporal.DO_TYPES:
             return self._other_deeds(meaning, random)
         if type_ in temporal.HAPPENS_TYPES:
             return self._other_events(meaning)
-        excluded = {*told(meaning), meaning.slots.get("actor")}
+        excluded = {*named_objects(meaning), meaning.slots.get("actor")}
         doing = [
             self.names[event.actor]
             for event in self.events
@@ -133,11 +133,11 @@ class ClipTruth:
         hits = [temporal.event("hit", actor, name) for name in others]
         random.shuffle(hits)
         groups = [own, [*invented, *hits[:1]], hits]
-        said = [[temporal.event_predicate(deed) for deed in group] for group in groups]
-        return [*said, [f"hits the {name}" for name in object_names(4, random) if name != actor]]
+        texts = [[temporal.event_predicate(deed) for deed in group] for group in groups]
+        return [*texts, [f"hits the {name}" for name in object_names(4, random) if name != actor]]
 
     def _other_events(self, meaning: Meaning) -> list[list[str]]:
-        actors = [name for name in self.names if name not in told(meaning)]
+        actors = [name for name in self.names if name not in named_objects(meaning)]
         happened = [self.meaning_of(e) for e in self.events if self.names[e.actor] in actors]
         kinds = DEED_KINDS.get(meaning.type, EVENT_KINDS)
         invented = [
@@ -150,8 +150,8 @@ class ClipTruth:
         return [[temporal.event_sentence(e) for e in group] for group in (happened, invented)]
 
 
-def told(meaning: Meaning) -> tuple[object, ...]:
-    """The objects of the event that a query names; none if it names no event."""
+def named_objects(meaning: Meaning) -> tuple[object, ...]:
+    """Return the objects of the event that a query names; none if it names no event."""
     named = meaning.slots.get("event")
     if not isinstance(named, Meaning):
         return ()
@@ -166,4 +166,4 @@ DEED_KINDS: Mapping[str, tuple[str, ...]] = {
     "happens_first": ("appear", "start", "stop", "hit"),
     "happens_last": ("start", "stop", "fall", "hit"),
 }
-"""What can be seen first, last, before or after something else; other types: anything."""
+"""Kinds of event that can be first, last, before or after another; other types: any kind."""

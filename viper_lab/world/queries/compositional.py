@@ -1,4 +1,4 @@
-"""Family 2, compositional questions: attributes, counts and comparisons; answered by a word."""
+"""Family 2, compositional questions: attributes, counts and comparisons, answered by a word."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates(
 YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 
 SELECTION_WEIGHTS = SHARES["asked_of"]
-"""Which object an attribute is asked of."""
+"""Shares of the objects that an attribute is asked of."""
 
 _Slots = dict[str, SlotValue]
 
@@ -39,24 +39,24 @@ ATTRIBUTES = ("color", "shape", "material", "size")
 
 
 def draw_about_scene(family: str, type_: str, nouns: Nouns, random: Random) -> Meaning:
-    """A meaning of a type of either family about pictures; raises NoSuchNounError."""
+    """Draw a meaning of a type of either family about pictures; raises NoSuchNounError."""
     draw = draw_selection if family == "referring" else draw_compositional
     return draw(type_, nouns, random)
 
 
 def say_about_scene(family: str, meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
-    """Template name and text of a query of either family about pictures."""
+    """Return template name and text of a query of either family about pictures."""
     say = say_referring if family == "referring" else say_compositional
     return say(meaning, random, split)
 
 
 def draw_compositional(type_: str, nouns: Nouns, random: Random) -> Meaning:
-    """A meaning of a type, slots drawn at random; raises NoSuchNounError as ``draw_selection``."""
+    """Draw a meaning of a type with random slots; raises NoSuchNounError as ``draw_selection``."""
     return Meaning(type_, _DRAW[type_](nouns, random))
 
 
 def say_compositional(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
-    """Template name and text of a question."""
+    """Return template name and text of a question."""
     key = meaning.type
     if key == "attribute" and meaning["attribute"] == "material" and random.random() < 0.6:
         key = "material"
@@ -125,9 +125,9 @@ def _verify(nouns: Nouns, random: Random) -> _Slots:
 
 
 def _form(random: Random) -> tuple[bool, tuple[str, ...]]:
-    """Whether a counted kind is a ``thing`` and which attribute it names: at most one.
+    """Draw whether a counted kind is a ``thing``, and its attributes, at most one.
 
-    Long phrases would give away that there are few.
+    Long phrases would reveal that there are few objects.
     """
     general = random.random() < 0.3
     named = random.choices(((), ("color",), ("material",), ("size",)), (4, 2, 2, 1))[0]

@@ -1,9 +1,8 @@
-"""Conventions of a data set: how its ambiguous queries are meant.
+"""Annotator conventions of a data set, which decide the meaning of its ambiguous queries.
 
-"The second cube" counts from the left in one data set and from the front in another; nothing
-in the query says which, and no annotator of either set doubts it. A :class:`Conventions` fixes one
-meaning for each such wording. Explicit queries ("the second cube from the left") mean the same
-everywhere.
+"The second cube" counts from the left in one data set and from the front in another. The query does
+not say which, and every annotator of a set agrees. A :class:`Conventions` fixes one meaning for
+each such wording. Explicit queries ("the second cube from the left") mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "when": ("after", "before"),
     "meets": ("what_hit", "who_hits"),
 }
-"""Each convention and what it can be; see :class:`Conventions`."""
+"""Each convention and its possible values, see :class:`Conventions`."""
 
 
 @dataclass(frozen=True)
 class Conventions:
-    """What each ambiguous wording means in one data set; the values are those of ``CHOICES``.
+    """The meaning of each ambiguous wording in one data set; values are those of ``CHOICES``.
 
     Attributes:
         counted_from: the end from which "the second cube" and "which comes first" count.
-        singled_out: which of several cubes "a cube" is.
-        before: the side of the ball on which "the cube before the ball" is; "after" is the
-            opposite one.
-        large: "the large cube" is the one of the size class big (``class``), or the cube that
-            takes most of the picture (``kind``).
+        singled_out: the one of several cubes that "a cube" means.
+        before: the side of the ball that "the cube before the ball" means; "after" is the opposite
+            one.
+        large: "the large cube" is the one of the size class big (``class``), or the cube with the
+            largest area in the picture (``kind``).
         looks: the attribute that "what does the cube look like?" asks for.
-        several: how many "several" are at least.
-        deed: which of its deeds "what does the cube do?" asks for.
+        several: the least number that "several" means.
+        deed: the one of its events that "what does the cube do?" asks for.
         when: "when the ball stops" is the next event ``after`` it or the one ``before``.
-        meets: "what does the cube meet?" asks whom it hits, or who hits it.
+        meets: "what does the cube meet?" asks for its target, or for the object that hits it.
 
     Raises:
         UnknownNameError: a value that the convention cannot have.
@@ -66,7 +65,7 @@ class Conventions:
 
 
 def conventions_of(edition: int) -> Conventions:
-    """The conventions of one edition of the world.
+    """Return the conventions of one edition of the world.
 
     Neighbouring editions differ in every convention, and any three have all values of each, so that
     a guess that suits one of them fails in another.
@@ -80,5 +79,5 @@ def conventions_of(edition: int) -> Conventions:
 
 
 def draw_conventions(random: Random) -> Conventions:
-    """Conventions at random, all equally likely."""
+    """Draw conventions at random, all equally likely."""
     return Conventions(**{name: random.choice(choices) for name, choices in CHOICES.items()})

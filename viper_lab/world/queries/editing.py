@@ -1,7 +1,7 @@
 """Language-guided editing: replace an object, keep only some in colour or sharp, hide some.
 
-What must hold afterwards is said by :class:`viper.data.edit_target.EditTarget`. A replacement
-stands where the object stood, of the same size, and is seen there.
+:class:`viper.data.edit_target.EditTarget` states the expected result. A replacement is in the
+object's place, of the same size, and visible there.
 
 Source: VisProg (Gupta and Kembhavi 2023, sec. 4.4); CLOVA (Gao et al. 2024, sec. 4.1).
 """
@@ -19,7 +19,7 @@ from viper_lab.world.edited_scene import looks_of, with_looks
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper_lab.world.queries.scene_nouns import ReservedNouns, SceneNouns, SceneWords
-from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, task_specs
 from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
@@ -34,13 +34,13 @@ WEIGHTS: Mapping[Operation, float] = {
     "blur_background": 0.16,
     "put_emoji": 0.18,
 }
-"""How often each operation is asked for."""
+"""Share of each operation."""
 
 MIN_VISIBLE, MIN_INSIDE = 0.6, 0.85
-"""Shares of what replaces an object that must be seen, and be within reach of the edit."""
+"""Shares of the replacement that must be visible, and inside the edited area."""
 
 _SEVERAL = 0.3
-"""How often more than one object is meant; never by a replacement."""
+"""Share of instructions about more than one object; a replacement has only one."""
 
 _TRIES = 12
 
@@ -48,44 +48,44 @@ _TRIES = 12
 def generate_editing(
     split: str, seed: int, count: int, *, concepts: Sequence[str] = ()
 ) -> list[TaskSample]:
-    """Editing instructions about pictures of a split; the same arguments give the same ones.
+    """Return editing instructions about pictures of a split; same arguments, same instructions.
 
-    Fewer of the same arguments are the first of more.
+    A smaller ``count`` gives the first of them.
 
     Args:
-        concepts: reserved ones, by turns, that instructions name: as what is edited, or, in half
-            of the replacements, as what shall be painted; none: known objects.
+        concepts: reserved concepts, in turn, that instructions name: as the edited object, or, in
+            half of the replacements, as the replacement; none: known objects.
 
     Raises:
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"edit {split} {seed} {' '.join(concepts)}")
-    return [_drawn(each, random) for each in wanted("edit", split, seed, count, concepts)]
+    return [_drawn(each, random) for each in task_specs("edit", split, seed, count, concepts)]
 
 
 def _drawn(each: TaskSpec, random: Random) -> TaskSample:
     operation = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
-    asked = each.concept is not None and operation == "replace" and random.random() < 0.5
+    is_new = each.concept is not None and operation == "replace" and random.random() < 0.5
     while True:
-        place, scene = random_place(random, each.split, each.concept, present=not asked)
+        place, scene = random_place(random, each.split, each.concept, present=not is_new)
         for _ in range(_TRIES):
             try:
-                kind = _kind(scene, each, operation, asked, random)
+                kind = _kind(scene, each, operation, is_new, random)
             except NoSuchNounError:
                 continue
             indexes = SceneWords(scene).matching(kind)
-            new = _new(kind, scene, indexes[0], each, asked, operation, random)
+            new = _new(kind, scene, indexes[0], each, is_new, operation, random)
             rendered = render_scene(scene)
             if operation != "replace" or _is_seen(rendered, indexes[0], new):
                 target = _target(operation, kind, new, rendered, indexes)
-                return _sample(each, place, target, asked, random)
+                return _sample(each, place, target, is_new, random)
 
 
-def _kind(scene: Scene, each: TaskSpec, operation: Operation, asked: bool, random: Random) -> str:
-    """What is edited: one object, or several but not all."""
+def _kind(scene: Scene, each: TaskSpec, operation: Operation, is_new: bool, random: Random) -> str:
+    """Draw the edited kind: one object, or several but not all."""
     words, held_out = SceneWords(scene), each.split == "test"
     nouns = SceneNouns(words, random, held_out=held_out)
-    is_named = each.concept is not None and not asked
+    is_named = each.concept is not None and not is_new
     if is_named:
         assert each.concept is not None
         nouns = ReservedNouns(words, random, each.concept, share=1, held_out=held_out)
@@ -106,11 +106,11 @@ def _new(
     scene: Scene,
     index: int,
     each: TaskSpec,
-    asked: bool,
+    is_new: bool,
     operation: Operation,
     random: Random,
 ) -> str:
-    """What shall be there afterwards, of another colour and another shape."""
+    """Draw the replacement, of another colour and another shape."""
     if operation == "put_emoji":
         return random.choice(tuple(EMOJIS))
     if operation != "replace":
@@ -124,18 +124,18 @@ def _new(
         and (each.split == "test" or (colour, shape) not in HELD_OUT_COMBINATIONS)
     ]  # fmt: skip
     colour, shape = random.choice(pairs)
-    said = [random.choice(MATERIALS)] if random.random() < 0.4 else []
-    if not asked or each.concept is None:
-        return " ".join([colour, *said, shape])
+    words = [random.choice(MATERIALS)] if random.random() < 0.4 else []
+    if not is_new or each.concept is None:
+        return " ".join([colour, *words, shape])
     family = CONCEPTS[each.concept]
     if family == "pattern":
         return " ".join([each.concept, colour, shape])
     named = (colour, each.concept) if family == "shape" else (each.concept, shape)
-    return " ".join([named[0], *said, named[1]])
+    return " ".join([named[0], *words, named[1]])
 
 
 def _is_seen(rendered: RenderedScene, index: int, new: str) -> bool:
-    """Whether what replaces an object is seen, most of it near the object's own box."""
+    """Return whether the replacement is visible, mostly near the object's own box."""
     after = render_scene(with_looks(rendered.scene, [index], looks_of(new)))
     if not after.visible[index] >= MIN_VISIBLE:
         return False
@@ -153,7 +153,7 @@ def _target(
 
 
 def editing_program(target: EditTarget) -> str:
-    """The line program: one object by its segment, several by their boxes, then the change."""
+    """Return the line program: one object by its segment, several by boxes, then the change."""
     if len(target.boxes) == 1:
         lines = [
             "OBJ0=SEG(image=IMAGE)",
@@ -166,7 +166,7 @@ def editing_program(target: EditTarget) -> str:
 
 
 def editing_plan(target: EditTarget) -> str:
-    """The steps of :func:`editing_program` in words."""
+    """Return the steps of :func:`editing_program` in words."""
     if len(target.boxes) == 1:
         steps = ["Outline every object.", f"Select the {target.old}."]
     else:
@@ -180,7 +180,7 @@ def _painted(target: EditTarget) -> str:
 
 
 def _sample(
-    each: TaskSpec, place: ScenePlace, target: EditTarget, asked: bool, random: Random
+    each: TaskSpec, place: ScenePlace, target: EditTarget, is_new: bool, random: Random
 ) -> TaskSample:
     name, template = TEMPLATES[target.operation].pick(random, each.split)
     several = len(target.boxes) > 1
@@ -189,7 +189,7 @@ def _sample(
         new=a(target.new) if target.new else "",
         emoji=EMOJIS.get(target.new, ""),
     )
-    role = {"concept_is": "asked" if asked else "edited"} if each.concept else {}
+    role = {"concept_is": "asked" if is_new else "edited"} if each.concept else {}
     return TaskSample(
         sample_id=each.sample_id,
         split=each.split,

@@ -1,8 +1,8 @@
-"""What is generally known of the world's shapes, colours, materials and patterns.
+"""General knowledge about the world's shapes, colours, materials and patterns.
 
-None of it can be seen: a program has to know the list, or ask a language model for it. Members are
-given for the reserved words, too; a word of which one could argue stands in no list and is said in
-``doubtful``, so that no scene with it is asked about.
+None of it is visible: a program must contain the list, or ask a language model for it. Members are
+given for the reserved words, too. A debatable word is in no list but in ``doubtful``, so that no
+scene with it is part of a query.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 PLAIN = "plain"
-"""The pattern of objects without one."""
+"""Pattern of objects without one."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that holds of some words of a family.
+    """A fact about some words of a family.
 
     Attributes:
         family: ``shape``, ``color``, ``material`` or ``pattern``.
         said: completes "tag the objects that …".
         asked: completes "List at most 20 …" for a language model.
-        members: the words of which it holds.
-        doubtful: those of which one could argue.
+        members: the words for which it holds.
+        doubtful: debatable words.
     """
 
     family: str
@@ -60,23 +60,23 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
 
 
 def words_of(family: str, concept: str | None = None) -> tuple[str, ...]:
-    """The world's words of a family, with a reserved one if it is of that family."""
+    """Return the world's words of a family, with a reserved one if it is of that family."""
     own = {"colour": "color"}.get(CONCEPTS[concept], CONCEPTS[concept]) if concept else None
-    known = _FAMILIES[family]
-    return (*known, concept) if concept and own == family else known
+    words = _FAMILIES[family]
+    return (*words, concept) if concept and own == family else words
 
 
 def facts_about(concept: str | None) -> tuple[Fact, ...]:
-    """The facts that hold of some words, but not all, that scenes show.
+    """Return the facts that hold for some but not all words of the scenes.
 
     Args:
-        concept: reserved one that scenes show beside the known words, if any; then facts that
-            tell it, by holding of it or by not holding of it.
+        concept: reserved concept of the scenes besides the known words, if any; then only facts
+            that it decides, by being a member or not.
     """
-    found = []
+    facts = []
     for fact in FACTS:
         words = words_of(fact.family, concept)
-        told = concept is None or (concept in words and concept not in fact.doubtful)
-        if told and 0 < len(fact.members & set(words)) < len(words):
-            found.append(fact)
-    return tuple(found)
+        decides = concept is None or (concept in words and concept not in fact.doubtful)
+        if decides and 0 < len(fact.members & set(words)) < len(words):
+            facts.append(fact)
+    return tuple(facts)

@@ -1,7 +1,7 @@
 """Draws queries about fresh scenes and clips, with answers computed from them.
 
-Answers are kept in balance by :class:`Balance`: a query is only taken while its
-answer is not ahead of the others that the same wording could have.
+:class:`Balance` keeps answers balanced: it accepts a query only while its answer is not ahead of
+the other possible answers to the same wording.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from viper_lab.world.scene import ClipEvent
 from viper_lab.world.splits import SCENES_PER_SPLIT, check_split
 
 PROPOSALS = 25
-"""Queries tried on one scene before another one is taken."""
+"""Number of queries to try on one scene before the next one."""
 
 VAGUE_SHARE = 0.5
-"""Of the queries of a data set with conventions."""
+"""Share of ambiguous queries in a data set with conventions."""
 
 Medium = TypeVar("Medium")
 Found = TypeVar("Found")
@@ -47,7 +47,7 @@ class Balance:
         self._counts: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
 
     def admits(self, key: Hashable, value: Hashable, space: Sequence[Hashable]) -> bool:
-        """Whether one more ``value`` keeps ``key`` in balance; if so it is counted."""
+        """Return whether one more ``value`` keeps ``key`` in balance; if so, count it."""
         counts = self._counts[key]
         if value not in space or counts[value] > min(counts[v] for v in space) + self._slack - 1:
             return False
@@ -57,40 +57,40 @@ class Balance:
 
 @dataclass
 class Pool(Generic[Medium]):
-    """Scenes or clips in random order; each serves one query, none is rendered in vain."""
+    """Scenes or clips in random order; each serves one query, and no rendering is wasted."""
 
     random: Random
     load: Callable[[int], Medium]
     waiting: dict[int, Medium] = field(default_factory=dict)
 
     def serve(self, ask: Callable[[Medium], Found | None]) -> tuple[int, Medium, Found]:
-        """The first medium of which ``ask`` makes something; it is spent.
+        """Return the first medium for which ``ask`` returns a result, and use it up.
 
-        Those come first that earlier queries could not use.
+        Media that earlier queries rejected come first.
         """
         for index, medium in list(self.waiting.items()):
-            found = ask(medium)
-            if found is not None:
+            result = ask(medium)
+            if result is not None:
                 del self.waiting[index]
-                return index, medium, found
+                return index, medium, result
         while True:
             index = self.random.randrange(SCENES_PER_SPLIT)
             medium = self.load(index)
-            found = ask(medium)
-            if found is not None:
-                return index, medium, found
+            result = ask(medium)
+            if result is not None:
+                return index, medium, result
             self.waiting[index] = medium
 
 
 @dataclass(frozen=True)
 class QueryRequest:
-    """Whose queries are generated.
+    """The data set whose queries are generated.
 
     Attributes:
         family: one of FAMILIES.
-        split: whose scenes and wordings.
-        name: begins the sample ids.
-        conventions: what ambiguous queries mean; None asks explicit ones only.
+        split: source of scenes and wordings.
+        name: prefix of the sample ids.
+        conventions: meaning of ambiguous queries; None: explicit ones only.
         ambiguous_share: of the queries.
     """
 
@@ -111,15 +111,15 @@ def generate(
     ambiguous_share: float = VAGUE_SHARE,
     edition: str = "",
 ) -> list[WorldSample]:
-    """Queries of a family about scenes (or clips) of a split, one about each.
+    """Return queries of a family about scenes (or clips) of a split, one per scene.
 
-    The test split takes held-out templates only, and scenes with held-out
-    attribute combinations. The same arguments give the same samples.
+    The test split uses held-out templates only, and scenes with held-out attribute combinations.
+    The same arguments give the same samples.
 
     Args:
-        conventions: of the data set that asks; None asks explicit queries only.
-        ambiguous_share: of the queries, where there are conventions.
-        edition: a name for the conventions, part of the sample ids; another one draws others.
+        conventions: of the data set; None: explicit queries only.
+        ambiguous_share: of the queries, if there are conventions.
+        edition: a name for the conventions, part of the sample ids; another name gives other draws.
 
     Raises:
         UnknownNameError: for an unknown family or split.
@@ -129,23 +129,25 @@ def generate(
     check_split(split)
     draw = _draw_clip_samples if family == "video" else _draw_scene_samples
     name = f"{edition} {split}" if edition else split
-    asked = QueryRequest(family, split, name, conventions, ambiguous_share if conventions else 0.0)
-    return draw(asked, seed, count)
+    request = QueryRequest(
+        family, split, name, conventions, ambiguous_share if conventions else 0.0
+    )
+    return draw(request, seed, count)
 
 
 VAGUE = "vague "
-"""Begins the sort of an ambiguous query among the types of a family."""
+"""Prefix of the sort of an ambiguous query among the types of a family."""
 
 
-def _sorts(asked: QueryRequest, random: Random) -> Iterator[str]:
-    """Query types and sorts of ambiguous queries in their proportions, also in short runs."""
+def _sorts(request: QueryRequest, random: Random) -> Iterator[str]:
+    """Yield query types and sorts of ambiguous queries in their shares, also in short runs."""
     weights = {
-        type_: (1 - asked.ambiguous_share) * weight
-        for type_, weight in SHARES[asked.family].items()
+        type_: (1 - request.ambiguous_share) * weight
+        for type_, weight in SHARES[request.family].items()
     }
-    if asked.ambiguous_share:
-        for sort, weight in ambiguous.WEIGHTS[asked.family].items():
-            weights[VAGUE + sort] = asked.ambiguous_share * weight
+    if request.ambiguous_share:
+        for sort, weight in ambiguous.WEIGHTS[request.family].items():
+            weights[VAGUE + sort] = request.ambiguous_share * weight
     due = dict.fromkeys(weights, 0.0)
     while True:
         for type_, weight in weights.items():
@@ -155,19 +157,19 @@ def _sorts(asked: QueryRequest, random: Random) -> Iterator[str]:
         yield chosen
 
 
-def _draw_scene_samples(asked: QueryRequest, seed: int, count: int) -> list[WorldSample]:
-    family, split = asked.family, asked.split
-    random = Random(f"{family} {asked.name} {seed}")
+def _draw_scene_samples(request: QueryRequest, seed: int, count: int) -> list[WorldSample]:
+    family, split = request.family, request.split
+    random = Random(f"{family} {request.name} {seed}")
     balance = Balance()
     pool = Pool(
-        Random(f"scenes {family} {asked.name} {seed}"),
+        Random(f"scenes {family} {request.name} {seed}"),
         lambda index: SceneTruth(render_scene(sample_scene(split, index))),
     )
     samples: list[WorldSample] = []
-    for sort, number in zip(_sorts(asked, random), range(count), strict=False):
-        ask = partial(_propose, asked, sort, random, balance)
+    for sort, number in zip(_sorts(request, random), range(count), strict=False):
+        ask = partial(_propose, request, sort, random, balance)
         index, truth, (meaning, answer) = pool.serve(ask)
-        sample_id = _sample_id(asked, seed, number)
+        sample_id = _sample_id(request, seed, number)
         samples.append(
             _scene_sample(family, split, sample_id, (index, truth), (meaning, answer), random)
         )
@@ -182,7 +184,7 @@ def _scene_sample(
     query: tuple[Meaning, int | str],
     random: Random,
 ) -> WorldSample:
-    """A query about a scene, put in words."""
+    """Put a query about a scene in words."""
     (index, truth), (meaning, answer) = about, query
     template, text = compositional.say_about_scene(family, meaning, random, split)
     return WorldSample(
@@ -201,15 +203,14 @@ def _scene_sample(
 
 
 EXPRESSIONS = 4
-"""Expressions about each scene of :func:`several_expressions`."""
+"""Number of expressions about each scene of :func:`several_expressions`."""
 
 
 def several_expressions(split: str, seed: int, count: int) -> list[WorldSample]:
-    """Referring expressions, each ``EXPRESSIONS`` in a row about one scene, no text twice there.
+    """Return referring expressions, ``EXPRESSIONS`` in a row about one scene with different texts.
 
-    Other than :func:`generate`, which spends a scene on one query, this asks as the RefCOCO sets
-    do. The last scene has fewer where ``count`` is no multiple. The same arguments give the same
-    samples.
+    Unlike :func:`generate`, which uses one scene per query, this follows the RefCOCO sets. The last
+    scene has fewer if ``count`` is no multiple. The same arguments give the same samples.
     """
     random = Random(f"several {split} {seed}")
     samples: list[WorldSample] = []
@@ -223,10 +224,10 @@ def several_expressions(split: str, seed: int, count: int) -> list[WorldSample]:
 
 
 def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
-    """Expressions about one scene; fewer than wanted where it yields no more."""
+    """Return expressions about one scene, possibly fewer than ``EXPRESSIONS``."""
     truth = SceneTruth(render_scene(sample_scene(split, index)))
     nouns = SceneNouns(truth, random, held_out=split == "test")
-    found: dict[str, WorldSample] = {}
+    by_text: dict[str, WorldSample] = {}
     weights = SHARES["referring"]
     for type_ in random.choices(tuple(weights), tuple(weights.values()), k=PROPOSALS):
         try:
@@ -235,24 +236,24 @@ def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
         except (NoSuchNounError, UnanswerableError):
             continue
         sample = _scene_sample("referring", split, "", (index, truth), query, random)
-        found[sample.text] = sample
-        if len(found) == EXPRESSIONS:
+        by_text[sample.text] = sample
+        if len(by_text) == EXPRESSIONS:
             break
-    return list(found.values())
+    return list(by_text.values())
 
 
-def _sample_id(asked: QueryRequest, seed: int, number: int) -> str:
-    return f"{asked.name.replace(' ', '-')}-{seed}-{asked.family}-{number}"
+def _sample_id(request: QueryRequest, seed: int, number: int) -> str:
+    return f"{request.name.replace(' ', '-')}-{seed}-{request.family}-{number}"
 
 
 def _propose(
-    asked: QueryRequest, sort: str, random: Random, balance: Balance, truth: SceneTruth
+    request: QueryRequest, sort: str, random: Random, balance: Balance, truth: SceneTruth
 ) -> tuple[Meaning, int | str] | None:
-    """A query of a sort about one scene with its answer, or None if it yields none."""
-    nouns = SceneNouns(truth, random, held_out=asked.split == "test")
+    """Return a query of a sort about one scene with its answer, or None."""
+    nouns = SceneNouns(truth, random, held_out=request.split == "test")
     for _ in range(PROPOSALS):
         try:
-            meaning = _drawn(asked, sort, nouns, random)
+            meaning = _drawn(request, sort, nouns, random)
             answer = truth.answer(meaning)
         except (NoSuchNounError, UnanswerableError):
             continue
@@ -264,18 +265,18 @@ def _propose(
     return None
 
 
-def _drawn(asked: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
-    if asked.conventions is not None and sort.startswith(VAGUE):
+def _drawn(request: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
+    if request.conventions is not None and sort.startswith(VAGUE):
         return ambiguous.draw_ambiguous(
-            asked.family, sort.removeprefix(VAGUE), nouns, random, asked.conventions
+            request.family, sort.removeprefix(VAGUE), nouns, random, request.conventions
         )
-    return compositional.draw_about_scene(asked.family, sort, nouns, random)
+    return compositional.draw_about_scene(request.family, sort, nouns, random)
 
 
 def answer_space(
     meaning: Meaning, answer: str, family: Callable[[str], Sequence[str]]
 ) -> tuple[Hashable, Hashable, tuple[Hashable, ...]]:
-    """What is balanced: the sort of query as its text shows it, the answer, all it could be."""
+    """Return the keys of the balance: the sort of query as in its text, the answer, all answers."""
     type_ = meaning.type
     if type_ == "attribute":
         words = tuple(family(meaning["attribute"]))
@@ -302,27 +303,27 @@ def answer_space(
     return key, answer, tuple(str(n) for n in range(largest + 1))
 
 
-def _draw_clip_samples(asked: QueryRequest, seed: int, count: int) -> list[WorldSample]:
-    split = asked.split
-    random = Random(f"{asked.family} {asked.name} {seed}")
+def _draw_clip_samples(request: QueryRequest, seed: int, count: int) -> list[WorldSample]:
+    split = request.split
+    random = Random(f"{request.family} {request.name} {seed}")
     balance = Balance()
-    pool = Pool(Random(f"clips {asked.name} {seed}"), lambda index: _clip_truth(split, index))
+    pool = Pool(Random(f"clips {request.name} {seed}"), lambda index: _clip_truth(split, index))
     samples: list[WorldSample] = []
-    for sort, number in zip(_sorts(asked, random), range(count), strict=False):
-        type_, said = sort, None
-        if asked.conventions is not None and sort.startswith(VAGUE):
-            type_, said = ambiguous.ambiguous_types(sort.removeprefix(VAGUE), asked.conventions)
+    for sort, number in zip(_sorts(request, random), range(count), strict=False):
+        type_, words = sort, None
+        if request.conventions is not None and sort.startswith(VAGUE):
+            type_, words = ambiguous.ambiguous_types(sort.removeprefix(VAGUE), request.conventions)
         ask = partial(_propose_clip, type_, random, balance)
         index, truth, (meaning, event) = pool.serve(ask)
         options = truth.options(meaning, event, random, held_out=split == "test")
         right = temporal.option_text(type_, truth.meaning_of(event))
-        if said is not None:
-            meaning = Meaning(meaning.type, {**meaning.slots, "vague": said})
+        if words is not None:
+            meaning = Meaning(meaning.type, {**meaning.slots, "vague": words})
         template, text = temporal.say_temporal(meaning, random, split)
         samples.append(
             WorldSample(
-                sample_id=_sample_id(asked, seed, number),
-                family=asked.family,
+                sample_id=_sample_id(request, seed, number),
+                family=request.family,
                 split=split,
                 text=text,
                 answer=options.index(right),

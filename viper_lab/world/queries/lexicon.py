@@ -1,4 +1,4 @@
-"""The nouns of a query: which words there are, and how phrases are drawn from them."""
+"""Nouns of queries: the words, and how phrases are drawn from them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS
 GENERAL_NOUNS = ("thing", "object")
 
 FAMILIES = ("size", "color", "material", "shape")
-"""Attribute families in the order in which a phrase names them."""
+"""Attribute families in the word order of a phrase."""
 
 
 Number = Literal["one", "many", "some"]
-"""How many objects a noun phrase shall have: exactly one, two or more, any number."""
+"""Number of objects of a noun phrase: exactly one, two or more, any number."""
 
 _NAMED_SHARE: Mapping[Number, float] = {"one": 0.5, "many": 0.25, "some": 0.4}
 
 
 class NoSuchNounError(Exception):
-    """This scene has no phrase of the wanted sort; draw another meaning or scene."""
+    """This scene has no suitable phrase; draw another meaning or scene."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The words of each attribute family. Replace them to make up a language of one's own."""
+    """The words of each attribute family. Replace them for an invented language."""
 
     sizes: tuple[str, ...] = SIZES
     colors: tuple[str, ...] = COLOURS
@@ -37,7 +37,7 @@ class Lexicon:
     held_out: frozenset[tuple[str, str]] = HELD_OUT_COMBINATIONS
 
     def family(self, name: str) -> tuple[str, ...]:
-        """The words of ``size``, ``color``, ``material`` or ``shape``."""
+        """Return the words of ``size``, ``color``, ``material`` or ``shape``."""
         words: tuple[str, ...] = getattr(self, f"{name}s")
         return words
 
@@ -46,21 +46,21 @@ WORLD = Lexicon()
 
 
 def head(kind: str) -> str:
-    """The noun of a kind: ``cube`` of ``red cube``."""
+    """Return the noun of a kind: ``cube`` of ``red cube``."""
     return kind.rsplit(" ", 1)[-1]
 
 
 def is_general(kind: str) -> bool:
-    """Whether the noun says nothing of the shape (``red thing``)."""
+    """Return whether the noun does not state the shape (``red thing``)."""
     return head(kind) in GENERAL_NOUNS
 
 
 @dataclass(frozen=True)
 class NounOptions:
-    """What a drawn noun phrase shall be like.
+    """Requirements on a noun phrase.
 
     Attributes:
-        general: whether the noun is ``thing``; None leaves it to chance.
+        general: whether the noun is ``thing``; None: random.
         avoid: a noun that must not be used.
         without: attribute families that must not be named.
         only: the families (besides the noun) that must be named, and no others.
@@ -73,7 +73,7 @@ class NounOptions:
 
 
 class NounKeywords(TypedDict, total=False):
-    """The keywords of :class:`NounOptions` that every way of drawing takes."""
+    """Keywords of :class:`NounOptions` that every drawing method takes."""
 
     avoid: str | None
     without: Collection[str]
@@ -81,7 +81,7 @@ class NounKeywords(TypedDict, total=False):
 
 
 class Nouns(ABC):
-    """Where a meaning takes its noun phrases from: any words, or those true of one scene.
+    """Source of a meaning's noun phrases: any words, or those true of one scene.
 
     Keywords of the three methods are the attributes of :class:`NounOptions`.
     """
@@ -89,20 +89,20 @@ class Nouns(ABC):
     lexicon: Lexicon
 
     def one(self, *, general: bool | None = False, **wished: Unpack[NounKeywords]) -> str:
-        """A kind with exactly one object."""
+        """Draw a kind with exactly one object."""
         return self.draw("one", NounOptions(general=general, **wished))
 
     def many(self, *, general: bool | None = None, **wished: Unpack[NounKeywords]) -> str:
-        """A kind with two or more objects."""
+        """Draw a kind with two or more objects."""
         return self.draw("many", NounOptions(general=general, **wished))
 
     def some(self, *, general: bool | None = None, **wished: Unpack[NounKeywords]) -> str:
-        """A kind with any number of objects, none included."""
+        """Draw a kind with any number of objects, possibly zero."""
         return self.draw("some", NounOptions(general=general, **wished))
 
     @abstractmethod
     def draw(self, number: Number, wish: NounOptions) -> str:
-        """A phrase for that number of objects.
+        """Draw a phrase for that number of objects.
 
         Raises:
             NoSuchNounError: there is none.
@@ -110,13 +110,13 @@ class Nouns(ABC):
 
 
 class FreeNouns(Nouns):
-    """Phrases drawn at random, true of no scene in particular: for training on text alone."""
+    """Random phrases that are true of no particular scene, for training on text alone."""
 
     def __init__(self, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False) -> None:
         self._random, self.lexicon, self._held_out = random, lexicon, held_out
 
     def draw(self, number: Number, wish: NounOptions) -> str:
-        """A phrase; the fewer objects it shall have, the more attributes it names."""
+        """Draw a phrase; the fewer objects it means, the more attributes it names."""
         share = _NAMED_SHARE[number]
         random, words, general = self._random, self.lexicon, wish.general
         if general is None:

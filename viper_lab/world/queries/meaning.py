@@ -1,9 +1,8 @@
-"""What a query means: a small tree from which its text, its program and its answer are made.
+"""The meaning of a query: a small tree that gives its text, its program and its answer.
 
-A meaning has a type and slots. A *selection* (``extreme``, ``closest``, …) denotes
-one object of a scene; it is a query of its own (show me that object) and a slot of
-others (what color is it?). Kinds are noun phrases in the singular: ``red cube``,
-``metal thing``.
+A meaning has a type and slots. A *selection* (``extreme``, ``closest``, …) denotes one object of a
+scene; it is a query by itself (show me that object) and a slot of others (what color is it?). Kinds
+are noun phrases in the singular: ``red cube``, ``metal thing``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _TYPES = tomllib.loads(Path(__file__).with_name("types.toml").read_text("utf-8")
 SHARES: Mapping[str, Mapping[str, float]] = {
     family: _TYPES[family] for family in (*FAMILIES, "asked_of", "pairs")
 }
-"""How often each type is drawn: in a family, as what a question is asked of, of pairs."""
+"""Share of each type: in a family, as the object of a question, of pairs."""
 
 AMBIGUOUS_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["vague"]
 RESERVED_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["reserved"]
@@ -41,7 +40,7 @@ SlotValue = Union[str, int, "Meaning"]
 
 @dataclass(frozen=True)
 class Meaning:
-    """A query type and what fills it; ``meaning["kind"]`` reads a slot."""
+    """A query type and its slots; ``meaning["kind"]`` reads a slot."""
 
     type: str
     slots: Mapping[str, SlotValue]
@@ -53,7 +52,7 @@ class Meaning:
         return slot in self.slots
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` reads them back."""
+        """Return plain JSON values; :meth:`from_json` reads them back."""
         slots = {
             name: value.to_json() if isinstance(value, Meaning) else value
             for name, value in self.slots.items()
@@ -62,7 +61,7 @@ class Meaning:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Meaning:
-        """The inverse of :meth:`to_json`."""
+        """Build a meaning from the result of :meth:`to_json`."""
         slots = {
             name: cls.from_json(value) if isinstance(value, Mapping) else value
             for name, value in record.items()
@@ -72,10 +71,10 @@ class Meaning:
 
 
 def steps(meaning: Meaning) -> int:
-    """How many things have to be found, ordered or filtered one after another.
+    """Return how many objects must be found, ordered or filtered one after another.
 
-    A question about one object's attribute counts the steps to the object: a
-    model that answers plain questions could do the rest in one go.
+    A question about one object's attribute counts the steps to the object: a model that answers
+    plain questions could do the rest in one step.
     """
     own = _TYPES["steps"].get(meaning.type, 0)
     nested = sum(steps(value) for value in meaning.slots.values() if isinstance(value, Meaning))

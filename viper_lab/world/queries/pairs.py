@@ -1,8 +1,8 @@
-"""Statements about two pictures, true or false: what each shows, and how many.
+"""Statements about two pictures, true or false: objects and their numbers.
 
-Source: the manner of NLVR2 (Suhr et al. 2019), the two-image task of CLOVA (Gao et al. 2024,
-sec. 4.1). Statements are about as often true as false; the false ones are about what the pictures
-do show, in another number or another place.
+Source: the form of NLVR2 (Suhr et al. 2019), the two-image task of CLOVA (Gao et al. 2024, sec.
+4.1). About half of the statements are true. The false ones are about objects of the pictures, in
+another number or another place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import NoSuchNounError
 from viper_lab.world.queries.meaning import SHARES
 from viper_lab.world.queries.scene_nouns import SceneNouns, SceneWords, concept_kind
-from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, wanted
+from viper_lab.world.queries.task_sample import LINE_PROGRAMS, TaskSample, TaskSpec, task_specs
 from viper_lab.world.queries.wording import a, plural, read_templates
 
 TEMPLATES = read_templates("pairs")
@@ -26,10 +26,10 @@ NUMBERS = ("no", "one", "two", "three", "four")
 WEIGHTS = SHARES["pairs"]
 
 _TRIES = 40
-"""Statements tried about one pair of pictures before another pair is taken."""
+"""Number of statements to try about one pair of pictures before the next pair."""
 
 _PRESENT = 0.7
-"""How often a picture of a pair about a concept shows it."""
+"""Share of pictures that show the concept of their pair."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,18 @@ class PairMeaning:
 def generate_pairs(
     split: str, seed: int, count: int, *, concepts: Sequence[str] = ()
 ) -> list[TaskSample]:
-    """Statements about pairs of pictures of a split; the same arguments give the same ones.
+    """Return statements about pairs of pictures of a split; same arguments, same statements.
 
-    Fewer of the same arguments are the first of more.
+    A smaller ``count`` gives the first of them.
 
     Args:
-        concepts: reserved ones that the statements are about, by turns; none: known objects.
+        concepts: reserved concepts of the statements, in turn; none: known objects.
 
     Raises:
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"pairs {split} {seed} {' '.join(concepts)}")
-    return [_drawn(each, random) for each in wanted("pairs", split, seed, count, concepts)]
+    return [_drawn(each, random) for each in task_specs("pairs", split, seed, count, concepts)]
 
 
 def _drawn(each: TaskSpec, random: Random) -> TaskSample:
@@ -82,10 +82,10 @@ def _drawn(each: TaskSpec, random: Random) -> TaskSample:
 def _pair(
     each: TaskSpec, random: Random
 ) -> tuple[tuple[ScenePlace, ScenePlace], tuple[SceneWords, SceneWords]]:
-    shown = [random.random() < _PRESENT for _ in range(2)]
+    flags = [random.random() < _PRESENT for _ in range(2)]
     (first, one), (second, two) = (
         random_place(random, each.split, each.concept, present=present or each.concept is None)
-        for present in shown
+        for present in flags
     )
     return (first, second), (SceneWords(one), SceneWords(two))
 
@@ -93,7 +93,7 @@ def _pair(
 def _stated(
     type_: str, truths: Sequence[SceneWords], each: TaskSpec, random: Random
 ) -> PairMeaning:
-    """A statement of a type whose kinds and numbers are, mostly, those of the pictures."""
+    """Draw a statement of a type, mostly with kinds and numbers of the pictures."""
     kind = _kind(truths, each, random)
     left, right = (len(truth.matching(kind)) for truth in truths)
     if type_ in ("more", "same_number") and not left and not right:
@@ -114,12 +114,12 @@ def _stated(
 
 
 def _near(count: int, random: Random) -> int:
-    """The number, or one next to it, from 1 to 4."""
+    """Draw the number, or one next to it, from 1 to 4."""
     return min(max(count + random.choice((-1, 0, 0, 1)), 1), len(NUMBERS) - 1)
 
 
 def _kind(truths: Sequence[SceneWords], each: TaskSpec, random: Random) -> str:
-    """A kind of object with one attribute at most; one that names the concept if there is one."""
+    """Draw a kind with one attribute at most, which names the concept if there is one."""
     if each.concept is None:
         nouns = SceneNouns(random.choice(truths), random, held_out=each.split == "test")
         only = random.choice(((), ("color",), ("color",), ("material",)))
@@ -128,7 +128,7 @@ def _kind(truths: Sequence[SceneWords], each: TaskSpec, random: Random) -> str:
 
 
 def holds(meaning: PairMeaning, truths: Sequence[SceneWords]) -> bool:
-    """Whether a statement is true of two pictures, the left one first."""
+    """Return whether a statement is true of two pictures, the left one first."""
     counts = [[len(truth.matching(kind)) for kind in meaning.kinds] for truth in truths]
     left, right = (each[0] for each in counts)
     if meaning.type == "one_and_other":
@@ -152,7 +152,7 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def pair_program(meaning: PairMeaning) -> str:
-    """The line program of a statement: count in both pictures, then compare."""
+    """Return the line program of a statement: count in both pictures, then compare."""
     lines: list[str] = []
     answers: list[str] = []
     for kind in meaning.kinds:
@@ -168,7 +168,7 @@ def pair_program(meaning: PairMeaning) -> str:
 
 
 def pair_plan(meaning: PairMeaning) -> str:
-    """The steps of :func:`pair_program` in words."""
+    """Return the steps of :func:`pair_program` in words."""
     steps = []
     for kind in meaning.kinds:
         steps.append(f"Find every {kind} in the left picture and in the right one.")

@@ -1,8 +1,7 @@
 """The plan of a meaning: the steps of its canonical program, in words.
 
-One step looks, asks, keeps, takes or answers. There are several wordings of most steps; a later
-step names an earlier one by its number. :func:`wrong_plan` gives a plan that goes wrong in one
-place, with what should stand there.
+Each step looks, asks, keeps, takes or answers. Most steps have several wordings; a later step names
+an earlier one by its number. :func:`wrong_plan` returns a plan with one error and its correction.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ _OTHER_TIME = (("_after", "_before"), ("_first", "_last"))
 
 
 def plan_steps(meaning: Meaning, random: Random) -> list[str]:
-    """The steps of a meaning, without numbers, in one of their wordings."""
+    """Return the steps of a meaning, without numbers, in a random wording."""
     steps = _Steps(random)
     if meaning.type in SHARES["video"]:
         _about_clip(steps, meaning)
     else:
         steps.select(meaning)
-    return steps.said
+    return steps.lines
 
 
 def wrong_plan(meaning: Meaning, random: Random) -> tuple[list[str], str] | None:
-    """A plan that misreads one thing, and what is wrong with it; None where nothing can be.
+    """Return a plan with one misread slot and its critique; None if nothing can be misread.
 
-    Both are in the wording that :func:`plan_steps` gives for the same state of ``random``.
+    Both have the wording of :func:`plan_steps` for the same state of ``random``.
     """
     changed = list(_misread(meaning))
     state = random.getstate()
@@ -66,18 +65,18 @@ class _Steps:
     """Collects steps."""
 
     random: Random
-    said: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def say(self, *wordings: str) -> int:
-        """Adds a step in one of these wordings; returns its number, from 1."""
-        self.said.append(self.random.choice(wordings))
-        return len(self.said)
+        """Add a step in one of these wordings and return its number, from 1."""
+        self.lines.append(self.random.choice(wordings))
+        return len(self.lines)
 
     def find(self, kind: str) -> int:
         return self.say(f"find all {plural(kind)}", f"look for all {plural(kind)}")
 
     def take(self, kind: str, side: str, rank: int = 1) -> int:
-        """The rank-th of several from one side."""
+        """Add the step that takes the rank-th of several from one side."""
         words, last = SIDES[side], ORDINALS[rank - 1]
         if self.random.random() < 0.3:
             other = SIDES[_PLANS["mistaken"]["side"][side]].edge
@@ -91,7 +90,7 @@ class _Steps:
         return self.say(f"take the {words.most} one", f"take the {words.most} of them")
 
     def look(self, meaning: Meaning) -> dict[str, int]:
-        """Steps to what the slots name; the number of each slot's last one."""
+        """Add steps to the objects of the slots; return the number of each slot's last step."""
         if "relation" in meaning:
             anchor = self.select(meaning["anchor"])
             relation = RELATIONS[meaning["relation"]][0]
@@ -111,7 +110,7 @@ class _Steps:
         return numbers
 
     def select(self, meaning: Meaning) -> int:
-        """Steps to the object that a selection denotes, or to an answer; the number of the last."""
+        """Add steps to a selection's object or to an answer; return the number of the last."""
         fillers: dict[str, object] = {**meaning.slots, **self.look(meaning)}
         if meaning.type in SELECTIONS and "side" in meaning:
             return self.take(meaning["kind"], meaning["side"], int(str(fillers.get("rank", 1))))
@@ -131,27 +130,27 @@ class _Steps:
 
 def _about_clip(s: _Steps, meaning: Meaning) -> None:
     when = meaning.type.rsplit("_", 1)[-1]
-    asked = clip_question(meaning)
+    question = clip_question(meaning)
     if "event" in meaning:
         s.say(f"take the part of the video {when} {event_sentence(meaning['event'])}")
-        s.say(f"ask there: {asked}", f"ask of that part: {asked}")
+        s.say(f"ask there: {question}", f"ask of that part: {question}")
     else:
-        s.say(f"ask: {asked}", f"ask of the video: {asked}")
+        s.say(f"ask: {question}", f"ask of the video: {question}")
     s.say(f"take the {'last' if takes_last_sentence(meaning) else 'first'} thing that happens")
     s.say("select the answer", "select the right answer")
 
 
 def _misread(meaning: Meaning) -> list[Meaning]:
-    """Meanings that differ in one slot, or in before and after."""
-    found: list[Meaning] = []
+    """Return meanings that differ in one slot, or in before and after."""
+    meanings: list[Meaning] = []
     for one, other in _OTHER_TIME:
         for here, there in ((one, other), (other, one)):
             if meaning.type.endswith(here):
-                found.append(Meaning(meaning.type.removesuffix(here) + there, meaning.slots))
+                meanings.append(Meaning(meaning.type.removesuffix(here) + there, meaning.slots))
     for name, value in meaning.slots.items():
         for changed in _misread_slot(name, value):
-            found.append(Meaning(meaning.type, {**meaning.slots, name: changed}))
-    return found
+            meanings.append(Meaning(meaning.type, {**meaning.slots, name: changed}))
+    return meanings
 
 
 def _misread_slot(name: str, value: SlotValue) -> list[SlotValue]:

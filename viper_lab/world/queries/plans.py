@@ -1,4 +1,4 @@
-"""The canonical program of a meaning in words: numbered steps."""
+"""The canonical program of a meaning as numbered steps in words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from viper_lab.world.queries.wording import ORDINALS, RELATIONS, SIDES, plural
 
 
 def gold_plan(meaning: Meaning) -> str:
-    """The steps of :func:`viper_lab.world.queries.programs.gold_program`, one a line.
+    """Return the steps of :func:`viper_lab.world.queries.programs.gold_program`, one per line.
 
     Raises:
-        UnknownNameError: a type of which no plan is known.
+        UnknownNameError: the type has no plan.
     """
     if meaning.type in SELECTIONS:
         return numbered(*_selected(meaning, "it"))
@@ -24,7 +24,7 @@ def gold_plan(meaning: Meaning) -> str:
 
 
 def _selected(meaning: Meaning, name: str) -> list[str]:
-    """The steps to one object, which further ones call by a name."""
+    """Return the steps to one object, which later steps call by ``name``."""
     kind, type_ = meaning["kind"], meaning.type
     if type_ == "unique":
         return [f"Find the {kind}."]
@@ -59,7 +59,7 @@ PLANNED = (
     *("unique", "extreme", "nth", "middle", "biggest"),
     *("closest", "farthest_from", "between", "region", "region_extreme"),
 )
-"""Types of selections that plans are known of."""
+"""Types of selections that have plans."""
 
 
 def _in_region(meaning: Meaning) -> list[str]:
@@ -96,4 +96,4 @@ CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
     "exists_region": _of_region("Say whether there is any."),
     "more_of": _more_of,
 }
-"""Types of questions that plans are known of, with what makes their steps."""
+"""Types of questions that have plans, with the functions that make their steps."""

@@ -1,9 +1,9 @@
-"""The canonical program of a meaning: short, one idiom a concept, regular names, no guards.
+"""The canonical program of a meaning: short, one idiom per concept, regular names, no guards.
 
-An empty list raises IndexError on purpose: that is what self-correction repairs.
-``abstract`` programs use the routines (``sort_patches_left_to_right``), ``vipergpt``
-ones plain Python on geometry. A program first finds what the slots of the meaning name,
-then ends in the lines that ``programs.toml`` has for its type.
+An empty list raises IndexError on purpose: self-correction repairs that. ``abstract`` programs use
+the routines (``sort_patches_left_to_right``), ``vipergpt`` ones plain Python on geometry. A program
+first finds the objects of the meaning's slots, then ends in the lines of its type in
+``programs.toml``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ APIS = ("abstract", "vipergpt")
 _PARTS = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf-8"))
 
 ATTRIBUTE_QUESTIONS: Mapping[str, str] = _PARTS["attribute_questions"]
-"""The fixed wordings that programs ask the VQA model."""
+"""Fixed wordings of programs' questions to the VQA model."""
 
 _LISTS = {"patch": "patches", "anchor": "anchors", "other": "others"}
 
@@ -34,14 +34,14 @@ _VARIABLES = {
     "anchor": "anchor",
     "second_anchor": "other",
 }
-"""Slot that holds a selection -> the variable in which its object is left."""
+"""Slot that holds a selection -> the variable of its object."""
 
 
 def gold_program(meaning: Meaning, api: str = "abstract", task: str | None = None) -> str:
-    """The canonical program of a meaning under an API; ends without a newline.
+    """Return the canonical program of a meaning under an API, without a final newline.
 
     Args:
-        task: ``choice`` for a query about a clip; the meaning's type decides when None.
+        task: ``choice`` for a query about a clip; None: the meaning's type decides.
 
     Raises:
         UnknownNameError: for an API other than ``abstract`` and ``vipergpt``.
@@ -85,7 +85,7 @@ class _Writer:
         self.add(f"{name} = {patches}[{-rank if from_end else rank - 1}]")
 
     def region(self, meaning: Meaning) -> None:
-        """``patches`` become those of a kind on one side of the anchor."""
+        """Set ``patches`` to those of a kind on one side of the anchor."""
         self.select(meaning["anchor"], "anchor")
         relation, kind = meaning["relation"], meaning["kind"]
         if self.abstract and relation in _PARTS["region_routines"]:
@@ -96,7 +96,7 @@ class _Writer:
             self.keep("patches", _PARTS["region_tests"][relation])
 
     def look(self, meaning: Meaning, patches: str) -> None:
-        """Find what the slots name."""
+        """Find the objects of the slots."""
         if "relation" in meaning:
             return self.region(meaning)
         for slot, variable in _VARIABLES.items():
@@ -117,7 +117,7 @@ class _Writer:
         return None
 
     def select(self, meaning: Meaning, name: str) -> None:
-        """Leave the object that a selection denotes in the variable ``name``; answer a question."""
+        """Put a selection's object in the variable ``name``, or answer a question."""
         self.look(meaning, _LISTS[name])
         if meaning.type in SELECTIONS and "side" in meaning:
             self.pick(name, meaning["side"], int(str(meaning.slots.get("rank", 1))))
@@ -138,14 +138,14 @@ class _Writer:
 
 
 def clip_question(meaning: Meaning) -> str:
-    """What the program of a clip query asks the video model, ``what does the red cube do?``."""
-    asked: str = _PARTS["clip_questions"][meaning.type.partition("_")[0]]
+    """Return the program's question to the video model, ``what does the red cube do?``."""
+    question: str = _PARTS["clip_questions"][meaning.type.partition("_")[0]]
     verb = VERBS[meaning["kind"]] if "kind" in meaning else ""
-    return asked.format(actor=meaning.slots.get("actor", ""), verb=verb)
+    return question.format(actor=meaning.slots.get("actor", ""), verb=verb)
 
 
 def takes_last_sentence(meaning: Meaning) -> bool:
-    """Whether the answer is in the last sentence of the description rather than the first."""
+    """Return whether the answer is in the last sentence of the description, not the first."""
     return meaning.type.endswith(("_before", "_last"))
 
 
@@ -153,16 +153,16 @@ def _choice_lines(meaning: Meaning, api: str) -> list[str]:
     lines = ["def execute_command(video, question, possible_answers):"]
     lines.append("video_segment = VideoSegment(video)")
     index = -1 if takes_last_sentence(meaning) else 0
-    asked, when = clip_question(meaning), meaning.type.rsplit("_", 1)[-1]
+    question, when = clip_question(meaning), meaning.type.rsplit("_", 1)[-1]
     sentence = event_sentence(meaning["event"]) if "event" in meaning else None
     if api == "abstract":
         segment = "video_segment" if sentence is None else "segment"
         if sentence is not None:
             lines.append(f"segment = video_segment.get_video_segment_{when}_event('{sentence}')")
-        lines.append(f"info = {segment}.caption_video('{asked}')")
+        lines.append(f"info = {segment}.caption_video('{question}')")
         lines.append(f"info = info.split('. ')[{index}]")
     elif sentence is None:
-        lines.append(f"info = video_segment.simple_query('{asked}')")
+        lines.append(f"info = video_segment.simple_query('{question}')")
         lines.append(f"info = info.split('. ')[{index}]")
     else:
         lines.append("info = video_segment.simple_query('what happens?')")
@@ -173,7 +173,7 @@ def _choice_lines(meaning: Meaning, api: str) -> list[str]:
 
 
 def _sentence_test(meaning: Meaning) -> str:
-    """Which sentence ``s`` matters, for programs that read the whole description."""
+    """Return the condition on sentence ``s`` in programs that read the whole description."""
     if "actor" in meaning:
         return f"s.startswith('the {meaning['actor']}')"
     if "kind" in meaning:

@@ -1,4 +1,4 @@
-"""One query of the embedded world with its answer, and the lighter records for text alone."""
+"""One query of the embedded world with its answer, and smaller records for text alone."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class WorldSample:
     Attributes:
         sample_id: ``test-7-referring-12``: split, seed, family, number.
         family: ``referring``, ``question`` or ``video``.
-        answer: ``ground``: index of the object in the scene; ``question``: a word;
-            ``choice``: index of the option.
+        answer: ``ground``: index of the object in the scene; ``question``: a word; ``choice``:
+            index of the option.
         box: ``ground`` only: the object's visible pixels, from the top-left corner.
         media_index: number of the scene (or clip, family ``video``) within its split.
         query_type: the meaning's type.
-        template: name of the template the text was made with; ``h…`` are held out.
-        steps: how many things have to be found, ordered or filtered one after another.
+        template: name of the text's template; ``h…`` are held out.
+        steps: how many objects must be found, ordered or filtered one after another.
     """
 
     sample_id: str
@@ -41,30 +41,30 @@ class WorldSample:
 
     @property
     def task(self) -> str:
-        """``ground``, ``question`` or ``choice``."""
+        """Return ``ground``, ``question`` or ``choice``."""
         return TASK_OF_FAMILY[self.family]
 
     @property
     def query(self) -> Query:
-        """The query as the Reasoner takes it."""
+        """Return the query for the Reasoner."""
         media = "video" if self.family == "video" else "image"
         return Query(self.text, self.task, media, self.options, self.sample_id)
 
     @property
     def answer_text(self) -> str:
-        """The answer as text: the word, the right option, or the object's number."""
+        """Return the answer as text: the word, the right option, or the object's number."""
         if self.task == "choice":
             return self.options[int(self.answer)]
         return str(self.answer)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` reads them back."""
+        """Return plain JSON values; :meth:`from_json` reads them back."""
         record: dict[str, Any] = to_json(self)
         return {**record, "meaning": self.meaning.to_json(), "task": self.task}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> WorldSample:
-        """The inverse of :meth:`to_json`."""
+        """Build a sample from the result of :meth:`to_json`."""
         values = {name: value for name, value in record.items() if name != "task"}
         values["meaning"] = Meaning.from_json(record["meaning"])
         values["options"] = tuple(record["options"])
@@ -74,7 +74,7 @@ class WorldSample:
 
 @dataclass(frozen=True)
 class TextSample:
-    """A query and its canonical program, true of no scene in particular: training text."""
+    """A query and its canonical program, true of no particular scene: training text."""
 
     text: str
     program: str
@@ -88,7 +88,7 @@ class TextSample:
 
 @dataclass(frozen=True)
 class SelectionSample:
-    """What ``select_answer`` gets and should give; ``answer`` is one of ``options``."""
+    """Input and output of ``select_answer``; ``answer`` is one of ``options``."""
 
     info: str
     question: str

@@ -32,13 +32,13 @@ _FITS: Mapping[Number, Callable[[int], bool]] = {
 }
 
 _ABSENT_SHARE = 0.3
-"""How often a kind of any number is drawn from all words rather than from the scene's."""
+"""Share of kinds of any number that are drawn from all words instead of the scene's."""
 
 
 class SceneNouns(Nouns):
     """Phrases that are true of one scene.
 
-    Shorter phrases are likelier. Phrases that fit no object come up for ``some`` only.
+    Shorter phrases are likelier. Phrases that fit no object occur for ``some`` only.
     """
 
     lexicon: Lexicon = WORLD
@@ -58,7 +58,7 @@ class SceneNouns(Nouns):
             self._counts[phrase] = len(truth.matching(phrase))
 
     def draw(self, number: Number, wish: NounOptions) -> str:
-        """A phrase that so many objects of the scene fit."""
+        """Draw a phrase for that number of objects of the scene."""
         if number == "some" and self._random.random() < _ABSENT_SHARE:
             return self._free.draw(number, wish)
         general = wish.general
@@ -72,7 +72,7 @@ class SceneNouns(Nouns):
         return self._random.choices(fitting, weights)[0]
 
     def _fitting(self, number: Number, wish: NounOptions, noun: str | None) -> list[str]:
-        """The scene's phrases that so many objects fit; ``noun`` is the general one, if any."""
+        """Return the scene's phrases for that number of objects; ``noun`` is the general noun."""
         excluded = (wish.avoid, *GENERAL_NOUNS)
         return [
             phrase
@@ -85,7 +85,7 @@ class SceneNouns(Nouns):
 
 
 def attribute_words(thing: SceneObject) -> dict[str, str]:
-    """Attribute family to the object's word; ``pattern`` only where it has one."""
+    """Return the object's word of each attribute family; ``pattern`` only if it has one."""
     words = {
         "size": thing.size,
         "color": thing.colour,
@@ -96,7 +96,7 @@ def attribute_words(thing: SceneObject) -> dict[str, str]:
 
 
 class SceneWords:
-    """The words of one scene's objects, which go by their index.
+    """The words of one scene's objects, by index.
 
     Attributes:
         words: per object, attribute family to its word.
@@ -106,29 +106,29 @@ class SceneWords:
         self.words = [attribute_words(thing) for thing in scene.objects]
 
     def matching(self, kind: str) -> list[int]:
-        """The objects that a kind names, by index."""
-        wanted = [word for word in kind.split() if word not in GENERAL_NOUNS]
+        """Return the indexes of the objects that a kind names."""
+        required = [word for word in kind.split() if word not in GENERAL_NOUNS]
         return [
             index
             for index, words in enumerate(self.words)
-            if all(word in words.values() for word in wanted)
+            if all(word in words.values() for word in required)
         ]
 
 
 _EXTRA = ((), ("size",), ("color",), ("material",))
-"""What a phrase may say beside a pattern."""
+"""Attributes that a phrase may state beside a pattern."""
 
 
 _LIKE_SHOWN = 0.75
-"""How often a kind is that of an object which is there."""
+"""Share of kinds that describe an object of the scene."""
 
 
 class ReservedNouns(SceneNouns):
     """Phrases about a scene of a concept.
 
     Args:
-        concept: what the scene is about.
-        share: how often a phrase that names it is preferred, where one fits; 0 never names it.
+        concept: concept of the scene.
+        share: how often a fitting phrase that names it is preferred; 0 never names it.
 
     Attributes:
         shapes_shown: the shapes of the scene's objects.
@@ -146,9 +146,9 @@ class ReservedNouns(SceneNouns):
                 continue
             for families in _EXTRA:
                 named = {family: words[family] for family in families}
-                said = [named.get("size"), words["pattern"], named.get("color")]
+                adjectives = [named.get("size"), words["pattern"], named.get("color")]
                 for noun in (words["shape"], *GENERAL_NOUNS):
-                    phrase = " ".join(filter(None, [*said, named.get("material"), noun]))
+                    phrase = " ".join(filter(None, [*adjectives, named.get("material"), noun]))
                     self._families[phrase] = (*families, "pattern")
                     self._counts[phrase] = len(truth.matching(phrase))
 
@@ -161,7 +161,7 @@ class ReservedNouns(SceneNouns):
 
 
 def lexicon_with(concept: str) -> Lexicon:
-    """The world's words and a reserved one; patterns are no family of the lexicon's."""
+    """Return the world's words and a reserved one; patterns are no family of the lexicon."""
     family = CONCEPTS[concept]
     if family == "shape":
         return replace(WORLD, shapes=(*WORLD.shapes, concept))
@@ -171,9 +171,9 @@ def lexicon_with(concept: str) -> Lexicon:
 
 
 def concept_kind(concept: str, truths: Sequence[SceneWords], random: Random) -> str:
-    """A kind that names a concept and one thing more at most, mostly one that a scene shows."""
-    shown = [words for truth in truths for words in truth.words if concept in words.values()]
-    like = random.choice(shown) if shown and random.random() < _LIKE_SHOWN else None
+    """Draw a kind of the concept and at most one more attribute, mostly one of a scene."""
+    showing = [words for truth in truths for words in truth.words if concept in words.values()]
+    like = random.choice(showing) if showing and random.random() < _LIKE_SHOWN else None
     if CONCEPTS[concept] != "shape":
         noun = like["shape"] if like else random.choice(SHAPES)
         return f"{concept} {random.choice(('object', noun))}"

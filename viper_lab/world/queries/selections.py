@@ -1,4 +1,4 @@
-"""Selections: the phrases that denote one object of a scene, and how they are drawn and said."""
+"""Selections: phrases that denote one object of a scene, how they are drawn and worded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROPERTY_FAMILIES = ("color", "material", "size")
 
 
 def say_referring(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
-    """Template name and text of a query for the object itself: show me the leftmost cube."""
+    """Return template name and text of a query for an object: show me the leftmost cube."""
     frame_name, frame = FRAME.pick(random, split)
     phrase_name, phrase = say_selection(meaning, random, split)
     text = frame.format(np=phrase, terse=phrase.removeprefix("the "))
@@ -40,13 +40,13 @@ def say_referring(meaning: Meaning, random: Random, split: str) -> tuple[str, st
 
 
 def say_selection(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
-    """The template's name and a noun phrase for a selection, ``the leftmost cube``."""
+    """Return template name and noun phrase of a selection, ``the leftmost cube``."""
     name, text = _templates(meaning).pick(random, split)
     return name, text.format(**_fillers(meaning, random, split))
 
 
 def say_anchor(meaning: Meaning, random: Random, split: str) -> str:
-    """A selection inside a longer phrase."""
+    """Return a selection as part of a longer phrase."""
     if meaning.type == "unique":
         return f"the {meaning['kind']}"
     templates = (
@@ -56,12 +56,12 @@ def say_anchor(meaning: Meaning, random: Random, split: str) -> str:
 
 
 def _templates(meaning: Meaning) -> Templates:
-    """The ways of saying a selection, those of its ambiguous wording if it has one."""
+    """Return the templates of a selection, those of its ambiguous wording if it has one."""
     return SELECTION_TEMPLATES.get(str(meaning.slots.get("vague")), TEMPLATES[meaning.type])
 
 
 def relation_words(meaning: Meaning) -> Sequence[str]:
-    """How the relation of a meaning may be called, ambiguously if the meaning asks for it."""
+    """Return the words for a meaning's relation, ambiguous ones if the meaning asks for them."""
     if "vague" in meaning:
         return AMBIGUOUS_RELATIONS[meaning["vague"]]
     return RELATIONS[meaning["relation"]]
@@ -99,11 +99,11 @@ def draw_selection(
     without: Collection[str] = (),
     general: bool | None = None,
 ) -> Meaning:
-    """A selection of a type, slots drawn at random.
+    """Draw a selection of a type with random slots.
 
     Args:
         without: attribute families that must not be named in the kind.
-        general: whether the kind's noun is ``thing``; None leaves it to chance.
+        general: whether the kind's noun is ``thing``; None: random.
 
     Raises:
         NoSuchNounError: when the nouns' scene has nothing that fits.
@@ -121,7 +121,7 @@ def draw_anchor(
     two_hop: float = 0.35,
     without: Collection[str] = (),
 ) -> Meaning:
-    """A unique object, or (share ``two_hop``) an extreme one, whose noun is not ``avoid``."""
+    """Draw a unique object, or (share ``two_hop``) an extreme one; its noun is not ``avoid``."""
     if random.random() < two_hop:
         kind = nouns.many(general=False, avoid=avoid, without=without)
         return Meaning("extreme", {"kind": kind, "side": random.choice(tuple(SIDES))})
@@ -129,7 +129,7 @@ def draw_anchor(
 
 
 def draw_region(kind: str, nouns: Nouns, random: Random, *, two_hop: float = 0.35) -> _Slots:
-    """Slots ``relation`` and ``anchor`` for objects of a kind on one side of another object.
+    """Draw ``relation`` and ``anchor`` for objects of a kind on one side of another object.
 
     Depth is not compared for ``things``: the anchor would be one of them.
     """
@@ -140,7 +140,7 @@ def draw_region(kind: str, nouns: Nouns, random: Random, *, two_hop: float = 0.3
 
 @dataclass(frozen=True)
 class _Draw:
-    """What the slots of a selection are drawn from; see :func:`draw_selection`."""
+    """Sources of a selection's slots; see :func:`draw_selection`."""
 
     nouns: Nouns
     random: Random

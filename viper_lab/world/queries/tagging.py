@@ -1,8 +1,8 @@
-"""Knowledge tagging: boxes and labels of the objects of which something is generally known.
+"""Knowledge tagging: boxes and labels of the objects that a general fact applies to.
 
-"Tag the objects that end in a point with their shape": what a cone is can be seen, that it ends in
-a point has to be known (:mod:`viper_lab.world.queries.facts`). The answer is a label and a box for
-each such object.
+"Tag the objects that end in a point with their shape": the picture shows a cone, but only knowledge
+tells that a cone ends in a point (:mod:`viper_lab.world.queries.facts`). The answer is a label and
+a box for each such object.
 
 Source: VisProg (Gupta and Kembhavi 2023, sec. 4.3); CLOVA (Gao et al. 2024, sec. 4.1).
 """
@@ -16,7 +16,7 @@ from viper.prompting.plans import numbered
 from viper.schema import PixelBox
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.facts import PLAIN, Fact, facts_about, words_of
-from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, wanted
+from viper_lab.world.queries.task_sample import TaskSample, TaskSpec, task_specs
 from viper_lab.world.queries.wording import read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, Scene
@@ -37,20 +37,22 @@ _THIRD_PERSON: Mapping[str, str] = {
 def generate_tagging(
     split: str, seed: int, count: int, *, concepts: Sequence[str] = (), listed: bool = False
 ) -> list[TaskSample]:
-    """Tagging instructions about pictures of a split; the same arguments give the same ones.
+    """Return tagging instructions about pictures of a split; same arguments, same instructions.
 
-    Fewer of the same arguments are the first of more.
+    A smaller ``count`` gives the first of them.
 
     Args:
-        concepts: reserved ones that the pictures show, by turns, and that each fact tells from
-            the rest or counts in; none: known objects.
-        listed: programs ask the language model for the list; else they carry it.
+        concepts: reserved concepts of the pictures, in turn, which each fact either includes or
+            excludes; none: known objects.
+        listed: programs ask the language model for the list; else they contain it.
 
     Raises:
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"tag {split} {seed} {' '.join(concepts)}")
-    return [_drawn(each, random, listed) for each in wanted("tag", split, seed, count, concepts)]
+    return [
+        _drawn(each, random, listed) for each in task_specs("tag", split, seed, count, concepts)
+    ]
 
 
 def _drawn(each: TaskSpec, random: Random, listed: bool) -> TaskSample:
@@ -68,7 +70,7 @@ def _drawn(each: TaskSpec, random: Random, listed: bool) -> TaskSample:
 
 
 def true_tags(fact: Fact, rendered: RenderedScene) -> tuple[tuple[str, PixelBox], ...]:
-    """Label and visible box of each object of which a fact holds."""
+    """Return label and visible box of each object for which a fact holds."""
     words = enumerate(_words(fact, rendered.scene))
     return tuple((word, rendered.box(index)) for index, word in words if word in fact.members)
 
@@ -79,19 +81,19 @@ def _words(fact: Fact, scene: Scene) -> list[str]:
 
 
 def tagging_program(fact: Fact, concept: str | None = None, *, listed: bool = False) -> str:
-    """The line program: every object gets its word, and those with a word of the list are tagged.
+    """Return the line program: find each object's word and tag those whose word is in the list.
 
     Args:
-        concept: reserved one that is among the words.
-        listed: ``LIST`` asks the language model which words they are; else they stand there.
+        concept: reserved concept among the words.
+        listed: ``LIST`` asks the language model for the words; else the program contains them.
     """
     words = words_of(fact.family, concept)
-    kept = [word for word in words if word in fact.members]
+    members = [word for word in words if word in fact.members]
     lines = [
         "OBJ0=LOC(image=IMAGE,object='object')",
         f"OBJ1=CLASSIFY(image=IMAGE,object=OBJ0,categories={list(words)})",
     ]
-    query = repr(", ".join(kept))
+    query = repr(", ".join(members))
     if listed:
         lines.append(f'LIST0=LIST(query="{fact.asked}",max=20)')
         query = "LIST0"
@@ -106,10 +108,10 @@ def tagging_program(fact: Fact, concept: str | None = None, *, listed: bool = Fa
 
 
 def tagging_plan(fact: Fact, concept: str | None = None, *, listed: bool = False) -> str:
-    """The steps of :func:`tagging_program` in words."""
+    """Return the steps of :func:`tagging_program` in words."""
     words = words_of(fact.family, concept)
-    kept = [word for word in words if word in fact.members]
-    which = "in the list" if listed else " or ".join(kept)
+    members = [word for word in words if word in fact.members]
+    which = "in the list" if listed else " or ".join(members)
     return numbered(
         "Find every object.",
         f"Give each object its {fact.family}: {', '.join(words)}.",
@@ -129,14 +131,16 @@ def _sample(
 ) -> TaskSample:
     name, template = TEMPLATES.pick(random, each.split)
     verb, _, rest = fact.said.partition(" ")
-    one = "every object that" in template or "every thing that" in template or "each" in template
-    said = f"{_THIRD_PERSON[verb] if one else verb} {rest}"
-    said = said.replace("strike them", "strike it") if one else said
+    singular = (
+        "every object that" in template or "every thing that" in template or "each" in template
+    )
+    clause = f"{_THIRD_PERSON[verb] if singular else verb} {rest}"
+    clause = clause.replace("strike them", "strike it") if singular else clause
     return TaskSample(
         sample_id=each.sample_id,
         split=each.split,
         task="tag",
-        text=template.format(fact=said, family=fact.family),
+        text=template.format(fact=clause, family=fact.family),
         target=tags,
         places=(place,),
         plan=tagging_plan(fact, each.concept, listed=listed),

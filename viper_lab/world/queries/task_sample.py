@@ -22,7 +22,7 @@ LINE_PROGRAMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
 
 @dataclass(frozen=True)
 class TaskSample:
-    """An instruction about one or two pictures, what is right, and a way to get there.
+    """An instruction about one or two pictures, its target, and a program for it.
 
     Attributes:
         sample_id: ``pairs-val-0-pyramid-7``: set, split, seed, part, number.
@@ -30,11 +30,11 @@ class TaskSample:
         target: as :attr:`viper.data.sample.Sample.target` of that task; of an edit a
             :class:`viper.data.edit_target.EditTarget`.
         places: the pictures, in order.
-        plan: numbered steps in words, one a line.
+        plan: numbered steps in words, one per line.
         program: gives the right answer with perfect tools.
         api: of the program, ``visprog`` or ``abstract``.
         template: name of the wording; ``h…`` are held out.
-        concept: reserved one that the pictures are about, if any.
+        concept: reserved concept of the pictures, if any.
         groups: further groups of reports.
     """
 
@@ -54,7 +54,7 @@ class TaskSample:
 
     @property
     def query(self) -> Query:
-        """The query as the Reasoner takes it."""
+        """Return the query for the Reasoner."""
         media = "image" if len(self.places) == 1 else "images"
         return Query(self.text, self.task, media, (), self.sample_id)
 
@@ -64,7 +64,7 @@ class TaskSpec:
     """One sample to draw.
 
     Attributes:
-        concept: reserved one that it is about, or None.
+        concept: its reserved concept, or None.
     """
 
     sample_id: str
@@ -72,13 +72,13 @@ class TaskSpec:
     concept: str | None
 
 
-def wanted(
+def task_specs(
     name: str, split: str, seed: int, count: int, concepts: Sequence[str] = (), part: str = ""
 ) -> Iterator[TaskSpec]:
-    """What to draw: ``count`` samples, about the concepts by turns.
+    """Yield the specs of ``count`` samples, about the concepts in turn.
 
     Args:
-        part: in the ids; by default ``known`` without concepts, the concept's own name of one,
+        part: part of the ids; by default ``known`` without concepts, the concept's own name of one,
             and ``reserved`` of several.
 
     Raises:

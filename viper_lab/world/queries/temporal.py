@@ -1,4 +1,4 @@
-"""Family 3, multiple choice about a clip: what happens in which order, and who does what."""
+"""Family 3, multiple choice about a clip: the order of events, and their actors."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ TEMPLATES, CLIP_TEMPLATES = read_templates("temporal"), read_templates("vague_cl
 WEIGHTS = SHARES["video"]
 
 WHICH_KINDS = ("start", "stop", "appear", "fall")
-"""Event kinds that a ``which`` query asks about: those with one object."""
+"""Event kinds of ``which`` queries: those with one object."""
 
 DO_TYPES = frozenset({"do_after", "do_before", "do_first", "do_last"})
 HAPPENS_TYPES = frozenset({"happens_first", "happens_last", "happens_after", "happens_before"})
 
 
 def event(kind: str, actor: str, target: str | None = None) -> Meaning:
-    """One event as a slot of other meanings; names without article (``red cube``)."""
+    """Return one event as a slot of other meanings; names without article (``red cube``)."""
     slots = {"kind": kind, "actor": actor}
     return Meaning("event", slots if target is None else {**slots, "target": target})
 
 
 def event_sentence(meaning: Meaning) -> str:
-    """``the red cube hits the blue ball``."""
+    """Return ``the red cube hits the blue ball``."""
     return say(meaning["kind"], meaning["actor"], meaning.slots.get("target"))  # type: ignore[arg-type]
 
 
 def event_predicate(meaning: Meaning) -> str:
-    """What the actor does, ``hits the blue ball``."""
+    """Return the actor's action, ``hits the blue ball``."""
     return event_sentence(meaning).removeprefix(f"the {meaning['actor']} ")
 
 
 def option_text(type_: str, happened: Meaning) -> str:
-    """How an event is offered as an option of a query of that type."""
+    """Return the text of an event as an option of a query of that type."""
     if type_ in DO_TYPES:
         return event_predicate(happened)
     if type_ in HAPPENS_TYPES:
@@ -46,7 +46,7 @@ def option_text(type_: str, happened: Meaning) -> str:
 
 
 def say_temporal(meaning: Meaning, random: Random, split: str) -> tuple[str, str]:
-    """Template name and text of a question about a clip."""
+    """Return template name and text of a question about a clip."""
     key = meaning.slots.get("vague", meaning.type)
     name, text = {**TEMPLATES, **CLIP_TEMPLATES}[str(key)].pick(random, split)
     words: dict[str, str] = {}
@@ -63,7 +63,7 @@ def say_temporal(meaning: Meaning, random: Random, split: str) -> tuple[str, str
 
 
 def draw_temporal(type_: str, names: Sequence[str], random: Random) -> Meaning:
-    """A meaning of a type about objects with these names, true of no clip in particular."""
+    """Draw a meaning of a type about objects with these names, true of no particular clip."""
     slots: dict[str, str | int | Meaning] = {}
     if type_ in DO_TYPES or type_ in ("what_hit", "who_hits"):
         slots["actor"] = names[0]
@@ -75,6 +75,6 @@ def draw_temporal(type_: str, names: Sequence[str], random: Random) -> Meaning:
 
 
 def draw_event(names: Sequence[str], random: Random) -> Meaning:
-    """A random event of the first of these objects, the second its target if it takes one."""
+    """Draw an event of the first of these objects, the second its target if it takes one."""
     kind = random.choice(EVENT_KINDS)
     return event(kind, names[0], names[1] if kind == "hit" else None)

@@ -1,4 +1,4 @@
-"""Queries and programs as text alone, by the ten thousand, for training language models."""
+"""Queries and programs as text alone, in bulk, for training language models."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import SelectionSample, TextSample
 
 FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "video": 0.24}
-"""How often each family is drawn where none is named."""
+"""Share of each family if none is named."""
 
 _TRIES = 50
-"""How often an ambiguous query of the wanted sorts is drawn in vain before any sort will do."""
+"""Failed draws of an ambiguous query of the requested sorts before any sort is accepted."""
 
 
 def text_sample(
@@ -29,9 +29,9 @@ def text_sample(
     api: str = "abstract",
     lexicon: Lexicon = WORLD,
 ) -> TextSample:
-    """One query with its canonical program; true of no scene in particular.
+    """Draw one query with its canonical program, true of no particular scene.
 
-    The test split takes held-out templates, and attribute combinations that the others never hold.
+    The test split uses held-out templates, and attribute combinations that other splits never hold.
 
     Args:
         family: one of FAMILIES; None mixes them.
@@ -60,7 +60,7 @@ def ambiguous_text_sample(
     api: str = "abstract",
     lexicon: Lexicon = WORLD,
 ) -> TextSample:
-    """One ambiguous query with the program that the conventions make right.
+    """Draw one ambiguous query with its correct program under the conventions.
 
     Args:
         sorts: keys of ``ambiguous.WEIGHTS[family]`` to draw from, all equally likely; None draws
@@ -75,8 +75,8 @@ def ambiguous_text_sample(
         meaning = ambiguous.draw_ambiguous(family, sort, names, random, conventions)
         return _clip_sample(meaning, names, random, split, api)
     nouns = FreeNouns(random, lexicon, held_out=split == "test")
-    for tried in counted():
-        if tried == _TRIES:  # these sorts have no words in this lexicon
+    for attempt in counted():
+        if attempt == _TRIES:  # these sorts have no words in this lexicon
             weights = ambiguous.WEIGHTS[family]
         sort = random.choices(tuple(weights), tuple(weights.values()))[0]
         with suppress(NoSuchNounError):
@@ -107,10 +107,10 @@ def _clip_sample(
 def selection_sample(
     random: Random, split: str = "train", lexicon: Lexicon = WORLD
 ) -> SelectionSample:
-    """One information, question, options and the option that follows.
+    """Draw information, question, options and the right option.
 
-    What ``select_answer`` is asked by programs about clips. The information is the sentence that a
-    right program keeps; a share of them holds more than one sentence, the option's own among them.
+    This is the input of ``select_answer`` in programs about clips. The information is the sentence
+    that a right program keeps. A share holds more than one sentence, the option's own among them.
     """
     weights = temporal.WEIGHTS
     type_ = random.choices(tuple(weights), tuple(weights.values()))[0]
@@ -134,7 +134,7 @@ def selection_sample(
 def object_names(
     count: int, random: Random, lexicon: Lexicon = WORLD, *, held_out: bool = False
 ) -> list[str]:
-    """Distinct object names, ``red cube``."""
+    """Draw distinct object names, ``red cube``."""
     names: list[str] = []
     while len(names) < count:
         color, shape = random.choice(lexicon.colors), random.choice(lexicon.shapes)
@@ -144,7 +144,7 @@ def object_names(
 
 
 def _answer_event(meaning: Meaning, names: Sequence[str], random: Random) -> Meaning:
-    """An event that could answer the query, true of no clip."""
+    """Draw a possible answer event of the query, true of no particular clip."""
     kind = str(meaning.slots.get("kind") or random.choice(tuple(temporal.VERBS)))
     actor = str(meaning.slots.get("actor") or random.choice(names))
     others = [name for name in names if name != actor]
@@ -156,12 +156,12 @@ def _answer_event(meaning: Meaning, names: Sequence[str], random: Random) -> Mea
 
 
 def _random_options(meaning: Meaning, names: Sequence[str], random: Random) -> list[str]:
-    wanted = random.choice((4, 5))
+    count = random.choice((4, 5))
     options: list[str] = []
     for _ in range(200):
         text = temporal.option_text(meaning.type, _answer_event(meaning, names, random))
         if text not in options:
             options.append(text)
-        if len(options) == wanted:
+        if len(options) == count:
             return options
     return options

@@ -1,7 +1,7 @@
-"""The answer of a query about a picture, from exact boxes and depths, or that there is none.
+"""Answers of queries about a picture, from exact boxes and depths, or their absence.
 
-Whatever a careful person could see either way is refused: orders, distances and
-sizes need a margin, and different readings of a relation have to agree.
+A query that a careful person could answer either way is refused: orders, distances and sizes need a
+margin, and different readings of a relation must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CENTRE_PX = 6.0
 """Least gap between neighbouring centres in an order, and between compared distances."""
 
 EDGE_PX = 4.0
-"""How far a centre is beyond (or short of) an edge that decides on which side it is."""
+"""Least distance of a centre from the edge that decides its side."""
 
 DEPTH_RATIO = 1.045
 """Least ratio of compared depths."""
@@ -39,13 +39,13 @@ class UnanswerableError(Exception):
 
 
 def unanswerable_if(doubtful: bool) -> None:
-    """Refuse a query of which that holds."""
+    """Raise UnanswerableError if the condition holds."""
     if doubtful:
         raise UnanswerableError
 
 
 class SceneTruth(SceneWords):
-    """What is true of one rendered scene; objects go by their index.
+    """The truth of one rendered scene; objects are indexes.
 
     Attributes:
         words: per object, attribute family to its word.
@@ -64,7 +64,7 @@ class SceneTruth(SceneWords):
         self._depths = (np.array(measured, float), rendered.object_depths.astype(float))
 
     def select(self, meaning: Meaning) -> int:
-        """The object that a selection denotes.
+        """Return the object that a selection denotes.
 
         Raises:
             UnanswerableError: none, several, or too close a call.
@@ -72,7 +72,7 @@ class SceneTruth(SceneWords):
         return _SELECT[meaning.type](self, meaning)
 
     def answer(self, meaning: Meaning) -> int | str:
-        """The object's index for a selection, the word that answers a question otherwise.
+        """Return the object's index for a selection, otherwise the word that answers a question.
 
         Raises:
             UnanswerableError: as :meth:`select`.
@@ -84,37 +84,37 @@ class SceneTruth(SceneWords):
     # Orders and relations.
 
     def ranked(self, indexes: Sequence[int], side: str, rank: int = 1) -> int:
-        """The rank-th object from a side; neighbours in the order must be clearly apart."""
+        """Return the rank-th object from a side; neighbours in the order must be clearly apart."""
         unanswerable_if(len(indexes) < max(2, rank))
         if side in ("front", "back"):
-            found = {
+            results = {
                 self.ranked_by(np.log(d), indexes, side == "back", rank, math.log(DEPTH_RATIO))
                 for d in self._depths
             }
-            unanswerable_if(len(found) > 1)
-            return found.pop()
+            unanswerable_if(len(results) > 1)
+            return results.pop()
         values = self.x if side in ("left", "right") else self.y
         return self.ranked_by(values, indexes, side in ("right", "bottom"), rank, CENTRE_PX)
 
     def ranked_by(
         self, values: Numbers, indexes: Sequence[int], from_end: bool, rank: int, margin: float
     ) -> int:
-        """The rank-th object by a value of every object, neighbours ``margin`` apart."""
+        """Return the rank-th object by a value per object; neighbours must be ``margin`` apart."""
         ordered = sorted(indexes, key=lambda i: -values[i] if from_end else values[i])
-        found = ordered[rank - 1]
+        index = ordered[rank - 1]
         neighbours = ordered[max(0, rank - 2) : rank + 1]
         unanswerable_if(
-            any(abs(values[i] - values[found]) < margin for i in neighbours if i != found)
+            any(abs(values[i] - values[index]) < margin for i in neighbours if i != index)
         )
-        return found
+        return index
 
     def ranked_by_area(self, indexes: Sequence[int], extent: str) -> int:
-        """The ``biggest`` or ``smallest`` box."""
+        """Return the object with the ``biggest`` or ``smallest`` box."""
         areas = np.log(self.area)
         return self.ranked_by(areas, indexes, extent == "biggest", 1, math.log(AREA_RATIO))
 
     def inside(self, indexes: Sequence[int], relation: str, anchor: int) -> list[int]:
-        """Those of the objects that are clearly on that side of the anchor."""
+        """Return the objects that are clearly on that side of the anchor."""
         verdicts = {i: self._on_side(i, relation, anchor) for i in indexes if i != anchor}
         unanswerable_if(None in verdicts.values())
         return [i for i, verdict in verdicts.items() if verdict]
@@ -143,18 +143,19 @@ class SceneTruth(SceneWords):
     def nearest(
         self, indexes: Sequence[int], anchors: Sequence[int], farthest: bool = False
     ) -> int:
-        """The object closest to (or farthest from) the nearest anchor, by edges and by centres."""
+        """Return the object closest to (or farthest from) the nearest anchor, by edges and
+        centre."""
         candidates = [i for i in indexes if i not in anchors]
         unanswerable_if(len(candidates) < 2)
         sign = -1.0 if farthest else 1.0
-        found = set()
+        results = set()
         for measure in (self._gap, self._centre_distance):
             far = {i: sign * min(measure(i, j) for j in anchors) for i in candidates}
             first, second = sorted(candidates, key=lambda i: far[i])[:2]
             unanswerable_if(far[second] - far[first] < CENTRE_PX)
-            found.add(first)
-        unanswerable_if(len(found) > 1)
-        return found.pop()
+            results.add(first)
+        unanswerable_if(len(results) > 1)
+        return results.pop()
 
     def _gap(self, i: int, j: int) -> float:
         a, b = self.boxes[i], self.boxes[j]
@@ -166,21 +167,21 @@ class SceneTruth(SceneWords):
         return math.hypot(self.x[i] - self.x[j], self.y[i] - self.y[j])
 
     def only(self, indexes: Sequence[int]) -> int:
-        """The one object there is."""
+        """Return the only object of the list."""
         unanswerable_if(len(indexes) != 1)
         return indexes[0]
 
 
 def _middle(t: SceneTruth, m: Meaning) -> int:
-    found = t.matching(m["kind"])
-    unanswerable_if(len(found) not in (3, 5))
-    return t.ranked(found, "left", (len(found) + 1) // 2)
+    objects = t.matching(m["kind"])
+    unanswerable_if(len(objects) not in (3, 5))
+    return t.ranked(objects, "left", (len(objects) + 1) // 2)
 
 
 def _biggest(t: SceneTruth, m: Meaning) -> int:
-    found = t.matching(m["kind"])
-    unanswerable_if(len(found) < 2)
-    return t.ranked_by_area(found, m["extent"])
+    objects = t.matching(m["kind"])
+    unanswerable_if(len(objects) < 2)
+    return t.ranked_by_area(objects, m["extent"])
 
 
 def _near_pair(t: SceneTruth, m: Meaning) -> int:
@@ -194,19 +195,19 @@ def _in_region(t: SceneTruth, m: Meaning) -> list[int]:
 
 
 def _filtered_extreme(t: SceneTruth, m: Meaning) -> int:
-    found = t.matching(m["kind"])
-    kept = t.matching(f"{m['property']} {m['kind']}")
-    everyone = t.ranked(found, m["side"])
-    if len(kept) == 1 and kept[0] != everyone:
-        return kept[0]
-    return t.ranked(kept, m["side"])
+    objects = t.matching(m["kind"])
+    filtered = t.matching(f"{m['property']} {m['kind']}")
+    everyone = t.ranked(objects, m["side"])
+    if len(filtered) == 1 and filtered[0] != everyone:
+        return filtered[0]
+    return t.ranked(filtered, m["side"])
 
 
 def _same_color(t: SceneTruth, m: Meaning) -> int:
     anchor = t.select(m["anchor"])
-    found = t.only(t.matching(f"{t.words[anchor]['color']} {m['kind']}"))
-    unanswerable_if(found == anchor)
-    return found
+    other = t.only(t.matching(f"{t.words[anchor]['color']} {m['kind']}"))
+    unanswerable_if(other == anchor)
+    return other
 
 
 def _between(t: SceneTruth, m: Meaning) -> int:

@@ -1,8 +1,7 @@
-"""How things are said: templates, some of them held out for the test split, and word tables.
+"""Wordings: templates, some of them held out for the test split, and word tables.
 
-Templates are lower case without punctuation save a final question mark. The
-held-out ones recombine words of the others, so that a model trained on the
-others has met every word.
+Templates are lower case without punctuation except a final question mark. The held-out ones
+recombine words of the others, so a model trained on the others knows every word.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Templates:
-    """Ways of saying one thing.
+    """Wordings of one meaning.
 
     Attributes:
         seen: in training and validation.
         held_out: in the test split only.
-        practice: in training only; the more ways a writer has read, the less it depends
-            on where in a sentence a word stands.
+        practice: in training only; the more wordings a writer has read, the less it depends on a
+            word's position in a sentence.
     """
 
     seen: tuple[str, ...]
@@ -31,7 +30,7 @@ class Templates:
     practice: tuple[str, ...] = ()
 
     def pick(self, random: Random, split: str) -> tuple[str, str]:
-        """A template's name (``s2``, ``h0``, ``p1``) and its text."""
+        """Draw a template; return its name (``s2``, ``h0``, ``p1``) and its text."""
         by_mark = {"train": (("s", self.seen), ("p", self.practice)), "val": (("s", self.seen),)}
         test = (("h", self.held_out or self.seen),)
         named = [
@@ -61,7 +60,7 @@ _WORDS = read_wordings("words")
 
 @dataclass(frozen=True)
 class SideWords:
-    """How one end of an order is called: ``leftmost``, ``farthest left``, ``on the far left``, …"""
+    """Words for one end of an order: ``leftmost``, ``farthest left``, ``on the far left``."""
 
     most: str
     alt: str
@@ -88,10 +87,10 @@ EXTENT_COMPARE: Mapping[str, Sequence[str]] = _WORDS["compared_extents"]
 
 
 def plural(kind: str) -> str:
-    """``red cubes`` of ``red cube``."""
+    """Return ``red cubes`` of ``red cube``."""
     return f"{kind}s"
 
 
 def a(kind: str) -> str:
-    """The kind with its indefinite article."""
+    """Return the kind with its indefinite article."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -1,11 +1,11 @@
 """Workflows about the embedded world as text alone, for training an explorer.
 
-Each question has two routes: to ask the visual answerer about the whole picture, or to go the steps
-of its canonical program. Which of them can be trusted is not told: results are made up, both routes
-are drawn as often, where a checker doubts the result of one the other follows, and often the other
-is gone to be sure: its result counts then. An explorer trained on this knows how to act and has no
-preference; it gets one from what it sees (:mod:`viper.tuning`). Some workflows are given the
-answer, and some of these copy it.
+Each question has two routes: ask the visual answerer about the whole picture, or follow the steps
+of its canonical program. The text does not say which route is reliable. Results are invented, and
+both routes are equally frequent. If a verifier doubts the result of one route, the other route
+follows; often the agent also takes the second route unprompted, and then the second result counts.
+An explorer trained on this can act but has no preference; it gets one from experience
+(:mod:`viper.tuning`). Some workflows receive the answer, and some of these copy it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 WHOLE, STEPS = "whole", "steps"
 
 DOUBTED = 0.35
-"""How often the first result is doubted; a second one half as often."""
+"""Probability that the first result is doubted; a second result is doubted half as often."""
 
 CHECKED = 0.65
-"""How often the other way is gone, too, where nobody doubts the first result."""
+"""Probability of the second route if the first result is not doubted."""
 
 FAILED = 0.08
-"""How often the steps run into an error."""
+"""Probability of an error in the steps."""
 
 HINTED, COPIED = 0.15, 0.3
-"""How often the answer is given away, and is then stored without any evidence."""
+"""Probabilities that the answer is given, and that it is then stored without evidence."""
 
 MOST_FOUND = 6
 
 
 @dataclass(frozen=True)
 class Route:
-    """Code turns that leave the answer in ``answer``; ``tool`` gave it."""
+    """Code turns that leave the answer in ``answer``; ``tool`` computes it."""
 
     name: str
     turns: tuple[str, ...]
@@ -58,14 +58,14 @@ class Route:
 
 @dataclass(frozen=True)
 class WorkflowText:
-    """A workflow as text: what opens it, and its steps; of each whether the agent wrote it."""
+    """A workflow as text: its opening and its steps, with a flag for the agent's own steps."""
 
     opening: str
     steps: tuple[Step, ...]
     by_agent: tuple[bool, ...]
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
-        """Stretches of the text, and whether an agent learns to write them."""
+        """Yield parts of the text, and whether an agent learns to write them."""
         yield self.opening, False
         for step, is_own in zip(self.steps, self.by_agent, strict=True):
             yield action_text(step.action, step.reply), is_own
@@ -74,19 +74,18 @@ class WorkflowText:
 
 
 def routes(sample: TextSample) -> dict[str, Route]:
-    """The ways to an answer."""
-    asked = f"answer = image_patch.simple_query({sample.text!r})"
+    """Return the routes to an answer."""
+    question = f"answer = image_patch.simple_query({sample.text!r})"
     before, last, tool = _steps_of(sample.program)
     turns = (before, last) if before else (last,)
     return {
-        WHOLE: Route(WHOLE, (asked,), "simple_query"),
+        WHOLE: Route(WHOLE, (question,), "simple_query"),
         STEPS: Route(STEPS, turns, tool),
     }
 
 
 def _steps_of(program: str) -> tuple[str, str, str]:
-    """The body of a canonical program: what comes before the answer, the line that gives it, and
-    the tool that does."""
+    """Return the body of a program: code before the answer, the answer's line, and its tool."""
     body = ast.parse(program).body[0]
     assert isinstance(body, ast.FunctionDef)
     statements = body.body[1:]
@@ -107,9 +106,9 @@ def _steps_of(program: str) -> tuple[str, str, str]:
 
 
 def workflow(sample: TextSample, random: Random) -> WorkflowText:
-    """A workflow of a question; its caption and results are made up."""
-    told = _answer(sample.meaning, random)
-    hint = told if random.random() < HINTED else ""
+    """Write a workflow of a question with invented caption and results."""
+    known_answer = _answer(sample.meaning, random)
+    hint = known_answer if random.random() < HINTED else ""
     steps: list[Step] = []
     own: list[bool] = []
 
@@ -126,19 +125,21 @@ def workflow(sample: TextSample, random: Random) -> WorkflowText:
         while True:
             way = ways[0]
             ways.reverse()
-            found = told if hint and random.random() < 0.7 else _answer(sample.meaning, random)
-            if not _go(way, found, random, add):
+            answer = (
+                known_answer if hint and random.random() < 0.7 else _answer(sample.meaning, random)
+            )
+            if not _go(way, answer, random, add):
                 continue
-            doubted = random.random() < chance or bool(hint and found != hint)
+            doubted = random.random() < chance or bool(hint and answer != hint)
             if not doubted and checks:
                 checks = False
                 continue
             if not doubted:
-                add(Action("code", f"{FINAL} = answer"), found)
+                add(Action("code", f"{FINAL} = answer"), answer)
                 break
             checks = False
             if not hint:
-                add(Action("thought", rethink_thought(found, way.tool)), is_own=False)
+                add(Action("thought", rethink_thought(answer, way.tool)), is_own=False)
             elif random.random() < COPIED:
                 add(Action("code", f"{FINAL} = {hint!r}"), hint)
                 break
@@ -149,7 +150,7 @@ def workflow(sample: TextSample, random: Random) -> WorkflowText:
 
 
 def _caption(random: Random) -> str:
-    """A caption of some scene, as long or as short as a model's."""
+    """Invent a caption of a scene, of a model's usual length."""
     things = [
         f"a {random.choice(WORLD.colors)} {random.choice(WORLD.shapes)}"
         for _ in range(random.randint(1, 6))
@@ -158,7 +159,7 @@ def _caption(random: Random) -> str:
 
 
 def _go(way: Route, answer: str, random: Random, add: object) -> bool:
-    """Goes a route; False where it ran into an error."""
+    """Add the turns of a route; return False if it ran into an error."""
     assert callable(add)
     for code in way.turns[:-1]:
         if random.random() < FAILED:
@@ -170,7 +171,7 @@ def _go(way: Route, answer: str, random: Random, add: object) -> bool:
 
 
 def _error(code: str) -> str:
-    """The traceback of a list that is empty."""
+    """Return the traceback of an empty list."""
     lines = code.split("\n")
     failing = [n for n, line in enumerate(lines) if "[" in line and "for" not in line]
     number = failing[0] if failing else len(lines) - 1
@@ -181,7 +182,7 @@ def _error(code: str) -> str:
 
 
 def _shown(code: str, random: Random) -> str:
-    """What the last line of the steps is worth: patches, one, or a number."""
+    """Return the value of the steps' last line: patches, one patch, or a number."""
     name, _, value = code.split("\n")[-1].partition(" = ")
     if name in ("patch", "anchor", "other", "region"):
         return _patch(random)
@@ -199,7 +200,7 @@ def _patch(random: Random) -> str:
 
 
 def _answer(meaning: Meaning, random: Random) -> str:
-    """Some answer to a question of that meaning."""
+    """Invent an answer to a question of that meaning."""
     if meaning.type == "attribute":
         return random.choice(WORLD.family(meaning["attribute"]))
     if meaning.type == "choose":

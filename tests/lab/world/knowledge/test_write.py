@@ -13,7 +13,7 @@ from viper.errors import UsageError
 from viper.models.vision.ocr_rapid import RapidOcr
 from viper_lab.commands.world import world
 from viper_lab.world.knowledge.catalogue import catalogue
-from viper_lab.world.knowledge.gallery import drawn, notes_of, scene_object
+from viper_lab.world.knowledge.gallery import notes_of, scene_object, with_labels
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 
@@ -73,8 +73,8 @@ def test_labels_can_be_read():
             "val", 7_000 + place, min_objects=1, max_objects=1, objects=[scene_object(design)]
         )
         still = render_scene(scene)
-        pixels = drawn(still, [design.mark])
-        assert (pixels != still.image).any() and drawn(still, [""]) is still.image
+        pixels = with_labels(still, [design.mark])
+        assert (pixels != still.image).any() and with_labels(still, [""]) is still.image
         read += [line.text.replace(" ", "") for line in reader.read(np.asarray(pixels))]
     assert sum(one.mark in read for one in marked) >= 3
 

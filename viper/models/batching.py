@@ -1,8 +1,8 @@
-"""Gathers single requests of many threads into batches, without threads of its own.
+"""Gathering of single requests of many threads into batches, without additional threads.
 
-A request that finds the model idle is served at once. One that finds it busy waits with
-the others; when the model is free again, the oldest of them goes on with all that are of
-its kind. So a batch is as large as the load makes it, and nobody waits for it to fill.
+If the model is idle, a request is served at once. Otherwise it waits. When the model is free again,
+the oldest waiting request is served together with all others of its kind. The load thus decides the
+size of a batch, and nobody waits for a batch to fill.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from viper.errors import ModelError
 
 Serve = Callable[[Hashable, list[Any]], Sequence[Any]]
-"""Results of a batch of items of one kind, in their order."""
+"""Returns the results of a batch of items of one kind, in their order."""
 
 
 class Gatherer:
@@ -24,11 +24,11 @@ class Gatherer:
 
     Args:
         serve: called by one thread at a time.
-        most: items in one batch at most.
+        most: maximum number of items in one batch.
 
     Attributes:
-        batches: how many batches were served.
-        items: how many items they held together.
+        batches: number of batches served.
+        items: number of items in all of them.
     """
 
     def __init__(self, serve: Serve, most: int = 32) -> None:
@@ -39,12 +39,12 @@ class Gatherer:
         self.batches = self.items = 0
 
     def ask(self, kind: Hashable, item: Any) -> Any:
-        """The result for an item, served together with others of its kind.
+        """Return the result for an item, served together with others of its kind.
 
         Raises:
-            Exception: what ``serve`` raised for this very item. A batch that fails is
-                served again in halves, so that no item fails for another's sake; nobody
-                else gets the same exception object.
+            Exception: the error of ``serve`` for this very item. A failed batch is served again in
+                halves, so no item fails because of another. Every caller gets a separate exception
+                object.
         """
         mine = _Request(kind, item)
         with self._lock:
@@ -60,13 +60,13 @@ class Gatherer:
         return mine.result
 
     def _take_turn(self) -> None:
-        """Serves the oldest request, which is the caller's own, and all that fit with it."""
+        """Serve the oldest request, which is the caller's own, and all that fit with it."""
         batch = self._next_batch()
         try:
             self._serve_batch(batch)
             _part_errors(batch)
         except BaseException:
-            # An interrupt of this thread: the others' requests are still to be served.
+            # An interrupt of this thread: put the requests of the others back.
             with self._lock:
                 self._waiting.extendleft(
                     request for request in reversed(batch[1:]) if not request.done
@@ -103,7 +103,7 @@ class Gatherer:
         self._serve_batch(batch[middle:])
 
     def _failure(self, batch: list[_Request]) -> Exception | None:
-        """Serves a batch at once; why that failed, or None."""
+        """Serve a batch at once and return its error, or None."""
         try:
             results = self._serve(batch[0].kind, [request.item for request in batch])
             if len(results) != len(batch):
@@ -124,7 +124,7 @@ class Gatherer:
 
 @dataclass(eq=False)
 class _Request:
-    """``turn`` is set once it is done, or when its own thread shall serve the next batch."""
+    """One request. ``turn`` is set if it is done, or if its thread must serve the next batch."""
 
     kind: Hashable
     item: Any
@@ -138,16 +138,16 @@ class _Request:
 
 
 def _part_errors(batch: Sequence[_Request]) -> None:
-    """Raising one exception in several threads would mix up its tracebacks."""
-    seen: set[int] = set()
+    """Copy repeated exceptions, because raising one in several threads would mix up tracebacks."""
+    ids: set[int] = set()
     for request in batch:
-        if request.error is not None and id(request.error) in seen:
+        if request.error is not None and id(request.error) in ids:
             request.error = _twin(request.error)
-        seen.add(id(request.error))
+        ids.add(id(request.error))
 
 
 def _twin(error: Exception) -> Exception:
-    """The same error as an object of its own; its class need not be callable with its ``args``."""
+    """Return a copy of an error; its class need not be callable with its ``args``."""
     twin = type(error).__new__(type(error), *error.args)
     twin.args = error.args
     vars(twin).update(vars(error))

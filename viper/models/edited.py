@@ -1,8 +1,7 @@
-"""What runs make of a query's pictures: changed pictures and outlines, kept in the parent.
+"""Edited pictures and outlines of a query's runs, stored in the parent process.
 
-Programs know both by name alone. A name says what it stands for (a hash of the content), so that
-the same edit has the same name in every run of the query, and whatever is cached by content holds
-for it as well.
+Programs use both by name only. A name is a hash of the content, so the same edit has the same name
+in every run of the query, and caches by content work for it as well.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from viper.errors import ToolError
 from viper.models.vision.roles import Mask, Pixels
 
 EDIT_ID = re.compile(r"edit-[0-9a-f]{24}")
-"""What the ids of edited pictures look like."""
+"""Pattern of the ids of edited pictures."""
 
 MAX_BYTES = 1 << 30
-"""All edited pictures and outlines of one query together."""
+"""Limit on all edited pictures and outlines of one query together."""
 
 
 class Origin(NamedTuple):
-    """Where an edited picture comes from: the given picture, and its top-left corner in that."""
+    """Origin of an edited picture: the original picture, and the top-left corner in it."""
 
     image_id: str
     x: int = 0
@@ -34,7 +33,7 @@ class Origin(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A label and its box ``(x0, y0, x1, y1)``, in pixels of the given picture."""
+    """Label and its box ``(x0, y0, x1, y1)``, in pixels of the original picture."""
 
     label: str
     box: tuple[float, float, float, float]
@@ -42,7 +41,7 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """An edited picture: ``pixels`` uint8 [H, W, 3], read-only; ``tags`` if it shows any."""
+    """Edited picture: ``pixels`` uint8 [H, W, 3], read-only; ``tags`` if it shows any."""
 
     pixels: Pixels
     origin: Origin
@@ -51,7 +50,7 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """A mask: ``part`` bool [h, w] from pixel ``(x, y)``, of a picture of ``size`` (W, H)."""
+    """Mask: ``part`` bool [h, w] from pixel ``(x, y)``, of a picture of ``size`` (W, H)."""
 
     part: Mask
     x: int
@@ -60,12 +59,12 @@ class Outline:
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """``(x0, y0, x1, y1)``, the end exclusive."""
+        """Return ``(x0, y0, x1, y1)``, the end exclusive."""
         height, width = self.part.shape
         return (self.x, self.y, self.x + width, self.y + height)
 
     def mask(self) -> Mask:
-        """bool [H, W] of the whole picture."""
+        """Return the mask bool [H, W] of the whole picture."""
         width, height = self.size
         whole = np.zeros((height, width), np.bool_)
         x0, y0, x1, y1 = self.box
@@ -76,10 +75,10 @@ class Outline:
 def outline_of(
     mask: Mask, offset: tuple[int, int] = (0, 0), size: tuple[int, int] | None = None
 ) -> Outline | None:
-    """The outline of a mask, bool [H, W]; None for one that holds nowhere.
+    """Return the outline of a mask, bool [H, W], or None for an empty mask.
 
     Args:
-        offset: where in the picture the mask's top-left corner is.
+        offset: position of the mask's top-left corner in the picture.
         size: (width, height) of the picture; None takes the mask's.
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
@@ -91,10 +90,10 @@ def outline_of(
 
 
 class Edits:
-    """The edited pictures and outlines of one query, by name; for any number of threads.
+    """Edited pictures and outlines of one query by name; thread-safe.
 
     Raises:
-        ToolError: from what adds, once they take more than ``MAX_BYTES``.
+        ToolError: from the methods that add, if the total exceeds ``MAX_BYTES``.
     """
 
     def __init__(self) -> None:
@@ -102,27 +101,27 @@ class Edits:
         self._outlines: dict[str, Outline] = {}
 
     def copy(self) -> Edits:
-        """The same pictures and outlines, to which others can be added apart from these."""
+        """Return a copy with the same pictures and outlines; additions to it stay separate."""
         other = Edits()
         other._pictures, other._outlines = dict(self._pictures), dict(self._outlines)
         return other
 
     def add(self, pixels: Pixels, origin: Origin, tags: Sequence[Tag] | None = None) -> str:
-        """Keeps a picture, ``uint8 [H, W, 3]``; answers its name."""
-        kept = np.ascontiguousarray(pixels).copy()
-        kept.flags.writeable = False
-        said = (kept.shape, origin, None if tags is None else tuple(tags))
-        name = f"edit-{_digest(said, kept)}"
-        edit = Edit(kept, origin, None if tags is None else tuple(tags))
+        """Store a picture, ``uint8 [H, W, 3]``, and return its name."""
+        stored = np.ascontiguousarray(pixels).copy()
+        stored.flags.writeable = False
+        header = (stored.shape, origin, None if tags is None else tuple(tags))
+        name = f"edit-{_digest(header, stored)}"
+        edit = Edit(stored, origin, None if tags is None else tuple(tags))
         if name not in self._pictures:
-            self._check_room(kept.nbytes)
+            self._check_room(stored.nbytes)
         self._pictures.setdefault(name, edit)
         return name
 
     def add_outline(self, outline: Outline) -> str:
-        """Keeps an outline; answers its name."""
-        said = (outline.part.shape, outline.x, outline.y, outline.size)
-        name = f"outline-{_digest(said, outline.part)}"
+        """Store an outline and return its name."""
+        header = (outline.part.shape, outline.x, outline.y, outline.size)
+        name = f"outline-{_digest(header, outline.part)}"
         if name not in self._outlines:
             self._check_room(outline.part.nbytes)
         self._outlines.setdefault(name, outline)
@@ -132,36 +131,36 @@ class Edits:
         return name in self._pictures
 
     def names(self) -> tuple[str, ...]:
-        """Of the edited pictures, in the order in which they were made."""
+        """Return the names of the edited pictures in the order of their creation."""
         return tuple(self._pictures)
 
     def picture(self, name: str) -> Edit:
-        """An edited picture.
+        """Return an edited picture.
 
         Raises:
-            KeyError: none of that name was made for this query.
+            KeyError: this query has no edited picture of that name.
         """
         return self._pictures[name]
 
     def outline(self, name: str) -> Outline:
-        """An outline.
+        """Return an outline.
 
         Raises:
-            KeyError: as above.
+            KeyError: this query has no outline of that name.
         """
         return self._outlines[name]
 
     def _check_room(self, size: int) -> None:
-        taken = sum(edit.pixels.nbytes for edit in list(self._pictures.values()))
-        taken += sum(outline.part.nbytes for outline in list(self._outlines.values()))
-        if taken + size > MAX_BYTES:
+        total = sum(edit.pixels.nbytes for edit in list(self._pictures.values()))
+        total += sum(outline.part.nbytes for outline in list(self._outlines.values()))
+        if total + size > MAX_BYTES:
             raise ToolError(
                 f"the edited pictures of this query take more than {MAX_BYTES >> 20} MB; "
                 "make fewer of them, or scale the picture down"
             )
 
 
-def _digest(said: Any, array: np.ndarray[Any, Any]) -> str:
-    digest = hashlib.blake2b(repr(said).encode("utf-8", "replace"), digest_size=12)
+def _digest(header: Any, array: np.ndarray[Any, Any]) -> str:
+    digest = hashlib.blake2b(repr(header).encode("utf-8", "replace"), digest_size=12)
     digest.update(array.data)
     return digest.hexdigest()

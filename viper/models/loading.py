@@ -1,8 +1,8 @@
-"""How a checkpoint gets into memory: device, precision, quantisation, and what to do when full.
+"""Loading of checkpoints: device, precision, quantisation, and errors of full memory.
 
-Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by
-keyword, so that a profile names them alike for every role. Models of pictures and words share how
-their parts are loaded and how pictures become a batch.
+Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by keyword.
+A profile therefore names them the same way for every role. Models of pictures and texts share the loading of
+their parts and the batching of pictures.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from viper.models.vision.roles import Pixels
 Item = TypeVar("Item")
 
 ONE_AT_A_TIME = threading.RLock()
-"""Held while a model loads, in the whole process: model libraries import parts of themselves
-lazily and change global defaults meanwhile, and neither is safe from two threads at once."""
+"""Process-wide lock held while a model loads. Model libraries import parts of themselves lazily and
+change global defaults meanwhile, which is not safe in two threads at once."""
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
@@ -35,14 +35,14 @@ QUANTIZATIONS = ("8bit", "4bit")
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """Where and how a checkpoint is loaded.
+    """Options for loading a checkpoint.
 
     Attributes:
         device: torch device; ``auto`` takes the first accelerator, else the processor.
         dtype: ``auto`` is float32 on a processor and the checkpoint's own elsewhere.
         device_map: spread one model over devices (``auto``); needs ``accelerate``.
         quantize: ``8bit`` or ``4bit`` weights; needs ``bitsandbytes``.
-        local_only: never reach out to the model hub.
+        local_only: never access the model hub.
         revision: commit or branch of a hub repository.
     """
 
@@ -62,10 +62,10 @@ class LoadOptions:
             )
 
     def resolved_device(self) -> str:
-        """The device by its torch name.
+        """Return the device by its torch name.
 
         Raises:
-            ModelError: torch does not see it here.
+            ModelError: torch does not see the device here.
         """
         import torch
 
@@ -84,7 +84,7 @@ class LoadOptions:
         return self.device
 
     def resolved_dtype(self) -> Any:
-        """A torch dtype, or ``"auto"`` for the checkpoint's own."""
+        """Return a torch dtype, or ``"auto"`` for the checkpoint's own."""
         import torch
 
         if self.dtype != "auto":
@@ -94,7 +94,7 @@ class LoadOptions:
 
 
 def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:
-    """``kind.from_pretrained(source)`` on its device, in its precision, ready to answer.
+    """Load ``kind.from_pretrained(source)`` on its device, in its precision, in evaluation mode.
 
     Args:
         kind: a class of transformers with ``from_pretrained``.
@@ -104,7 +104,11 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         ModelError: nothing loadable there, or it does not fit.
         MissingExtraError: a package that an option needs is missing.
     """
-    keywords: dict[str, Any] = {"dtype": options.resolved_dtype(), **_found_by(options), **more}
+    keywords: dict[str, Any] = {
+        "dtype": options.resolved_dtype(),
+        **_source_keywords(options),
+        **more,
+    }
     if options.quantize is not None:
         keywords["quantization_config"] = _quantization(options.quantize)
     if options.device_map is not None:
@@ -119,26 +123,26 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
 
 
 def _require_family(kind: Any, source: str | Path, options: LoadOptions) -> None:
-    """Raises ValueError for another family's checkpoint, which would load with random weights."""
+    """Raise ValueError for a checkpoint of another family, which would load with random weights."""
     config = getattr(kind, "config_class", None)
     if config is None:
         return
-    stated = config.get_config_dict(source, **_found_by(options))[0].get("model_type")
+    stated = config.get_config_dict(source, **_source_keywords(options))[0].get("model_type")
     if stated is not None and stated != config.model_type:
         raise ValueError(f"it is a {stated} model, not {config.model_type}")
 
 
 def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:
-    """``kind.from_pretrained(source)`` of a tokenizer or processor.
+    """Load ``kind.from_pretrained(source)`` of a tokenizer or processor.
 
     Raises:
         ModelError: nothing loadable there.
     """
     with load_errors(kind.__name__, source):
-        return kind.from_pretrained(source, **_found_by(options), **more)
+        return kind.from_pretrained(source, **_source_keywords(options), **more)
 
 
-def _found_by(options: LoadOptions) -> dict[str, Any]:
+def _source_keywords(options: LoadOptions) -> dict[str, Any]:
     found: dict[str, Any] = {"local_files_only": options.local_only}
     if options.revision is not None:
         found["revision"] = options.revision
@@ -147,7 +151,7 @@ def _found_by(options: LoadOptions) -> dict[str, Any]:
 
 @contextmanager
 def load_errors(what: str, source: str | Path) -> Iterator[None]:
-    """Turns what libraries raise while loading into one ModelError with advice."""
+    """Turn the errors of libraries while loading into one ModelError with advice."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
@@ -161,7 +165,7 @@ def load_errors(what: str, source: str | Path) -> Iterator[None]:
 
 
 def _names_no_folder(source: str | Path) -> bool:
-    """Whether it is a path rather than a hub id (``organisation/name``), and leads nowhere."""
+    """Return True if this is a missing path and not a hub id (``organisation/name``)."""
     path = Path(source)
     return (len(path.parts) > 2 or path.is_absolute()) and not path.exists()
 
@@ -175,7 +179,7 @@ MEMORY_ADVICE = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device or the machine ran out of memory."""
+    """Return True if a device or the machine ran out of memory."""
     if isinstance(error, MemoryError):
         return True
     name = type(error).__name__
@@ -186,22 +190,22 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class LocalModel:
-    """What backends share that hold one torch model as ``_model``."""
+    """Base of backends that hold one torch model as ``_model``."""
 
     _model: Any
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of its parameters and buffers."""
+        """Return the size in bytes of parameters and buffers."""
         tensors = [*self._model.parameters(), *self._model.buffers()]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def _place(self) -> Any:
-        """A parameter, whose device and dtype inputs have to share."""
+        """Return a parameter, whose device and dtype the inputs must have."""
         return next(self._model.parameters())
 
     def _fitted(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """A processor's batch on the model's device, its floating tensors in its precision."""
+        """Return a processor's batch on the model's device, floating tensors in its precision."""
         place = self._place()
         return {
             name: value.to(place.device, place.dtype)
@@ -214,11 +218,11 @@ class LocalModel:
 def in_batches(
     items: Sequence[Item], size: int, forward: Callable[[Sequence[Item]], Sequence[Any]]
 ) -> list[Any]:
-    """What ``forward`` gives for all items, at most ``size`` of them at a time."""
-    found: list[Any] = []
+    """Return the results of ``forward`` for all items, in batches of up to ``size``."""
+    results: list[Any] = []
     for start in range(0, len(items), size):
-        found.extend(forward(items[start : start + size]))
-    return found
+        results.extend(forward(items[start : start + size]))
+    return results
 
 
 def in_equal_groups(
@@ -227,18 +231,18 @@ def in_equal_groups(
     size: int,
     forward: Callable[[Sequence[Item]], Sequence[Any]],
 ) -> list[Any]:
-    """As :func:`in_batches`, but only items with equal keys share a batch.
+    """Work like :func:`in_batches`, but only items with equal keys share a batch.
 
-    Padding would let an item's neighbours change what a model says about it.
+    Padding would let an item's neighbours change the model's answer about it.
     """
     groups: dict[Hashable, list[int]] = {}
     for index, item in enumerate(items):
         groups.setdefault(key(item), []).append(index)
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     for group in groups.values():
-        results = in_batches([items[index] for index in group], size, forward)
-        found.update(zip(group, results, strict=True))
-    return [found[index] for index in range(len(items))]
+        group_results = in_batches([items[index] for index in group], size, forward)
+        results.update(zip(group, group_results, strict=True))
+    return [results[index] for index in range(len(items))]
 
 
 def _quantization(bits: str) -> Any:
@@ -254,11 +258,12 @@ def _need(package: str, option: str) -> None:
 
 
 def model_id(source: str | Path) -> str:
-    """``folder@hash`` for a local folder, else the source itself (a checkpoint's public name).
+    """Return ``folder@hash`` for a local folder, else the source itself (a checkpoint's public
+    name).
 
-    The hash is the first 12 hexadecimal digits of the SHA-256 over the folder's
-    safetensors files in order of name, so two trainings never share a cache entry. Where
-    it holds none itself (a pipeline of several networks), those of its folders count.
+    The hash is the first 12 hexadecimal digits of the SHA-256 over the folder's safetensors files
+    in order of name, so two trainings never share a cache entry. If the folder itself holds none (a
+    pipeline of several networks), those of its subfolders count.
     """
     folder = Path(source)
     if not folder.is_dir():
@@ -270,7 +275,7 @@ def model_id(source: str | Path) -> str:
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, Any]]:
-    """Return the options that say how weights are loaded, and the others.
+    """Return the options for loading weights, and the others.
 
     Raises:
         ProfileError: a value that no checkpoint can be loaded with.
@@ -282,17 +287,17 @@ def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, An
 
 
 class Checkpoint(LocalModel):
-    """A backend on one checkpoint of transformers: a network and what reads its inputs.
+    """Backend on one checkpoint of transformers: a network and the reader of its inputs.
 
     Args:
         model: the network.
         processor: reads its inputs.
-        name: what goes into traces and cache keys.
-        batch_size: inputs in one forward pass at most.
+        name: goes into traces and cache keys.
+        batch_size: maximum number of inputs in one forward pass.
 
     Attributes:
         network: ``module:class`` that loads the network.
-        readers: those that load what reads its inputs.
+        readers: classes that load the readers of its inputs.
     """
 
     network: ClassVar[str]
@@ -315,7 +320,7 @@ class Checkpoint(LocalModel):
         Raises:
             ModelError: nothing loadable under that name.
             ProfileError: a wrong value.
-            TypeError: an option that the class does not take; nothing was loaded.
+            TypeError: an unknown option of the class; nothing was loaded.
         """
         loading, own = split_options(options)
         inspect.signature(cls).bind_partial(**own)
@@ -327,14 +332,14 @@ class Checkpoint(LocalModel):
 
 
 class PictureTextCheckpoint(Checkpoint):
-    """A checkpoint whose pictures and texts are read apart.
+    """Checkpoint with separate readers for pictures and texts.
 
     Args:
         model: the network.
         image_processor: its image processor.
         tokenizer: its tokenizer.
-        name: what goes into traces and cache keys.
-        batch_size: inputs in one forward pass at most.
+        name: goes into traces and cache keys.
+        batch_size: maximum number of inputs in one forward pass.
     """
 
     readers = ("transformers:AutoImageProcessor", "transformers:AutoTokenizer")
@@ -347,7 +352,7 @@ class PictureTextCheckpoint(Checkpoint):
 
 
 def processed(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
-    """What an image processor makes of pictures ``uint8 [H, W, 3]``: torch tensors by name."""
-    copies = [np.array(image) for image in images]  # torch refuses read-only arrays
+    """Return an image processor's tensors by name for pictures ``uint8 [H, W, 3]``."""
+    copies = [np.array(image) for image in images]  # torch rejects read-only arrays
     how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
     return image_processor(images=copies, **how)

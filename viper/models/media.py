@@ -1,7 +1,7 @@
-"""Reading pictures and videos that nobody vouches for, and writing frames as MP4.
+"""Reading of untrusted pictures and videos, and writing of frames as MP4.
 
 Every reader returns RGB arrays in display orientation, or raises
-:class:`~viper.errors.MediaError` with one line that says what was seen.
+:class:`~viper.errors.MediaError` with one line that says what is wrong.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from viper.models.vision.roles import Pixels
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
 
 MAX_IMAGE_PIXELS = 100_000_000
-"""Pictures with more pixels are refused: one would take over a gigabyte while it is decoded."""
+"""Pictures with more pixels are rejected, because decoding one would take over a gigabyte."""
 
 MAX_FRAMES = 64
-"""Frames kept of a video, evenly spread over its length."""
+"""Maximum number of frames kept of a video, evenly spread over its length."""
 
 MAX_FRAME_SIDE = 960
-"""Longer frames are scaled down to this many pixels while reading."""
+"""Frames with a longer side are scaled down to this many pixels while reading."""
 
 MAX_DECODED_FRAMES = 20_000
-"""Frames decoded at most in search of evenly spread ones."""
+"""Maximum number of frames decoded to select evenly spread ones."""
 
 
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""Formats that Pillow may take a file for; its EPS reader, for one, starts another program."""
+"""Formats that Pillow may detect; its EPS reader, for example, starts another program."""
 
 VIDEO_FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
     "h264,hevc,ivf"
 )
-"""Containers that FFmpeg may take a file for. Playlists are not among them: they name other
-files and addresses, which FFmpeg would read."""
+"""Containers that FFmpeg may detect. Playlists are excluded, because FFmpeg would read the files
+and addresses that they name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Media:
-    """What a query is about: one or more pictures, or one video.
+    """Media of a query: one or more pictures, or one video.
 
     Attributes:
         images: the pictures, ``uint8 [H, W, 3]`` RGB each; empty for a video.
         video: ``uint8 [T, H, W, 3]`` RGB, or None.
         names: file names or labels, for messages and traces.
-        frame_indices: for a video, which frame of the file each kept frame is.
-        edits: pictures and outlines that runs of the query made of these.
+        frame_indices: for a video, the index in the file of each kept frame.
+        edits: edited pictures and outlines from runs of the query.
     """
 
     images: tuple[Pixels, ...] = ()
@@ -67,17 +67,18 @@ class Media:
 
     @property
     def kind(self) -> str:
-        """``image``, ``images`` or ``video``."""
+        """Return ``image``, ``images`` or ``video``."""
         if self.video is not None:
             return "video"
         return "image" if len(self.images) == 1 else "images"
 
     def for_run(self) -> Media:
-        """The same media for one more run: what that makes of them is kept apart."""
+        """Return the same media for one more run, with separate edits."""
         return replace(self, edits=self.edits.copy())
 
     def pixels(self, image_id: str) -> Pixels:
-        """The picture ``image3``, frame 7 of the video, ``video0#7``, or an edited picture.
+        """Return the pixels of ``image3``, of frame 7 of the video (``video0#7``) or of an edited
+        picture.
 
         Raises:
             KeyError: there is no such picture or frame here.
@@ -94,10 +95,10 @@ class Media:
         return source[number]
 
     def origin(self, image_id: str) -> Origin:
-        """The given picture that one is, or was made from, and its corner in that.
+        """Return the original picture of this one, and its top-left corner in the original.
 
         Raises:
-            KeyError: as above.
+            KeyError: as for :meth:`pixels`.
         """
         if image_id in self.edits:
             return self.edits.picture(image_id).origin
@@ -105,20 +106,20 @@ class Media:
         return Origin(image_id)
 
     def content_hash(self, media_id: str) -> str:
-        """A hash of the pixels behind an image id, or of the whole video for ``video0``."""
-        known = self._hashes.get(media_id)
-        if known is None:
+        """Return a hash of the pixels of an image id, or of the whole video for ``video0``."""
+        content = self._hashes.get(media_id)
+        if content is None:
             array = self.video if media_id == "video0" else self.pixels(media_id)
             if array is None:
                 raise KeyError(media_id)
             digest = hashlib.blake2b(repr(array.shape).encode(), digest_size=16)
             digest.update(np.ascontiguousarray(array).data)
-            known = self._hashes[media_id] = digest.hexdigest()
-        return known
+            content = self._hashes[media_id] = digest.hexdigest()
+        return content
 
 
 def media_from(source: Any) -> Media:
-    """Media from a path, several paths, arrays, PIL pictures, or Media itself.
+    """Build Media from a path, several paths, arrays, PIL pictures, or Media itself.
 
     Args:
         source: a path or a list of paths; a ``uint8 [H, W, 3]`` array (picture), a
@@ -143,10 +144,10 @@ def media_from(source: Any) -> Media:
 
 
 def load_media(paths: Sequence[Path]) -> Media:
-    """Reads picture files, or one video file, whichever they turn out to be.
+    """Read picture files or one video file; the content decides which it is.
 
     Raises:
-        MediaError: as :func:`media_from`.
+        MediaError: as for :func:`media_from`.
     """
     loaded = [_load_file(path) for path in paths]
     videos = [item for item in loaded if item.video is not None]
@@ -164,7 +165,7 @@ def load_media(paths: Sequence[Path]) -> Media:
 
 
 def read_picture(path: Path) -> Pixels:
-    """The picture in a file, ``uint8 [H, W, 3]`` RGB; no video is tried.
+    """Return the picture in a file, ``uint8 [H, W, 3]`` RGB; videos are not accepted.
 
     Raises:
         MediaError: missing, unreadable, too large, or no picture.
@@ -199,7 +200,7 @@ def _video_media(frames: Pixels, name: str, indices: Sequence[int]) -> Media:
 
 
 def _read_image(path: Path) -> Pixels | None:
-    """The picture in a file, or None if the file is not a picture at all."""
+    """Return the picture in a file, or None if the file is not a picture at all."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -220,13 +221,15 @@ def _read_image(path: Path) -> Pixels | None:
         ) from None
 
 
-def _too_large(path: Path, seen: str) -> str:
+def _too_large(path: Path, size: str) -> str:
     limit = MAX_IMAGE_PIXELS // 1_000_000
-    return f"{path}: {seen}; at most {limit} million are read; scale the picture down first"
+    return f"{path}: {size}; at most {limit} million are read; scale the picture down first"
 
 
 def _rgb(image: Any) -> Pixels:
-    """Any PIL mode as RGB in display orientation: EXIF applied, alpha over white, 16 bit scaled."""
+    """Convert any PIL mode to RGB in display orientation: EXIF applied, alpha over white, 16 bit
+    scaled.
+    """
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)
@@ -246,7 +249,7 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
     import av
 
     try:
-        # A resolved path begins with a slash: no part of its name is read as a protocol.
+        # A resolved path starts with a slash, so FFmpeg reads no part of its name as a protocol.
         options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
         with av.open(str(path.resolve()), options=options) as container:
             if not container.streams.video:
@@ -263,10 +266,12 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
 
 
 def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
-    """At most MAX_FRAMES frames, evenly spread; the step doubles whenever they grow too many."""
+    """Return up to MAX_FRAMES evenly spread frames; the step doubles whenever there are too
+    many.
+    """
     import av
 
-    kept: list[Pixels] = []
+    frames: list[Pixels] = []
     indices: list[int] = []
     step = 1
     try:
@@ -275,18 +280,18 @@ def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
                 break
             if index % step:
                 continue
-            if len(kept) == MAX_FRAMES:
-                kept, indices, step = kept[::2], indices[::2], step * 2
+            if len(frames) == MAX_FRAMES:
+                frames, indices, step = frames[::2], indices[::2], step * 2
                 if index % step:
                     continue
             scale = min(1.0, MAX_FRAME_SIDE / max(frame.width, frame.height, 1))
             size = (max(1, round(frame.width * scale)), max(1, round(frame.height * scale)))
-            kept.append(frame.to_ndarray(format="rgb24", width=size[0], height=size[1]))
+            frames.append(frame.to_ndarray(format="rgb24", width=size[0], height=size[1]))
             indices.append(index)
     except av.error.FFmpegError:
-        if not kept:
+        if not frames:
             raise
-    return kept, indices
+    return frames, indices
 
 
 def _image_of(item: Any) -> Pixels:
@@ -313,10 +318,10 @@ CLIP_FPS = 8
 def write_mp4(
     path: Path, frames: NDArray[np.uint8], fps: int = CLIP_FPS, quality: int = 16
 ) -> None:
-    """Writes ``uint8 [T, H, W, 3]`` RGB frames as H.264 in an MP4 file.
+    """Write ``uint8 [T, H, W, 3]`` RGB frames as H.264 in an MP4 file.
 
     Args:
-        path: replaced if there; appears only once it is whole.
+        path: replaced if it exists; appears only when complete.
         frames: even width and height (the format halves the colour planes).
         fps: frames per second.
         quality: x264's constant rate factor, 0 best, 51 worst.
@@ -337,7 +342,7 @@ def write_mp4(
 
 
 def read_mp4(path: Path) -> NDArray[np.uint8]:
-    """All frames of a file that :func:`write_mp4` wrote, ``uint8 [T, H, W, 3]``."""
+    """Return all frames of a file written by :func:`write_mp4`, ``uint8 [T, H, W, 3]``."""
     import av
 
     with av.open(str(path)) as container:

@@ -1,4 +1,4 @@
-"""Checks a file of routines: does it load, can programs call it, do its examples run?"""
+"""Check of a file of routines: that it loads, that programs can call it, that its examples run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _NO_QUERY = "its example has no query: begin it with a comment such as # the lef
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one routine; ``problem`` is None where all is well.
+    """Result of checking one routine; ``problem`` is None if the routine is fine.
 
     Attributes:
-        advice: what would make it better, though it works.
+        advice: how to improve a routine that works.
     """
 
     routine: str
@@ -36,22 +36,22 @@ class Finding:
 
 
 def check_routines(path: Path, api: str = "abstract") -> list[Finding]:
-    """One finding for each routine of the file, in its order.
+    """Return one finding for each routine of the file, in its order.
 
-    An example runs on a grey picture or clip; only what it does there is checked.
+    An example runs on a grey picture or clip, and only its behaviour there is checked.
 
     Args:
-        api: the API beside which it is to be used.
+        api: the API to use the file with.
 
     Raises:
-        UsageError: the file cannot be used at all; says why.
+        UsageError: the file cannot be used at all; the message says why.
     """
     file = load_routine_file(path)
     library = Library((*library_for(api).files, file))
-    return [_checked(routine, library) for routine in file.routines]
+    return [_check(routine, library) for routine in file.routines]
 
 
-def _checked(routine: Routine, library: Library) -> Finding:
+def _check(routine: Routine, library: Library) -> Finding:
     name = routine.name
     try:
         hints = typing.get_type_hints(routine.function)
@@ -66,13 +66,13 @@ def _checked(routine: Routine, library: Library) -> Finding:
         return Finding(name, f"its example is no Python: {error.msg}, its line {error.lineno}")
     if name not in called_names(example):
         return Finding(name, f"its example does not call {name}")
-    problem = _failed(example, name, hints.get("return"), library)
+    problem = _problem_of(example, name, hints.get("return"), library)
     advice = None if example.lstrip().startswith("#") else _NO_QUERY
     return Finding(name, problem, None if problem else advice)
 
 
-def _failed(example: str, name: str, returns: Any, library: Library) -> str | None:
-    """What went wrong when the example ran on a grey picture or clip, or None."""
+def _problem_of(example: str, name: str, returns: Any, library: Library) -> str | None:
+    """Return the problem of the example on a grey picture or clip, or None."""
     outcome = run_program(example, library, media=_media(example))
     if outcome.failure is not None:
         return f"its example fails: {_in_one_line(outcome)}"
@@ -82,7 +82,7 @@ def _failed(example: str, name: str, returns: Any, library: Library) -> str | No
     answer, results = recorded.value
     for result in results:
         if not fits(result, returns):
-            return f"it answered {_said(result)}, which is not {_named(returns)}"
+            return f"it answered {_describe(result)}, which is not {_name_of(returns)}"
     if answer is None:
         return "its example answers nothing"
     return None
@@ -94,9 +94,9 @@ def _media(example: str) -> Any:
 
 
 def _recording(example: str, name: str) -> str:
-    """The example as a script that also answers whatever the routine answered in it."""
+    """Return the example as a script that also returns every result of the routine."""
     takes = example.partition("def execute_command(")[2].partition(")")[0]
-    given = "video, question, possible_answers" if "video" in takes else "image"
+    arguments = "video, question, possible_answers" if "video" in takes else "image"
     return f"""{example}
 
 _recorded_results = []
@@ -107,7 +107,7 @@ def {name}(*args, **kwargs):
     _recorded_results.append(found)
     return found
 
-answer = [execute_command({given}), _recorded_results]
+answer = [execute_command({arguments}), _recorded_results]
 """
 
 
@@ -117,9 +117,9 @@ def _in_one_line(outcome: Outcome) -> str:
 
 
 def fits(value: Any, annotation: Any) -> bool:
-    """Whether a result is what an annotation says, as far as it can be told from outside.
+    """Check that a result agrees with an annotation, as far as it can be seen from outside.
 
-    Patches and segments are references here. Annotations that are not understood fit all.
+    Patches and segments are references here. An annotation that is not understood fits every value.
     """
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is None or annotation is type(None):
@@ -144,11 +144,11 @@ def fits(value: Any, annotation: Any) -> bool:
     return True
 
 
-def _named(annotation: Any) -> str:
+def _name_of(annotation: Any) -> str:
     return getattr(annotation, "__name__", None) or str(annotation)
 
 
-def _said(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, Ref):
         return f"a {value.kind}"
     return "None" if value is None else f"{type(value).__name__} {repr(value)[:60]}"

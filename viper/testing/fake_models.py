@@ -1,6 +1,6 @@
-"""Models that answer from a table, for tests of whatever stands above them.
+"""Models that answer from a table, for tests of the code that uses them.
 
-They count what they are asked, so a test can say that a tower ran once.
+They count their calls, so a test can check that a tower ran once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from viper.models.vision.roles import Detection, EventWindow, Floats, Mask, Pixe
 
 
 class FakeDetector:
-    """Finds what its table says, whatever the picture.
+    """Returns the boxes of its table for any picture.
 
     Args:
         boxes: phrase to ``(pixel box, score)`` pairs, best first.
@@ -37,7 +37,7 @@ class FakeDetector:
 
 
 class FakeMatcher:
-    """Embeds a picture as its mean colour and the words red, green, blue as those axes."""
+    """Embeds a picture as its mean colour, and the words red, green, blue as those axes."""
 
     model_id = "fake-matcher"
     logit_scale = 10.0
@@ -57,7 +57,7 @@ class FakeMatcher:
 
 
 class FakeDepth:
-    """Depth grows towards the top of the picture."""
+    """Returns depth that grows towards the top of the picture."""
 
     model_id = "fake-depth"
 
@@ -95,7 +95,7 @@ class FakeAnswerer:
 
 
 class FakeSegmenter:
-    """Segments what its table says, whatever the picture: ellipses that fill their boxes.
+    """Returns the segments of its table for any picture: ellipses that fill their boxes.
 
     Args:
         objects: ``(label, pixel box, score)``, best first; later ones give way to earlier ones.
@@ -113,16 +113,16 @@ class FakeSegmenter:
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
         rows, columns = np.ogrid[: encoding[0], : encoding[1]]
-        taken = np.zeros(encoding, np.bool_)
-        found = []
+        covered = np.zeros(encoding, np.bool_)
+        segments = []
         for label, (x0, y0, x1, y1), score in self._objects:
             across = (columns + 0.5 - (x0 + x1) / 2) / ((x1 - x0) / 2)
             along = (rows + 0.5 - (y0 + y1) / 2) / ((y1 - y0) / 2)
-            mask = (across**2 + along**2 <= 1) & ~taken
-            taken |= mask
+            mask = (across**2 + along**2 <= 1) & ~covered
+            covered |= mask
             if mask.any() and (names is None or label in names):
-                found.append(Segment(mask, label, score))
-        return found
+                segments.append(Segment(mask, label, score))
+        return segments
 
 
 class FakeInpainter:
@@ -143,7 +143,7 @@ class FakeInpainter:
 
 
 class FakeFaces:
-    """Finds faces in its boxes, whatever the picture."""
+    """Returns its boxes as faces for any picture."""
 
     model_id = "fake-faces"
 
@@ -155,7 +155,7 @@ class FakeFaces:
 
 
 class FakeVideoModel:
-    """Events at the windows of its table; descriptions list those inside a range."""
+    """Returns events at the windows of its table; descriptions list those inside a range."""
 
     model_id = "fake-video"
 
@@ -180,7 +180,7 @@ class FakeVideoModel:
 
 
 class FakeLanguage:
-    """Selects the first option that stands in the information, else the first."""
+    """Selects the first option that occurs in the information, else the first."""
 
     model_id = "fake-language"
 

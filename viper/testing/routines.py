@@ -1,6 +1,6 @@
-"""Runs programs that call routines of one's own: the real sandbox and toolbox, models from a table.
+"""Runs of programs that call user routines: the real sandbox and toolbox, models from a table.
 
-For tests of a routine, and for ``viper setup routine check``.
+Used by tests of a routine and by ``viper setup routine check``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WIDTH, HEIGHT, FRAMES = 200, 100, 16
 """Size of the grey picture, and length of the grey clip, that programs get."""
 
 BOXES = ((20.0, 30.0, 60.0, 70.0), (120.0, 10.0, 180.0, 50.0))
-"""Pixel boxes of whatever is looked for, where no table says otherwise."""
+"""Pixel boxes of every name if no table is given."""
 
 
 def run_program(
@@ -43,14 +43,14 @@ def run_program(
     media: Any = None,
     entry: str | None = "execute_command",
 ) -> Outcome:
-    """What a program comes to that may call the routines of ``api``.
+    """Run a program that may call the routines of ``api`` and return its outcome.
 
     Args:
         program: with an ``execute_command(image)``; for a clip with
             ``execute_command(video, question, possible_answers)``.
         api: as ``--api``, such as ``abstract+my_routines.py``, or the library itself.
         objects: name to pixel boxes ``(x0, y0, x1, y1)`` from the top-left corner; without
-            it every name is found twice.
+            it every name has two boxes.
         answers: question to answer of the VQA model; others are ``unknown``.
         events: description to frames ``(start, end)``.
         media: as ``Reasoner.run``; a grey picture of 200 x 100 pixels by default.
@@ -60,21 +60,21 @@ def run_program(
         UsageError: a file of routines that cannot be used.
     """
     library = api if isinstance(api, Library) else library_for(api)
-    given = media_from(picture() if media is None else media)
+    query_media = media_from(picture() if media is None else media)
     toolbox = toolbox_of_tables(library, objects, answers, events)
     with Sandbox(prelude=library.prelude(), limits=Limits(time_s=20)) as sandbox:
         return sandbox.run(
-            program, tools=toolbox.session(given), entry=entry, args=arguments(given)
+            program, tools=toolbox.session(query_media), entry=entry, args=arguments(query_media)
         )
 
 
 def picture() -> np.ndarray[Any, Any]:
-    """The grey picture, ``uint8 [H, W, 3]``."""
+    """Return the grey picture, ``uint8 [H, W, 3]``."""
     return np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
 
 
 def clip() -> np.ndarray[Any, Any]:
-    """The grey clip, ``uint8 [T, H, W, 3]``."""
+    """Return the grey clip, ``uint8 [T, H, W, 3]``."""
     return np.full((FRAMES, HEIGHT, WIDTH, 3), 128, np.uint8)
 
 
@@ -84,9 +84,9 @@ def toolbox_of_tables(
     answers: Mapping[str, str] | None = None,
     events: Mapping[str, tuple[int, int]] | None = None,
 ) -> Toolbox:
-    """The toolbox with a model for every role that answers from these tables."""
-    found = _Everything() if objects is None else objects
-    boxes = _Scored(found)
+    """Return the toolbox with a model for every role that answers from these tables."""
+    table = _Everything() if objects is None else objects
+    boxes = _Scored(table)
     windows = {name: (*window, 0.9) for name, window in (events or {}).items()}
     models = ModelSet(
         {
@@ -106,13 +106,13 @@ def toolbox_of_tables(
 
 
 def arguments(media: Media) -> dict[str, Any]:
-    """The values that an entry point may ask for by name."""
-    given: dict[str, Any] = {"question": "what is it?", "possible_answers": ["one", "two"]}
-    return {**given, **media_arguments(media)}
+    """Return the values that an entry point may ask for by name."""
+    values: dict[str, Any] = {"question": "what is it?", "possible_answers": ["one", "two"]}
+    return {**values, **media_arguments(media)}
 
 
 class _Everything(Mapping[str, Sequence[Sequence[float]]]):
-    """Every name is there, twice."""
+    """Table that has two boxes for every name."""
 
     def __getitem__(self, name: str) -> Sequence[Sequence[float]]:
         return BOXES
@@ -125,7 +125,7 @@ class _Everything(Mapping[str, Sequence[Sequence[float]]]):
 
 
 class _Scored(Mapping[str, Sequence[tuple[Sequence[float], float]]]):
-    """Boxes with scores, best first, as a detector's table has them."""
+    """Boxes with scores, best first, in the form of a detector's table."""
 
     def __init__(self, boxes: Mapping[str, Sequence[Sequence[float]]]) -> None:
         self._boxes = boxes

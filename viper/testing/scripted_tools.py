@@ -1,4 +1,4 @@
-"""A tool client whose answers are written down beforehand."""
+"""A tool client with scripted answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from viper.errors import ScriptExhaustedError
 
 @dataclass(frozen=True)
 class ScriptedCall:
-    """One call that a program made."""
+    """One call of a program."""
 
     name: str
     args: tuple[Any, ...]
@@ -21,16 +21,16 @@ class ScriptedCall:
 
 
 class ScriptedTools:
-    """Answers calls from a script and records them; fails when asked for more.
+    """Answers calls from a script and records them; fails when the script is exhausted.
 
     Args:
-        answers: either a list, answered in order whatever is called, or a mapping from
+        answers: either a list, used in order for any tool, or a mapping from
             tool name to the list of its answers. An answer that is an exception is
             raised; a callable is called with the arguments of the call. In place of a
             list, a mapping may hold one callable, which answers every call.
 
     Attributes:
-        calls: what was called so far.
+        calls: the calls so far.
 
     Example:
         >>> tools = ScriptedTools({"add": [3]})
@@ -62,7 +62,7 @@ class ScriptedTools:
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
     ) -> Any:
-        """The next answer of the script.
+        """Return the next answer of the script.
 
         Raises:
             ScriptExhaustedError: the script holds no more answers for this call.

@@ -1,8 +1,8 @@
-"""Suites that say whether a backend keeps to its role: call one in a test of the backend.
+"""Suites that check a backend against its role: call one in a test of the backend.
 
-``check_detector(backend)`` returns nothing when all is well and raises an
-AssertionError that names the first broken rule. The rules are those of
-:mod:`viper.models.vision.roles`; whether answers are any good is not looked at.
+``check_detector(backend)`` raises an AssertionError that names the first broken rule, and otherwise
+returns nothing. The rules are those of :mod:`viper.models.vision.roles`. The quality of answers is
+not checked.
 """
 
 from viper.testing.conformance.language import check_llm, check_text, check_video

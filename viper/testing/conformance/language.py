@@ -1,4 +1,4 @@
-"""Suites for what speaks: language models, text tools and video models."""
+"""Suites for language models, text tools and video models."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def check_llm(
     repeats: bool = True,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.llm.protocol.LLM`.
+    """Check a :class:`~viper.models.llm.protocol.LLM`.
 
     Args:
         prompts: at least two.
-        repeats: False leaves out that the same request gives the same text, which a
-            shared server need not keep.
-        tolerance: what a score may differ by between runs.
+        repeats: False skips the rule that the same request gives the same text, which a shared
+            server need not keep.
+        tolerance: largest difference of a score between runs.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -128,7 +128,7 @@ OPTIONS = ("a dog", "A red cube ", "nothing, really")
 
 
 def check_text(backend: Any) -> None:
-    """Checks what plays the text role (see :class:`~viper.tools.text.LanguageTool`).
+    """Check a backend of the text role (see :class:`~viper.tools.text.LanguageTool`).
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -147,8 +147,8 @@ def check_text(backend: Any) -> None:
             short = backend.answer(QUESTION, context=context, long_answer=False)
             good = isinstance(short, str) and "\n" not in short
             require(good, f"a short answer must be one line of text, not {short!r}")
-            said = backend.answer(QUESTION, context=context, long_answer=True)
-            require(isinstance(said, str), f"an answer must be text, not {said!r}")
+            long = backend.answer(QUESTION, context=context, long_answer=True)
+            require(isinstance(long, str), f"an answer must be text, not {long!r}")
         works_in_another_thread(lambda: backend.select(INFO, QUESTION, options), eq)
 
 
@@ -163,19 +163,19 @@ def check_video(
     events: Sequence[str] = EVENTS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.VideoModel`.
+    """Check a :class:`~viper.models.vision.roles.VideoModel`.
 
     Args:
         clips: uint8 [T, H, W, 3]; None takes a clip of noise and a single frame.
-        events: what is looked for in each.
-        tolerance: what a score may differ by between runs.
+        events: phrases to search in each.
+        tolerance: largest difference of a score between runs.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
     """
     clips = _noise() if clips is None else clips
     with keeps_identity(backend, VideoModel):
-        leaves_arrays_alone(lambda given: [backend.encode(clip) for clip in given], clips)
+        leaves_arrays_alone(lambda copies: [backend.encode(clip) for clip in copies], clips)
         agree = partial(_same, tolerance=tolerance)
         for clip in clips:
             encoding = backend.encode(clip)
@@ -214,20 +214,20 @@ def _are_well_formed(windows: Sequence[EventWindow], frames: int) -> None:
         )
         good = is_chance(item.score) and item.score >= MIN_SCORE
         require(good, f"scores must lie in [{MIN_SCORE}, 1], not at {item.score!r}")
-    ordered = all(one.score >= other.score for one, other in pairwise(windows))
+    ordered = all(first.score >= second.score for first, second in pairwise(windows))
     require(ordered, "windows must come best first")
 
 
 def _check_descriptions(backend: Any, encoding: Any, frames: int, event: str) -> None:
     for start, question in ((0, None), (frames // 2, None), (0, f"what happens when {event}?")):
-        said = backend.describe(encoding, start, frames, question)
-        require(isinstance(said, str), f"a description must be text, not {said!r}")
+        text = backend.describe(encoding, start, frames, question)
+        require(isinstance(text, str), f"a description must be text, not {text!r}")
         again = backend.describe(encoding, start, frames, question)
-        require(said == again, "a range must be described alike when asked again")
+        require(text == again, "a range must be described alike when asked again")
 
 
 def _same(
-    one: Sequence[Sequence[EventWindow]], other: Sequence[Sequence[EventWindow]], tolerance: float
+    left: Sequence[Sequence[EventWindow]], right: Sequence[Sequence[EventWindow]], tolerance: float
 ) -> bool:
     return all(
         len(first) == len(second)
@@ -235,5 +235,5 @@ def _same(
             (a.start, a.end) == (b.start, b.end) and abs(a.score - b.score) <= tolerance
             for a, b in zip(first, second, strict=True)
         )
-        for first, second in zip(one, other, strict=True)
+        for first, second in zip(left, right, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Suites for what looks at whole pictures: depth estimators, inpainters, matchers, answerers."""
+"""Suites for backends on whole pictures: depth estimators, inpainters, matchers, answerers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from viper.testing.conformance.rules import (
 def check_depth(
     backend: Any, images: Sequence[Pixels] | None = None, *, tolerance: float = TOLERANCE
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.DepthEstimator`.
+    """Check a :class:`~viper.models.vision.roles.DepthEstimator`.
 
-    That larger is farther needs a picture whose depth is known; test it on one.
+    The rule that larger is farther needs a picture of known depth, so test it on one.
 
     Args:
         images: uint8 [H, W, 3], not all square; None takes noise.
-        tolerance: what a map may differ by between runs, as a share of its largest value.
+        tolerance: largest difference of a map between runs, as a share of its largest value.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -68,10 +68,10 @@ def _depth_is_well_formed(depth: Floats, image: Pixels) -> None:
     require(np.isfinite(depth).all(), "a depth map must hold finite numbers")
 
 
-def _same_depths(one: Sequence[Floats], other: Sequence[Floats], tolerance: float) -> bool:
+def _same_depths(maps: Sequence[Floats], others: Sequence[Floats], tolerance: float) -> bool:
     return all(
         a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance * float(np.abs(a).max()))
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(maps, others, strict=True)
     )
 
 
@@ -82,11 +82,11 @@ SEED = 7
 def check_inpainter(
     backend: Any, images: Sequence[Pixels] | None = None, *, prompt: str = PROMPT
 ) -> None:
-    """Checks an :class:`~viper.models.vision.roles.Inpainter`.
+    """Check an :class:`~viper.models.vision.roles.Inpainter`.
 
     Args:
         images: uint8 [H, W, 3], not all square; None takes noise.
-        prompt: what is asked for.
+        prompt: the object to paint.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -94,9 +94,9 @@ def check_inpainter(
     images = sample_pictures() if images is None else images
     with keeps_identity(backend, Inpainter):
         first, mask = images[0], _masks(images[0])["a box"]
-        leaves_arrays_alone(lambda given: _all(backend, given, prompt), [first])
+        leaves_arrays_alone(lambda copies: _all(backend, copies, prompt), [first])
         leaves_arrays_alone(
-            lambda given: backend.inpaint(first, given[0].view(np.bool_), prompt, SEED),
+            lambda copies: backend.inpaint(first, copies[0].view(np.bool_), prompt, SEED),
             [mask.view(np.uint8)],
         )
         for image in images:
@@ -107,10 +107,10 @@ def check_inpainter(
                     np.array_equal(result[~each], image[~each]),
                     f"pixels outside the mask must stay as they were, also where it is {name}",
                 )
-        painted = backend.inpaint(first, mask, prompt, SEED)
-        require((painted != first).any(), "something must be painted where the mask holds")
+        painting = backend.inpaint(first, mask, prompt, SEED)
+        require((painting != first).any(), "something must be painted where the mask holds")
         again = backend.inpaint(first, mask, prompt, SEED)
-        require(np.array_equal(painted, again), "the same seed must give the same picture")
+        require(np.array_equal(painting, again), "the same seed must give the same picture")
         works_in_another_thread(
             lambda: backend.inpaint(first, mask, prompt, SEED), lambda a, b: np.array_equal(a, b)
         )
@@ -121,7 +121,9 @@ def _all(backend: Any, images: Sequence[Pixels], prompt: str) -> list[Pixels]:
 
 
 def _masks(image: Pixels) -> dict[str, Mask]:
-    """Masks of a picture with what they are: nothing, everything, a box, a corner, two places."""
+    """Return masks of a picture by description: nothing, everything, a box, a corner, two
+    places.
+    """
     height, width = image.shape[:2]
     nothing = np.zeros((height, width), bool)
     box, corner, two = nothing.copy(), nothing.copy(), nothing.copy()
@@ -156,12 +158,12 @@ def check_matcher(
     texts: Sequence[str] = TEXTS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.Matcher`.
+    """Check a :class:`~viper.models.vision.roles.Matcher`.
 
     Args:
         images: uint8 [H, W, 3]; None takes noise.
         texts: at least two.
-        tolerance: what numbers of an embedding may differ by between runs.
+        tolerance: largest difference of a number of an embedding between runs.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -173,17 +175,17 @@ def check_matcher(
         require(good, f"logit_scale must be a finite number above 0, not {scale!r}")
         leaves_arrays_alone(backend.encode_images, images)
         agree = partial(np.allclose, rtol=0, atol=tolerance)
-        seen = _check_side("encode_images", backend.encode_images, images, agree)
-        read = _check_side("encode_texts", backend.encode_texts, texts, agree)
+        image_rows = _check_side("encode_images", backend.encode_images, images, agree)
+        text_rows = _check_side("encode_texts", backend.encode_texts, texts, agree)
         require(
-            seen.shape[1] == read.shape[1],
-            f"pictures and texts must share one space, not have {seen.shape[1]} and "
-            f"{read.shape[1]} numbers",
+            image_rows.shape[1] == text_rows.shape[1],
+            f"pictures and texts must share one space, not have {image_rows.shape[1]} and "
+            f"{text_rows.shape[1]} numbers",
         )
 
 
 def _check_side(name: str, encode: Callable[[Any], Any], items: Sequence[Any], agree: Any) -> Any:
-    """One of the two encoders; returns the embeddings [N, D]."""
+    """Check one of the two encoders and return the embeddings [N, D]."""
     gives_nothing(f"{name} of nothing", lambda: encode([]))
     rows = encode(list(items))
     well = isinstance(rows, np.ndarray) and rows.dtype == np.float32 and rows.ndim == 2
@@ -210,35 +212,35 @@ def check_vqa(
     questions: Sequence[str] = QUESTIONS,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.VisualAnswerer`.
+    """Check a :class:`~viper.models.vision.roles.VisualAnswerer`.
 
     Args:
         images: uint8 [H, W, 3]; None takes noise.
-        questions: of different lengths; picture i is asked question i, round and round.
-        tolerance: by what share of itself a probability may differ between runs.
+        questions: of different lengths; picture i gets question i, starting over at the end.
+        tolerance: largest relative difference of a probability between runs.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
-    asked = [questions[i % len(questions)] for i in range(len(images))]
+    paired = [questions[i % len(questions)] for i in range(len(images))]
     with keeps_identity(backend, VisualAnswerer):
         gives_nothing("encode of no pictures", lambda: backend.encode([]))
         gives_nothing("answer without questions", lambda: backend.answer([], []))
         gives_nothing("caption of no pictures", lambda: backend.caption([]))
-        leaves_arrays_alone(lambda given: _all_answers(backend, given, asked), images)
-        answers = _all_answers(backend, images, asked)
+        leaves_arrays_alone(lambda copies: _all_answers(backend, copies, paired), images)
+        answers = _all_answers(backend, images, paired)
         _are_well_formed(answers)
         agree = partial(_same_answers, tolerance=tolerance)
         encodings = backend.encode(list(images))
-        first, again = (backend.answer(encodings, asked) for _ in range(2))
+        first, again = (backend.answer(encodings, paired) for _ in range(2))
         require(agree(first, again), "an encoding must give the same answer when asked again")
-        alone = [_all_answers(backend, [i], [q])[0] for i, q in zip(images, asked, strict=True)]
+        alone = [_all_answers(backend, [i], [q])[0] for i, q in zip(images, paired, strict=True)]
         require(agree(answers, alone), "a question in a batch must get the answer it gets alone")
-        turned = backend.answer(encodings[::-1], asked[::-1])[::-1]
+        turned = backend.answer(encodings[::-1], paired[::-1])[::-1]
         require(agree(answers, turned), "answers must come in the order of the questions")
         _check_captions(backend, encodings)
-        works_in_another_thread(lambda: _all_answers(backend, images, asked), agree)
+        works_in_another_thread(lambda: _all_answers(backend, images, paired), agree)
 
 
 def _all_answers(backend: Any, images: Sequence[Pixels], questions: Sequence[str]) -> Answers:
@@ -263,8 +265,8 @@ def _check_captions(backend: Any, encodings: Sequence[Any]) -> None:
     require(captions == alone, "a picture in a batch must get the caption that it gets alone")
 
 
-def _same_answers(one: Answers, other: Answers, tolerance: float) -> bool:
+def _same_answers(answers: Answers, others: Answers, tolerance: float) -> bool:
     return all(
         a[0] == b[0] and math.isclose(a[1], b[1], rel_tol=tolerance)
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(answers, others, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Suites for what finds parts of a picture: detectors, face detectors and segmenters."""
+"""Suites for backends that find regions: detectors, face detectors and segmenters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Boxes = list[list[Detection]]
 
 @dataclass(frozen=True)
 class KnownObject:
-    """An object whose place is known, for a detector that was trained to find it."""
+    """Object with a known box, for a detector that was trained to find it."""
 
     image: Pixels
     phrase: str
@@ -51,17 +51,17 @@ def check_detector(
     weak: float = WEAK,
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.Detector`.
+    """Check a :class:`~viper.models.vision.roles.Detector`.
 
     Args:
         images: uint8 [H, W, 3]; a wide and a tall one among them. None takes noise.
         phrases: at least two that differ.
-        known: objects that its best box has to cover; only these show an axis the wrong
-            way round, or swapped.
-        weak: some box of some phrase must score below this, which shows that no
-            threshold is applied.
-        tolerance: what scores, and boxes as a share of the picture's longer side, may
-            differ by between runs.
+        known: objects that the best box must cover; only these reveal a reversed or swapped
+            axis.
+        weak: some box of some phrase must score below this, which shows that no threshold is
+            applied.
+        tolerance: largest difference between runs of scores, and of boxes as a share of the
+            picture's longer side.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
@@ -70,15 +70,15 @@ def check_detector(
     _are_wide_and_tall(images)
     with keeps_identity(backend, Detector):
         gives_nothing("encode of no pictures", lambda: backend.encode([]))
-        leaves_arrays_alone(lambda given: _all_boxes(backend, given, phrases), images)
-        found = _all_boxes(backend, images, phrases)
-        for picture, per_phrase in zip(images, found, strict=True):
+        leaves_arrays_alone(lambda copies: _all_boxes(backend, copies, phrases), images)
+        boxes = _all_boxes(backend, images, phrases)
+        for picture, per_phrase in zip(images, boxes, strict=True):
             for detections in per_phrase:
                 _detections_are_well_formed(detections, picture)
-        _are_pixels(found, images)
-        _is_unthresholded(found, weak)
+        _are_pixels(boxes, images)
+        _is_unthresholded(boxes, weak)
         agree = partial(_same_for_all, images=images, tolerance=tolerance)
-        _is_independent(backend, images, phrases, found, agree)
+        _is_independent(backend, images, phrases, boxes, agree)
         works_in_another_thread(lambda: _all_boxes(backend, images, phrases), agree)
         for item in known:
             _object_is_covered(backend, item)
@@ -87,9 +87,9 @@ def check_detector(
 def _all_boxes(backend: Any, images: Sequence[Pixels], phrases: Sequence[str]) -> list[Boxes]:
     encodings = backend.encode(list(images))
     require(len(encodings) == len(images), "encode must give one encoding a picture")
-    found = [backend.detect(encoding, list(phrases)) for encoding in encodings]
-    require(all(len(each) == len(phrases) for each in found), "detect must give a list a phrase")
-    return found
+    boxes = [backend.detect(encoding, list(phrases)) for encoding in encodings]
+    require(all(len(each) == len(phrases) for each in boxes), "detect must give a list a phrase")
+    return boxes
 
 
 def _are_wide_and_tall(images: Sequence[Pixels]) -> None:
@@ -103,7 +103,7 @@ def _detections_are_well_formed(detections: Sequence[Detection], picture: Pixels
         _lies_inside(item.box, picture)
         good = is_chance(item.score) and item.score >= MIN_SCORE
         require(good, f"scores must lie in [{MIN_SCORE}, 1], not at {item.score!r}")
-    ordered = all(one.score >= other.score for one, other in pairwise(detections))
+    ordered = all(first.score >= second.score for first, second in pairwise(detections))
     require(ordered, "the boxes of a phrase must come best first")
     overlap = max(
         (box_iou(a.box, b.box) for i, a in enumerate(detections) for b in detections[:i]),
@@ -118,14 +118,14 @@ def _lies_inside(box: PixelBox, picture: Pixels) -> None:
     require(inside, f"boxes must lie in their picture ({width} x {height}), not at {box}")
 
 
-def _are_pixels(found: Sequence[Boxes], images: Sequence[Pixels]) -> None:
-    ends = [max(item.box[2:]) for per_phrase in found for each in per_phrase for item in each]
+def _are_pixels(boxes: Sequence[Boxes], images: Sequence[Pixels]) -> None:
+    ends = [max(item.box[2:]) for per_phrase in boxes for each in per_phrase for item in each]
     shares = bool(ends) and max(ends) <= 1 < max(max(image.shape[:2]) for image in images)
     require(not shares, "boxes must be in pixels; these look like shares of the picture")
 
 
-def _is_unthresholded(found: Sequence[Boxes], weak: float) -> None:
-    scores = [item.score for per_phrase in found for each in per_phrase for item in each]
+def _is_unthresholded(boxes: Sequence[Boxes], weak: float) -> None:
+    scores = [item.score for per_phrase in boxes for each in per_phrase for item in each]
     lowest = min(scores, default=1.0)
     require(
         lowest < weak,
@@ -138,39 +138,39 @@ def _is_independent(
     backend: Any,
     images: Sequence[Pixels],
     phrases: Sequence[str],
-    found: list[Boxes],
+    boxes: list[Boxes],
     agree: Any,
 ) -> None:
     encoding = backend.encode([images[0]])[0]
     gives_nothing("detect without phrases", lambda: backend.detect(encoding, []))
     alone = [_all_boxes(backend, [image], phrases)[0] for image in images]
-    require(agree(found, alone), "a picture in a batch must give what it gives alone")
+    require(agree(boxes, alone), "a picture in a batch must give what it gives alone")
     single = [
         [backend.detect(encoding, [phrase])[0] for phrase in phrases]
         for encoding in backend.encode(list(images))
     ]
-    require(agree(found, single), "a phrase's boxes must not depend on the other phrases")
+    require(agree(boxes, single), "a phrase's boxes must not depend on the other phrases")
     turned = [list(reversed(each)) for each in _all_boxes(backend, images, phrases[::-1])]
-    require(agree(found, turned), "lists must come in the order of the phrases")
+    require(agree(boxes, turned), "lists must come in the order of the phrases")
 
 
 def _same_for_all(
-    one: Sequence[Boxes],
-    other: Sequence[Boxes],
+    first: Sequence[Boxes],
+    second: Sequence[Boxes],
     images: Sequence[Pixels],
     tolerance: float,
 ) -> bool:
     return all(
         _same_detections(a, b, tolerance, tolerance * max(image.shape[:2]))
-        for found, again, image in zip(one, other, images, strict=True)
-        for a, b in zip(found, again, strict=True)
+        for boxes, again, image in zip(first, second, images, strict=True)
+        for a, b in zip(boxes, again, strict=True)
     )
 
 
 def _same_detections(
-    one: Sequence[Detection], other: Sequence[Detection], score_slack: float, box_slack: float
+    first: Sequence[Detection], second: Sequence[Detection], score_slack: float, box_slack: float
 ) -> bool:
-    """Whether each has its counterpart; what scores as good as nothing need not."""
+    """Check that each box has its counterpart; boxes near the lowest score need none."""
 
     def has_counterpart(item: Detection, items: Sequence[Detection]) -> bool:
         return item.score < MIN_SCORE + score_slack or any(
@@ -179,38 +179,41 @@ def _same_detections(
             for each in items
         )
 
-    forth = all(has_counterpart(item, other) for item in one)
-    return forth and all(has_counterpart(item, one) for item in other)
+    forth = all(has_counterpart(item, second) for item in first)
+    return forth and all(has_counterpart(item, first) for item in second)
 
 
 def _object_is_covered(backend: Any, item: KnownObject) -> None:
-    found = backend.detect(backend.encode([item.image])[0], [item.phrase])[0]
-    overlap = box_iou(found[0].box, item.box) if found else 0.0
+    boxes = backend.detect(backend.encode([item.image])[0], [item.phrase])[0]
+    overlap = box_iou(boxes[0].box, item.box) if boxes else 0.0
     require(
         overlap > 0.5,
         f"the {item.phrase} lies at {item.box} in pixels from the top-left corner, "
-        f"its best box at {found[0].box if found else None}",
+        f"its best box at {boxes[0].box if boxes else None}",
     )
 
 
 def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
-    """Checks a :class:`~viper.models.vision.roles.FaceDetector`.
+    """Check a :class:`~viper.models.vision.roles.FaceDetector`.
 
     Args:
-        images: uint8 [H, W, 3], some with faces; None takes noise, in which there are hardly any.
+        images: uint8 [H, W, 3], some with faces; None takes noise, which has hardly any.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
     with keeps_identity(backend, FaceDetector):
-        leaves_arrays_alone(lambda given: _all_faces(backend, given), images)
-        found = _all_faces(backend, images)
-        for picture, faces in zip(images, found, strict=True):
+        leaves_arrays_alone(lambda copies: _all_faces(backend, copies), images)
+        faces_per_image = _all_faces(backend, images)
+        for picture, faces in zip(images, faces_per_image, strict=True):
             _faces_are_well_formed(faces, picture)
-        require(found == _all_faces(backend, images), "the same picture must give the same faces")
+        require(
+            faces_per_image == _all_faces(backend, images),
+            "the same picture must give the same faces",
+        )
         works_in_another_thread(
-            lambda: _all_faces(backend, images), lambda one, other: one == other
+            lambda: _all_faces(backend, images), lambda first, second: first == second
         )
 
 
@@ -222,7 +225,7 @@ def _faces_are_well_formed(faces: Sequence[Detection], picture: Pixels) -> None:
     for face in faces:
         _lies_inside(face.box, picture)
         require(is_chance(face.score), f"scores must lie in [0, 1], not at {face.score!r}")
-    ordered = all(one.score >= other.score for one, other in pairwise(faces))
+    ordered = all(first.score >= second.score for first, second in pairwise(faces))
     require(ordered, "the surest face must come first")
 
 
@@ -233,7 +236,7 @@ Segments = list[list[Segment]]
 
 @dataclass(frozen=True)
 class KnownRegion:
-    """A region whose pixels are known, for a segmenter that was trained to find it.
+    """Region with a known mask, for a segmenter that was trained to find it.
 
     ``mask`` is bool [H, W] of ``image``, uint8 [H, W, 3].
     """
@@ -250,36 +253,36 @@ def check_segmenter(
     known: Sequence[KnownRegion] = (),
     tolerance: float = TOLERANCE,
 ) -> None:
-    """Checks a :class:`~viper.models.vision.roles.Segmenter`.
+    """Check a :class:`~viper.models.vision.roles.Segmenter`.
 
     Args:
         images: uint8 [H, W, 3], not all square; None takes noise. The backend should find
-            something in them: most rules are about what it finds.
-        known: regions that a segment of their label has to cover; only these show a mask
-            the wrong way round.
-        tolerance: what scores, and masks as a share of their picture's pixels, may differ
-            by between runs.
+            something in them, because most rules are about its segments.
+        known: regions that a segment of their label must cover; only these reveal a reversed
+            mask.
+        tolerance: largest difference between runs of scores, and of masks as a share of their
+            picture's pixels.
 
     Raises:
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
     with keeps_identity(backend, Segmenter):
-        leaves_arrays_alone(lambda given: _all_segments(backend, given), images)
-        found = _all_segments(backend, images)
-        for picture, segments in zip(images, found, strict=True):
+        leaves_arrays_alone(lambda copies: _all_segments(backend, copies), images)
+        regions = _all_segments(backend, images)
+        for picture, segments in zip(images, regions, strict=True):
             _segments_are_well_formed(segments, picture)
         agree = partial(_same_segments, tolerance=tolerance)
-        for picture, segments in zip(images, found, strict=True):
+        for picture, segments in zip(images, regions, strict=True):
             _names_restrict(backend, picture, segments, agree)
-        require(agree(found, _all_segments(backend, images)), "asking again must give the same")
+        require(agree(regions, _all_segments(backend, images)), "asking again must give the same")
         works_in_another_thread(lambda: _all_segments(backend, images), agree)
     for region in known:
         _region_is_covered(backend, region)
 
 
 def _all_segments(backend: Any, images: Sequence[Pixels]) -> Segments:
-    """All segments of every picture; the encodings are made before any is asked of."""
+    """Return all segments of every picture; all encodings are made first."""
     encodings = [backend.encode(image) for image in images]
     return [backend.segments(encoding, None) for encoding in encodings]
 
@@ -296,9 +299,9 @@ def _segments_are_well_formed(segments: Sequence[Segment], picture: Pixels) -> N
         named = isinstance(each.label, str) and each.label.strip()
         require(named, f"a label must be a word, not {each.label!r}")
         require(is_chance(each.score), f"scores must lie in [0, 1], not at {each.score!r}")
-    ordered = all(one.score >= other.score for one, other in pairwise(segments))
+    ordered = all(first.score >= second.score for first, second in pairwise(segments))
     require(ordered, "segments must come best first")
-    apart = not any((one.mask & other.mask).any() for one, other in combinations(segments, 2))
+    apart = not any((first.mask & second.mask).any() for first, second in combinations(segments, 2))
     require(apart, "segments must not overlap")
 
 
@@ -307,25 +310,25 @@ def _names_restrict(backend: Any, picture: Pixels, segments: list[Segment], agre
     gives_nothing("segments of no names", lambda: backend.segments(encoding, []))
     gives_nothing("segments of an unknown name", lambda: backend.segments(encoding, [NO_LABEL]))
     for label in {each.label for each in segments}:
-        wanted = [each for each in segments if each.label == label]
-        given = backend.segments(encoding, [label, NO_LABEL])
-        require(agree([wanted], [given]), "with names it must give the segments so labelled")
+        expected = [each for each in segments if each.label == label]
+        actual = backend.segments(encoding, [label, NO_LABEL])
+        require(agree([expected], [actual]), "with names it must give the segments so labelled")
 
 
-def _same_segments(one: Segments, other: Segments, tolerance: float) -> bool:
+def _same_segments(left: Segments, right: Segments, tolerance: float) -> bool:
     return all(
-        len(found) == len(again)
-        and all(_same_segment(a, b, tolerance) for a, b in zip(found, again, strict=True))
-        for found, again in zip(one, other, strict=True)
+        len(first) == len(second)
+        and all(_same_segment(a, b, tolerance) for a, b in zip(first, second, strict=True))
+        for first, second in zip(left, right, strict=True)
     )
 
 
-def _same_segment(one: Segment, other: Segment, tolerance: float) -> bool:
+def _same_segment(first: Segment, second: Segment, tolerance: float) -> bool:
     return (
-        one.label == other.label
-        and abs(one.score - other.score) <= tolerance
-        and one.mask.shape == other.mask.shape
-        and float((one.mask != other.mask).mean()) <= tolerance
+        first.label == second.label
+        and abs(first.score - second.score) <= tolerance
+        and first.mask.shape == second.mask.shape
+        and float((first.mask != second.mask).mean()) <= tolerance
     )
 
 
@@ -339,5 +342,5 @@ def _region_is_covered(backend: Any, region: KnownRegion) -> None:
     )
 
 
-def _mask_iou(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> float:
-    return float((one & other).sum() / max(1, (one | other).sum()))
+def _mask_iou(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
+    return float((first & second).sum() / max(1, (first | second).sum()))

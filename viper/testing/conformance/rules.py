@@ -1,4 +1,4 @@
-"""What the suites of several roles share: reporting, sample pictures, rules for every backend."""
+"""Shared parts of the suites: reporting, sample pictures, rules for every backend."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from viper.models.vision.roles import Pixels
 Result = TypeVar("Result")
 
 TOLERANCE = 1e-3
-"""How far two runs in float32 may differ; half precision needs some 5e-2."""
+"""Largest difference of two runs in float32; half precision needs about 5e-2."""
 
 
 def require(holds: object, rule: str) -> None:
-    """Raises an AssertionError that says the rule, also where Python drops ``assert``."""
+    """Raise an AssertionError with the rule if it is broken, also where Python drops ``assert``."""
     if not holds:
         raise AssertionError(rule)
 
 
 def sample_pictures() -> list[Pixels]:
-    """Noise ``uint8 [H, W, 3]``: wide, tall, square, very thin, and two of one size."""
+    """Return noise ``uint8 [H, W, 3]``: wide, tall, square, very thin, and two of one size."""
     rng = np.random.default_rng(0)
     shapes = ((48, 64), (72, 40), (48, 64), (50, 50), (3, 60))
     return [rng.integers(0, 256, (*shape, 3), dtype=np.uint8) for shape in shapes]
@@ -32,7 +32,7 @@ def sample_pictures() -> list[Pixels]:
 
 @contextmanager
 def keeps_identity(backend: Any, role: type | None = None) -> Iterator[None]:
-    """The rules that every backend keeps, before and after whatever is done in the block."""
+    """Check the rules for every backend before and after the block."""
     name = getattr(backend, "model_id", None)
     require(isinstance(name, str) and name.strip(), f"model_id must be a name, not {name!r}")
     if role is not None:
@@ -53,18 +53,18 @@ def _has_size(backend: Any) -> None:
 
 
 def leaves_arrays_alone(call: Callable[[list[Pixels]], Any], arrays: Sequence[Pixels]) -> None:
-    """What is handed over is neither changed nor needs to be writable; check this first.
+    """Check that input arrays stay unchanged and may be read-only; check this first.
 
-    The other rules compare answers about arrays that have to be still the same.
+    The other rules compare answers about arrays and rely on unchanged ones.
     """
-    given = [array.copy() for array in arrays]
-    call(given)
-    same = all(np.array_equal(one, other) for one, other in zip(given, arrays, strict=True))
+    copies = [array.copy() for array in arrays]
+    call(copies)
+    same = all(np.array_equal(first, second) for first, second in zip(copies, arrays, strict=True))
     require(same, "the arrays that a backend is given must not be changed")
-    for array in given:
+    for array in copies:
         array.flags.writeable = False
     try:
-        call(given)
+        call(copies)
     except Exception as error:
         raise AssertionError(
             f"read-only arrays must be accepted, not met with {error!r}"
@@ -74,7 +74,7 @@ def leaves_arrays_alone(call: Callable[[list[Pixels]], Any], arrays: Sequence[Pi
 def works_in_another_thread(
     call: Callable[[], Result], agree: Callable[[Result, Result], object]
 ) -> None:
-    """One thread after the other, each gets the same result."""
+    """Check that a second thread, after the first, gets the same result."""
     here = call()
     with ThreadPoolExecutor(1) as pool:
         try:
@@ -85,7 +85,7 @@ def works_in_another_thread(
 
 
 def gives_nothing(what: str, call: Callable[[], Any]) -> None:
-    """Nothing to do is no mistake: the result is empty."""
+    """Check that an empty request gives an empty result."""
     rule = f"{what} must give an empty result"
     try:
         empty = len(call()) == 0
@@ -95,5 +95,5 @@ def gives_nothing(what: str, call: Callable[[], Any]) -> None:
 
 
 def is_chance(value: object) -> bool:
-    """Whether it is a number in [0, 1]."""
+    """Return True for a float in [0, 1]."""
     return isinstance(value, float) and 0.0 <= value <= 1.0

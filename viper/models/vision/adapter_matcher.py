@@ -1,19 +1,19 @@
-"""How soft prompts enter an open_clip model: the differentiable half of a matcher that is taught.
+"""Adapter of an open_clip model: how soft prompts enter it, differentiably.
 
 A prompt is one array ``[N, W]``. Its last row is added to the embedding of a text. The others
 enter the image tower at its first three layers:
 
-- a Vision Transformer (CLIP's own, or timm's as in SigLIP): 100 rows a layer, further tokens that
-  stand behind the layer's own and are taken away after it, so that each layer has its own;
-- a ResNet (CLIP's own, or timm's): one row a stage, added at every position of what it gives out.
+- a Vision Transformer (CLIP's own, or timm's as in SigLIP): 100 rows per layer, additional tokens
+  that follow the layer's own and are removed after it, so each layer has separate ones;
+- a ResNet (CLIP's own, or timm's): one row per stage, added at every position of its output.
 
-``W`` is that of the widest of these places; of a narrower one the first columns count, and the
-rest of the row is never looked at.
+``W`` is the width of the widest of these places. A narrower place uses the first columns of a row
+and ignores the rest.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.4; Jia et al. 2022, "Visual Prompt Tuning",
-deep. Differs: a ResNet has no tokens, and a vector a stage is their counterpart; and the text has
-a row, since the embedding of a word that the model never read means nothing. What each is worth
-stands in :mod:`viper.tuning.soft_prompts.match`.
+deep. Differs: a ResNet has no tokens, so it gets a vector per stage. The text has a row, because
+the embedding of a word that the model never read means nothing. The gain of each is in
+:mod:`viper.tuning.soft_prompts.match`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LAYERS = 3
-"""Layers, or stages, of the image tower that a prompt enters."""
+"""Number of layers or stages of the image tower that a prompt enters."""
 
 TOKENS = 100
-"""Tokens a layer of a Vision Transformer."""
+"""Number of tokens per layer of a Vision Transformer."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a prompt enters a model.
+    """Places where a prompt enters a model.
 
     Attributes:
         layers: of the image tower.
         widths: of each of them.
         rows: of the prompt for each of them.
-        tokens: whether these rows are tokens; else they are added.
+        tokens: True if these rows are tokens; otherwise they are added.
         text_width: D of the embeddings.
-        batch_first: whether a layer takes ``[B, L, W]``; else ``[L, B, W]``.
+        batch_first: True if a layer takes ``[B, L, W]``; otherwise ``[L, B, W]``.
     """
 
     layers: tuple[Any, ...]
@@ -57,11 +57,11 @@ class Places:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """N and W of a prompt."""
+        """Return N and W of a prompt."""
         return len(self.layers) * self.rows + 1, max(*self.widths, self.text_width)
 
     def used(self) -> Tensor:
-        """bool ``[N, W]``: which numbers of a prompt are looked at."""
+        """Return the mask of the used numbers of a prompt, bool ``[N, W]``."""
         import torch
 
         rows = [width for width in self.widths for _ in range(self.rows)]
@@ -70,7 +70,7 @@ class Places:
 
 
 def places_in(model: Any, text_width: int) -> Places:
-    """Where a prompt enters this model of open_clip.
+    """Return the places where a prompt enters this model of open_clip.
 
     Args:
         text_width: D of its embeddings.
@@ -97,27 +97,27 @@ def places_in(model: Any, text_width: int) -> Places:
 
 
 def begun(model: Any, places: Places, images: Tensor) -> Tensor:
-    """What of an image tower's work no prompt changes: a ResNet's up to its first stage's end.
+    """Return the part of an image tower's output that no prompt changes: a ResNet's first stage.
 
     Args:
         images: ``[B, 3, S, S]``.
 
     Returns:
-        ``[B, C, h, w]``; of a Vision Transformer the images themselves.
+        ``[B, C, h, w]``; for a Vision Transformer the images themselves.
     """
     if places.tokens:
         return images
-    caught: list[Tensor] = []
-    handle = places.layers[0].register_forward_hook(lambda _, __, output: caught.append(output))
+    outputs: list[Tensor] = []
+    handle = places.layers[0].register_forward_hook(lambda _, __, output: outputs.append(output))
     try:
         model.visual(images)
     finally:
         handle.remove()
-    return caught[0]
+    return outputs[0]
 
 
 def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) -> Tensor:
-    """Embeddings ``[B, D]`` of length 1 from what :func:`begun` gave.
+    """Return embeddings ``[B, D]`` of length 1 from the output of :func:`begun`.
 
     Args:
         vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture; None: no prompt.
@@ -126,8 +126,8 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
 
     if places.tokens:
         with entered(places, vectors):
-            found: Tensor = model.encode_image(begun, normalize=True)
-            return found
+            rows: Tensor = model.encode_image(begun, normalize=True)
+            return rows
     hidden = begun
     tower = _tower(model)
     for number, width in enumerate(places.widths):
@@ -143,7 +143,7 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
 
 @contextmanager
 def entered(places: Places, vectors: Tensor | None) -> Iterator[None]:
-    """While the block runs, the model sees pictures with a prompt in its image tower.
+    """Put a prompt into the image tower while the block runs.
 
     The block must have the model for itself.
 
@@ -163,12 +163,12 @@ def entered(places: Places, vectors: Tensor | None) -> Iterator[None]:
 
 
 def text_row(places: Places, vectors: Tensor) -> Tensor:
-    """What a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
+    """Return the row that a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
     return vectors[..., -1, : places.text_width]
 
 
 def together(places: Places, prompts: list[Tensor]) -> Tensor:
-    """Several concepts' prompts, each ``[N, W]``, as one: their sum, but tokens side by side."""
+    """Return several concepts' prompts ``[N, W]`` as one: their sum, but tokens side by side."""
     import torch
 
     if not places.tokens:
@@ -205,7 +205,7 @@ def _hooks(
 
 
 def _channels(rows: Tensor, hidden: Tensor) -> Tensor:
-    """Rows ``[C]`` or ``[B, C]`` as they are added to ``[B, C, h, w]``."""
+    """Return rows ``[C]`` or ``[B, C]`` in the shape to add to ``[B, C, h, w]``."""
     return rows.to(hidden.dtype).reshape(-1, hidden.shape[1], 1, 1)
 
 
@@ -214,7 +214,7 @@ def _tower(model: Any) -> Any:
 
 
 def _is_block(layer: Any) -> bool:
-    """Whether it is a layer of a Vision Transformer, of open_clip or of timm."""
+    """Return True for a layer of a Vision Transformer, of open_clip or of timm."""
     return hasattr(layer, "attn") and (hasattr(layer, "ln_1") or hasattr(layer, "norm1"))
 
 
@@ -224,6 +224,6 @@ def _width_of(layer: Any) -> int:
 
 
 def _channels_of(stage: Any) -> int:
-    """Channels of what a stage of residual blocks gives out: those of its last convolution."""
+    """Return the output channels of a stage of residual blocks: those of its last convolution."""
     last = [module for module in stage[-1].children() if type(module).__name__ == "Conv2d"][-1]
     return int(last.out_channels)

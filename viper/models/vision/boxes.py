@@ -1,4 +1,4 @@
-"""From what a detection head proposes to detections: pixel boxes, best first, no near copies."""
+"""Detections from a detection head's proposals: pixel boxes, best first, no near copies."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ MIN_SCORE = 0.01
 """Boxes below this score are never proposed."""
 
 NMS_IOU = 0.5
-"""Of two boxes for a phrase that overlap more than this, only the better one stays."""
+"""If two boxes of a phrase overlap more than this, only the better one stays."""
 
 
 def pixel_boxes(
     shares: NDArray[np.float32], size: tuple[int, int], frame: tuple[int, int] | None = None
 ) -> NDArray[np.float32]:
-    """Shares of a frame as corners in pixels of the picture, clipped to it.
+    """Convert shares of a frame to corners in pixels of the picture, clipped to it.
 
     Args:
         shares: float32 [N, 4], (centre x, centre y, width, height), each a share of the
             frame's width or height.
         size: (height, width) of the picture.
-        frame: (height, width) in pixels of the picture that the shares refer to; it has
-            its top-left corner in common with the picture. None means the picture itself.
+        frame: (height, width) in pixels of the picture that the shares refer to. It has the same
+            top-left corner as the picture. None means the picture itself.
 
     Returns:
         float32 [N, 4], (x0, y0, x1, y1) from the top-left corner.
@@ -38,29 +38,29 @@ def pixel_boxes(
 
 
 def suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
-    """Boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
+    """Return boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
 
     Args:
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels.
         scores: float32 [N], in [0, 1].
     """
     sides = boxes[:, 2:] - boxes[:, :2]
-    able = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
-    order = able[np.argsort(-scores[able], kind="stable")]
-    kept: list[Detection] = []
+    valid = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
+    order = valid[np.argsort(-scores[valid], kind="stable")]
+    detections: list[Detection] = []
     while len(order):
         best, order = order[0], order[1:]
-        kept.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
+        detections.append(Detection(tuple(boxes[best].tolist()), float(scores[best])))
         order = order[overlaps(boxes[best][None], boxes[order])[0] <= NMS_IOU]
-    return kept
+    return detections
 
 
 def overlaps(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32 [N, M]: IoU of each box with each other one, corners in pixels."""
+    """Return the IoU of each box with each other one, float32 [N, M]; corners in pixels."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     shared = np.clip(high - low, 0, None).prod(-1)
-    areas = [(one[:, 2:] - one[:, :2]).prod(-1) for one in (boxes, others)]
+    areas = [(corners[:, 2:] - corners[:, :2]).prod(-1) for corners in (boxes, others)]
     union = areas[0][:, None] + areas[1][None] - shared
-    found: NDArray[np.float32] = (shared / np.maximum(union, 1e-9)).astype(np.float32)
-    return found
+    ious: NDArray[np.float32] = (shared / np.maximum(union, 1e-9)).astype(np.float32)
+    return ious

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     import torch
 
 MAX_ASPECT = 16
-"""A thinner picture is padded: the model needs as many places in it as it proposes boxes."""
+"""A thinner picture is padded, because the model needs as many places as it proposes boxes."""
 
 
 @dataclass(frozen=True)
 class GroundingDinoEncoding:
-    """What is kept of one picture.
+    """Encoding of one picture.
 
     Attributes:
         maps: the image backbone's feature maps [C, h, w], each with its mask bool [h, w].
-        mask: int64 [h, w], 1 for each pixel that the model saw.
+        mask: int64 [h, w], 1 for each pixel of the model's input.
         size: (height, width) of the picture.
         frame: (height, width) in pixels of the picture after padding right or below.
     """
@@ -39,11 +39,11 @@ class GroundingDinoEncoding:
 
 
 class GroundingDinoDetector(Checkpoint):
-    """The ``Detector`` role, by ``GroundingDinoForObjectDetection``.
+    """The ``Detector`` role on ``GroundingDinoForObjectDetection``.
 
-    The image backbone runs once a picture. What follows mixes picture and text from its
-    first layer on, so it runs again for each phrase. Each phrase is a text of its own:
-    in one text with others it would attend to them and compete for the proposals.
+    The image backbone runs once per picture. The layers after it mix picture and text, so they run
+    again for each phrase. Each phrase is a separate text: phrases in one text would attend to each
+    other and compete for the proposals.
 
     Not for several threads at once; the toolbox holds a lock for each model.
 
@@ -52,8 +52,8 @@ class GroundingDinoDetector(Checkpoint):
     Args:
         model: the network.
         processor: its image processor and tokenizer (``GroundingDinoProcessor``).
-        name: what goes into traces and cache keys.
-        batch_size: pictures or phrases in one forward pass at most.
+        name: goes into traces and cache keys.
+        batch_size: maximum number of pictures or phrases in one forward pass.
     """
 
     network = "transformers:GroundingDinoForObjectDetection"
@@ -63,8 +63,8 @@ class GroundingDinoDetector(Checkpoint):
         super().__init__(*parts, batch_size=batch_size)
 
     def encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
-        """One encoding an image; pictures of one size share a run of the backbone."""
-        return in_equal_groups(images, lambda one: one.shape, self._batch_size, self._encode)
+        """Return one encoding per image; pictures of one size share a run of the backbone."""
+        return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._encode)
 
     def _encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
         import torch
@@ -90,9 +90,9 @@ class GroundingDinoDetector(Checkpoint):
     def detect(
         self, encoding: GroundingDinoEncoding, phrases: Sequence[str]
     ) -> list[list[Detection]]:
-        """For each phrase, its boxes after non-maximum suppression, best first.
+        """Return the boxes of each phrase after non-maximum suppression, best first.
 
-        A box's score is that of its best token, as in the library's own post-processing.
+        A box's score is that of its best token, as in the library's post-processing.
         """
         limit = min(
             self._model.config.max_text_len,
@@ -108,7 +108,7 @@ class GroundingDinoDetector(Checkpoint):
         return in_equal_groups(tokens, len, self._batch_size, forward)
 
     def _forward(self, encoding: GroundingDinoEncoding, tokens: Sequence[Sequence[int]]) -> Any:
-        """The model's output for texts of one length; the backbone does not run again."""
+        """Return the model's output for texts of one length, without running the backbone."""
         import torch
 
         count = len(tokens)
@@ -131,7 +131,7 @@ class GroundingDinoDetector(Checkpoint):
 
 
 def as_prompt(phrase: str) -> str:
-    """The phrase as the model was taught to read it: lower case, with a final period.
+    """Return the phrase in the format of the model's training: lower case, with a final period.
 
     Periods and question marks inside would split it into several phrases.
     """
@@ -142,13 +142,13 @@ def as_prompt(phrase: str) -> str:
 def detections(
     output: Any, size: tuple[int, int], frame: tuple[int, int] | None = None
 ) -> list[list[Detection]]:
-    """What a model's output says, for each text of its batch.
+    """Return the detections of a model's output, for each text of its batch.
 
     Args:
         output: ``logits`` [B, Q, T] of each proposal and token, and ``pred_boxes``
             [B, Q, 4], (centre x, centre y, width, height) as shares of the frame.
         size: (height, width) of the picture.
-        frame: of the padded picture; None where it was not padded.
+        frame: of the padded picture; None if it was not padded.
     """
     scores = output.logits.float().sigmoid().amax(dim=-1).cpu().numpy()
     boxes = output.pred_boxes.float().cpu().numpy()
@@ -160,7 +160,7 @@ def detections(
 
 @contextmanager
 def _returning(module: Any, output: Any) -> Iterator[None]:
-    """While the block runs, calling the module gives ``output`` and computes nothing."""
+    """Make the module return ``output`` without computing while the block runs."""
     own = module.forward
     module.forward = lambda *_args, **_kwargs: output
     try:
@@ -170,7 +170,7 @@ def _returning(module: Any, output: Any) -> Iterator[None]:
 
 
 def _framed(image: Pixels) -> Pixels:
-    """A writable copy, with black pixels right or below a very thin picture."""
+    """Return a writable copy, with black pixels right of or below a very thin picture."""
     height, width = image.shape[:2]
     right = max(0, -(-height // MAX_ASPECT) - width)
     below = max(0, -(-width // MAX_ASPECT) - height)

@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     import torch
 
 DEFAULT_THRESHOLD = 0.2
-"""Used where the checkpoint's folder states no calibrated threshold."""
+"""Threshold for a checkpoint whose folder states no calibrated one."""
 
 MAYBE = 0.05
-"""How sure a prompt is at least of a box that is moved a second time."""
+"""Least score of a box that is moved a second time."""
 
 _LOOKS = 16
-"""Pictures whose cut-outs are kept: several prompts are asked about one picture in a row."""
+"""Number of pictures with cached cut-outs, because several prompts use one picture in a row."""
 
 
 @dataclass(frozen=True)
 class Owlv2Encoding:
-    """What the image tower found in one picture.
+    """Output of the image tower for one picture.
 
     Attributes:
-        features: float32 [P, D], one row a patch.
+        features: float32 [P, D], one row per patch.
         boxes: float32 [P, 4], the box each patch proposes: (x0, y0, x1, y1) in pixels
             of the picture from its top-left corner, clipped to it.
-        objectness: float32 [P], the logit of each box being an object's, whatever it is.
+        objectness: float32 [P], the logit that each box holds an object of any kind.
         size: (height, width) of the picture in pixels.
-        kept: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
+        kept: uint8 [h, w, 3], the picture for the second pass, scaled down if it is large.
     """
 
     features: torch.Tensor
@@ -61,17 +61,17 @@ class Owlv2Encoding:
 
 
 class Owlv2Detector(Checkpoint):
-    """The :class:`~viper.models.vision.roles.Detector` role, played by ``Owlv2ForObjectDetection``.
+    """The :class:`~viper.models.vision.roles.Detector` role on ``Owlv2ForObjectDetection``.
 
     Not for several threads at once; the toolbox holds a lock for each model.
 
     Args:
         model: the network.
         processor: its image processor and tokenizer (``Owlv2Processor``).
-        name: what goes into traces and cache keys.
+        name: goes into traces and cache keys.
 
     Attributes:
-        default_threshold: the score that its maker found to be a good cut.
+        default_threshold: the calibrated threshold of the checkpoint.
     """
 
     network = "transformers:Owlv2ForObjectDetection"
@@ -85,17 +85,17 @@ class Owlv2Detector(Checkpoint):
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
-        """As every checkpoint; the threshold is what ``viper.json`` in the folder states, if any.
+        """Load like every checkpoint; ``viper.json`` in the folder may state the threshold.
 
         Raises:
             ModelError: there is no such checkpoint, or it is not an OWLv2.
         """
-        found = super().from_pretrained(source, **options)
-        found.default_threshold = _calibrated_threshold(Path(source))
-        return found
+        detector = super().from_pretrained(source, **options)
+        detector.default_threshold = _calibrated_threshold(Path(source))
+        return detector
 
     def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
-        """One encoding an image; the image tower runs once for all of them."""
+        """Return one encoding per image; the image tower runs once for all of them."""
         import torch
 
         if not images:
@@ -119,114 +119,122 @@ class Owlv2Detector(Checkpoint):
         ]
 
     def detect(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> list[list[Detection]]:
-        """For each phrase, its boxes after non-maximum suppression, best first.
+        """Return the boxes of each phrase after non-maximum suppression, best first.
 
-        The library's own post-processing gives every box to its best phrase alone, so
-        that "cube" would take the boxes of "red cube". Here each phrase stands alone.
+        The library's post-processing gives every box to its best phrase only, so "cube" would lose
+        the boxes of "red cube". Here phrases are independent.
         """
         if not phrases:
             return []
         return [suppressed(encoding.boxes, row) for row in self._scores(encoding, phrases)]
 
     def feature(self, encoding: Owlv2Encoding) -> Floats:
-        """The picture as prompts are found again by, float32 [D]: the mean of its patches."""
+        """Return the feature that selects prompts for a picture, float32 [D]: the mean of its
+        patches.
+        """
         return picture_feature(encoding.features)
 
     def detect_adapted(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
-        """As :meth:`detect` for one phrase, which names the concepts of all the prompts.
+        """Detect one phrase, which names the concepts of all the prompts.
 
-        A box is as sure as the least sure concept of the phrase, each by its prompt, and no surer
-        than that it is an object. Where the phrase says more, its rest is asked of the detector as
-        it came, and the geometric mean counts, concepts twice: the detector is less sure of the
-        cube in a striped one. (Phrases all right: .574; .481 by the least sure part; 54 scenes of
+        A box scores as its least likely concept, each by its prompt, and no higher than its
+        probability to be an object. If the phrase says more, the unadapted detector scores its
+        rest, and the geometric mean counts, concepts twice: the detector is less sure of the cube
+        in a striped one. (Phrases all right: .574; .481 by the least likely part; 54 scenes of
         validation.)
         """
-        found = self.proposals(encoding)
-        known = _known(found, prompts)
-        sure = self._sure(encoding, found, phrase, known, prompts)
-        return suppressed(self._drawn(encoding, found, known, prompts), sure)
+        proposals = self.proposals(encoding)
+        concept_scores = _concept_scores(proposals, prompts)
+        scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
+        return suppressed(self._moved_boxes(encoding, proposals, concept_scores, prompts), scores)
 
     def surest(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> float:
-        """Score of the best box of :meth:`detect_adapted`, whose boxes need not be drawn for it."""
-        found = self.proposals(encoding)
-        sure = self._sure(encoding, found, phrase, _known(found, prompts), prompts)
-        return float(sure.max(initial=0.0))
-
-    def _sure(
-        self,
-        encoding: Owlv2Encoding,
-        found: Proposals,
-        phrase: str,
-        known: Floats,
-        prompts: Sequence[LearnedPrompt],
-    ) -> Floats:
-        """float32 [N]: how sure each box is to be what the phrase says."""
-        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
-        plain = found.best(self._scores(encoding, [rest])[0])
-        sure: Floats = (
-            np.minimum(plain, known) if rest == GENERAL_NOUN else np.cbrt(plain * known**2)
-        )
-        return sure
-
-    def _drawn(
-        self,
-        encoding: Owlv2Encoding,
-        found: Proposals,
-        known: Floats,
-        prompts: Sequence[LearnedPrompt],
-    ) -> Floats:
-        """float32 [N, 4]: the boxes as prompts move them, twice where they may show the concepts.
-
-        The second time from what is seen in the box that the first one drew.
+        """Return the score of the best box of :meth:`detect_adapted`, without computing the
+        boxes.
         """
-        boxes = _moved(found, prompts, encoding.size)
-        again = np.flatnonzero(known >= MAYBE)
-        if len(again):
+        proposals = self.proposals(encoding)
+        scores = self._phrase_scores(
+            encoding, proposals, phrase, _concept_scores(proposals, prompts), prompts
+        )
+        return float(scores.max(initial=0.0))
+
+    def _phrase_scores(
+        self,
+        encoding: Owlv2Encoding,
+        proposals: Proposals,
+        phrase: str,
+        concept_scores: Floats,
+        prompts: Sequence[LearnedPrompt],
+    ) -> Floats:
+        """Return the probability of each box to show the phrase, float32 [N]."""
+        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
+        plain = proposals.best(self._scores(encoding, [rest])[0])
+        scores: Floats = (
+            np.minimum(plain, concept_scores)
+            if rest == GENERAL_NOUN
+            else np.cbrt(plain * concept_scores**2)
+        )
+        return scores
+
+    def _moved_boxes(
+        self,
+        encoding: Owlv2Encoding,
+        proposals: Proposals,
+        concept_scores: Floats,
+        prompts: Sequence[LearnedPrompt],
+    ) -> Floats:
+        """Return the boxes as prompts move them, float32 [N, 4]; likely boxes are moved twice.
+
+        The second move uses the features of the box after the first one.
+        """
+        boxes = _mean_moves(proposals, prompts, encoding.size)
+        likely = np.flatnonzero(concept_scores >= MAYBE)
+        if len(likely):
             scale = encoding.kept.shape[1] / encoding.size[1]
-            features = self._looked(encoding.kept, boxes[again] * scale)
-            closer = Proposals(boxes[again], features, found.members[again])
-            boxes[again] = _moved(closer, prompts, encoding.size)
+            features = self._cutout_features(encoding.kept, boxes[likely] * scale)
+            closer = Proposals(boxes[likely], features, proposals.members[likely])
+            boxes[likely] = _mean_moves(closer, prompts, encoding.size)
         return boxes
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
-        """What may be an object in a picture, looked at again; see :class:`Proposals`."""
-        for seen, known in self._looks:
-            if seen is encoding:
-                return known
-        kept, members = likely_objects(encoding.boxes, encoding.objectness)
-        boxes = encoding.boxes[kept]
+        """Return the likely objects of a picture after a second pass; see :class:`Proposals`."""
+        for cached_encoding, cached in self._looks:
+            if cached_encoding is encoding:
+                return cached
+        patches, members = likely_objects(encoding.boxes, encoding.objectness)
+        boxes = encoding.boxes[patches]
         scale = encoding.kept.shape[1] / encoding.size[1]
-        found = Proposals(boxes, self._looked(encoding.kept, boxes * scale), members)
-        self._looks.append((encoding, found))
-        return found
+        proposals = Proposals(boxes, self._cutout_features(encoding.kept, boxes * scale), members)
+        self._looks.append((encoding, proposals))
+        return proposals
 
-    def _looked(self, pixels: Pixels, boxes: Floats) -> Floats:
-        """float32 [N, D]: what the image tower says of each box's cut-out."""
+    def _cutout_features(self, pixels: Pixels, boxes: Floats) -> Floats:
+        """Return the image tower's features of each box's cut-out, float32 [N, D]."""
         import torch
 
         config = self._model.config.vision_config
-        # Of no box at all one is looked at, for the width of what there is to say.
+        # Without boxes the whole picture runs through, to get the width of the features.
         cuts = [cut_out(pixels, box, config.image_size) for box in boxes] or [pixels]
         batch = self._fitted(processed(self._processor.image_processor, cuts))
-        seen: list[Any] = []
+        outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
         hook = layers[(len(layers) - 1) // 2].register_forward_hook(
-            lambda _layer, _inputs, output: seen.append(output)
+            lambda _layer, _inputs, output: outputs.append(output)
         )
         try:
             with torch.inference_mode():
                 grid, _ = self._model.image_embedder(**batch)
         finally:
             hook.remove()
-        middle = seen[0] if isinstance(seen[0], torch.Tensor) else seen[0][0]
+        middle = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
         return described(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
-        """float32 [Q, P]: how sure each patch's box is to be what each phrase says, in [0, 1]."""
+        """Return the probability of each patch's box to show each phrase, float32 [Q, P]."""
         import torch
 
         with torch.inference_mode():
@@ -236,7 +244,7 @@ class Owlv2Detector(Checkpoint):
         return scores
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
-        """float32 [Q, D]: normalised text embeddings; those of the latest phrases are kept."""
+        """Return normalised text embeddings, float32 [Q, D]; those of recent phrases are cached."""
         import torch
 
         return torch.stack(self._phrases.get(phrases, self._encoded_texts))
@@ -256,21 +264,23 @@ class Owlv2Detector(Checkpoint):
         return [row.clone() for row in rows]
 
 
-def _known(found: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
-    """float32 [N]: how sure the least sure prompt is of each box."""
-    known: Floats = np.min([sureness(found, prompt.vectors) for prompt in prompts], axis=0)
-    return known
+def _concept_scores(proposals: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
+    """Return the lowest score of all prompts for each box, float32 [N]."""
+    scores: Floats = np.min([sureness(proposals, prompt.vectors) for prompt in prompts], axis=0)
+    return scores
 
 
-def _moved(found: Proposals, prompts: Sequence[LearnedPrompt], size: tuple[int, int]) -> Floats:
-    """float32 [N, 4]: the boxes as the prompts move them in the mean."""
-    every = [moved(found, prompt.vectors, size) for prompt in prompts]
+def _mean_moves(
+    proposals: Proposals, prompts: Sequence[LearnedPrompt], size: tuple[int, int]
+) -> Floats:
+    """Return the boxes after the mean of the prompts' moves, float32 [N, 4]."""
+    every = [moved(proposals, prompt.vectors, size) for prompt in prompts]
     boxes: Floats = np.mean(every, axis=0, dtype=np.float32)
     return boxes
 
 
 def _calibrated_threshold(folder: Path) -> float:
-    """What ``viper.json`` in the checkpoint's folder states, if there is one."""
+    """Return the threshold of ``viper.json`` in the checkpoint's folder, or the default."""
     path = folder / "viper.json"
     if not path.is_file():
         return DEFAULT_THRESHOLD
@@ -278,9 +288,10 @@ def _calibrated_threshold(folder: Path) -> float:
 
 
 def _pixel_boxes(boxes: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
-    """(cx, cy, w, h) as shares of the padded square -> clipped pixel corners of the picture.
+    """Convert (cx, cy, w, h) as shares of the padded square to clipped pixel corners of the
+    picture.
 
-    The square's side is the picture's longer side; padding lies right or below.
+    The square's side is the picture's longer side. The padding is on the right or below.
     """
     side = max(height, width)
     return pixel_boxes(boxes, (height, width), (side, side))

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class OpenClipMatcher(LocalModel):
-    """A :class:`~viper.models.vision.roles.Matcher` on an open_clip model, which can be taught.
+    """A :class:`~viper.models.vision.roles.Matcher` on an open_clip model, with soft prompts.
 
     Attributes:
-        model_id: what tells its answers from another model's.
+        model_id: identifies the model in traces and cache keys.
         logit_scale: factor on a cosine before a softmax, as the model learned it.
         places: where soft prompts enter it; asking a model for them that takes none raises
             UsageError.
@@ -40,7 +40,7 @@ class OpenClipMatcher(LocalModel):
     def __init__(
         self, model: Any, preprocess: Any, tokenizer: Any, name: str, batch_size: int = 64
     ) -> None:
-        """Wraps what ``open_clip`` loaded; ``preprocess`` maps a PIL image to ``[3, S, S]``."""
+        """Wrap a model of ``open_clip``; ``preprocess`` maps a PIL image to ``[3, S, S]``."""
         self.model_id = name
         self.logit_scale = float(model.logit_scale.detach().exp())
         self._model = model.eval().requires_grad_(False)
@@ -57,12 +57,12 @@ class OpenClipMatcher(LocalModel):
         batch_size: int = 64,
         **loading: Any,
     ) -> OpenClipMatcher:
-        """Loads a folder (``open_clip_config.json`` and its weights) or a published model.
+        """Load a folder (``open_clip_config.json`` and its weights) or a published model.
 
         Args:
             source: a folder, ``hf-hub:org/name``, or an architecture name of open_clip.
-            pretrained: the weights' tag where ``source`` is an architecture name.
-            batch_size: pictures or texts in one forward pass at most.
+            pretrained: the weights' tag if ``source`` is an architecture name.
+            batch_size: maximum number of pictures or texts in one forward pass.
 
         Raises:
             ModelError: nothing loadable under that name.
@@ -84,7 +84,7 @@ class OpenClipMatcher(LocalModel):
         return cls(model, preprocess, tokenizer, identity, batch_size)
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
-        """L2-normalised embeddings ``[N, D]``; N may be 0."""
+        """Return L2-normalised embeddings ``[N, D]``; N may be 0."""
 
         def forward(batch: Sequence[Pixels]) -> Any:
             return self._model.encode_image(self.as_input(batch), normalize=True)
@@ -92,7 +92,7 @@ class OpenClipMatcher(LocalModel):
         return self._in_batches(images, forward)
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
-        """L2-normalised embeddings ``[M, D]``; M may be 0."""
+        """Return L2-normalised embeddings ``[M, D]``; M may be 0."""
 
         def forward(batch: Sequence[str]) -> Any:
             tokens = self._tokenizer(list(batch)).to(self._place().device)
@@ -105,7 +105,7 @@ class OpenClipMatcher(LocalModel):
         return places_in(self._model, self.encode_texts(["a"]).shape[1])
 
     def as_input(self, images: Sequence[Pixels]) -> Tensor:
-        """Pictures as the image tower takes them, ``[N, 3, S, S]`` on its device."""
+        """Return pictures as the image tower takes them, ``[N, 3, S, S]`` on its device."""
         import torch
         from PIL import Image
 
@@ -113,11 +113,13 @@ class OpenClipMatcher(LocalModel):
         return self._fitted({"image": pixels})["image"]
 
     def begun(self, inputs: Tensor) -> Tensor:
-        """What of the image tower's work no soft prompt changes, for :meth:`embedded`."""
+        """Return the part of the image tower's output that no soft prompt changes, for
+        :meth:`embedded`.
+        """
         return begun(self._model, self.places, inputs)
 
     def embedded(self, begun: Tensor, vectors: Tensor | None) -> Tensor:
-        """Embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach these.
+        """Return embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach the prompts.
 
         Args:
             vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
@@ -125,31 +127,37 @@ class OpenClipMatcher(LocalModel):
         return embedded(self._model, self.places, begun, vectors)
 
     def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
-        """L2-normalised embedding [D] of a picture that is compared with the prompts' concepts."""
+        """Return the L2-normalised embedding [D] of a picture for comparison with the prompts'
+        concepts.
+        """
         with entered(self.places, self._vectors(prompts)):
             row: Floats = self.encode_images([pixels])[0]
         return row
 
     def encode_text_adapted(self, text: str, prompts: Sequence[LearnedPrompt]) -> Floats:
-        """L2-normalised embedding [D] of a text that names the concepts of all the prompts."""
+        """Return the L2-normalised embedding [D] of a text that names the concepts of all the
+        prompts.
+        """
         added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
         moved = self.encode_texts([text])[0] + added
         row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
         return row
 
     def _vectors(self, prompts: Sequence[LearnedPrompt]) -> Tensor:
-        """The prompts as one, on the model's device."""
+        """Return the prompts as one, on the model's device."""
         import torch
 
         place = self._place()
-        for one in prompts:
-            if one.vectors.shape != self.places.shape:
+        for prompt in prompts:
+            if prompt.vectors.shape != self.places.shape:
                 raise ValueError(
-                    f"a soft prompt of shape {one.vectors.shape} for {one.concept!r}; "
+                    f"a soft prompt of shape {prompt.vectors.shape} for {prompt.concept!r}; "
                     f"this matcher's are {self.places.shape}"
                 )
-        found = [torch.from_numpy(np.array(one.vectors)).to(place.device) for one in prompts]
-        return together(self.places, found)
+        vectors = [
+            torch.from_numpy(np.array(prompt.vectors)).to(place.device) for prompt in prompts
+        ]
+        return together(self.places, vectors)
 
     def _in_batches(self, items: Sequence[Any], forward: Any) -> Floats:
         import torch
@@ -162,7 +170,7 @@ class OpenClipMatcher(LocalModel):
 
 
 _PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloat16": "pure_bf16"}
-"""open_clip's words for dtypes."""
+"""Names of dtypes in open_clip."""
 
 
 def _refuse_unsupported(options: LoadOptions) -> None:

@@ -1,9 +1,8 @@
-"""The roles that models play behind the API, one small Protocol each.
+"""Roles of the models behind the API, one small Protocol each.
 
 Pictures are ``uint8 [H, W, 3]`` RGB arrays, videos ``uint8 [T, H, W, 3]``. Boxes
-here are pixel boxes from the top-left corner of the array that was given. An
-encoding is whatever a backend wants to keep from its image tower; the toolbox keeps
-it per (image, box) and never asks for the same one twice.
+here are pixel boxes from the top-left corner of the input array. An encoding is any output of a
+backend's image tower. The toolbox caches it per (image, box) and never asks for one twice.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Detection:
-    """One box a detector proposes for a phrase; ``score`` in [0, 1]."""
+    """Box that a detector proposes for a phrase; ``score`` in [0, 1]."""
 
     box: PixelBox
     score: float
@@ -32,7 +31,7 @@ class Detection:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """One object a segmenter found: ``mask`` bool [H, W] of its pixels, ``score`` in [0, 1]."""
+    """Object of a segmenter: ``mask`` bool [H, W] of its pixels, ``score`` in [0, 1]."""
 
     mask: Mask
     label: str
@@ -41,7 +40,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class EventWindow:
-    """Where a described event happens: frames ``[start, end)`` and a score in [0, 1]."""
+    """Window of a described event: frames ``[start, end)`` and a score in [0, 1]."""
 
     start: int
     end: int
@@ -50,7 +49,7 @@ class EventWindow:
 
 @dataclass(frozen=True)
 class TextLine:
-    """A line that is written in a picture; ``score`` in [0, 1]."""
+    """Line of text in a picture; ``score`` in [0, 1]."""
 
     text: str
     box: PixelBox
@@ -64,13 +63,14 @@ class Detector(Protocol):
     model_id: str
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """One encoding an image (the image tower, run once)."""
+        """Return one encoding per image (the image tower, run once)."""
         ...
 
     def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
-        """For each phrase, its boxes after non-maximum suppression, best first, down to score .01.
+        """Return the boxes of each phrase after non-maximum suppression, best first, down to score
+        .01.
 
-        No threshold is applied: the toolbox does that, so that lowering one costs no forward pass.
+        No threshold is applied. The toolbox applies it, so lowering one costs no forward pass.
         """
         ...
 
@@ -83,11 +83,11 @@ class Matcher(Protocol):
     logit_scale: float
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
-        """L2-normalised embeddings ``[N, D]``."""
+        """Return L2-normalised embeddings ``[N, D]``."""
         ...
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
-        """L2-normalised embeddings ``[M, D]``."""
+        """Return L2-normalised embeddings ``[M, D]``."""
         ...
 
 
@@ -98,7 +98,7 @@ class DepthEstimator(Protocol):
     model_id: str
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
-        """A map ``float32 [H, W]`` an image; larger is farther."""
+        """Return a map ``float32 [H, W]`` per image; larger is farther."""
         ...
 
 
@@ -109,24 +109,24 @@ class VisualAnswerer(Protocol):
     model_id: str
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """One encoding an image (the image tower, run once)."""
+        """Return one encoding per image (the image tower, run once)."""
         ...
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
-        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
         ...
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
-        """A sentence that describes each picture."""
+        """Return a sentence that describes each picture."""
         ...
 
 
 @runtime_checkable
 class Explainer(Protocol):
-    """What a visual answerer has beside that, if it can answer in sentences."""
+    """Additional method of a visual answerer that can answer in sentences."""
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
-        """A sentence or two that answer ``questions[i]`` about ``encodings[i]``."""
+        """Return one or two sentences that answer ``questions[i]`` about ``encodings[i]``."""
         ...
 
 
@@ -137,63 +137,64 @@ class Segmenter(Protocol):
     model_id: str
 
     def encode(self, pixels: Pixels) -> Any:
-        """The encoding of one picture (the image tower, run once)."""
+        """Return the encoding of one picture (the image tower, run once)."""
         ...
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
-        """The regions of the picture, best first; masks have its size and do not overlap.
+        """Return the regions of the picture, best first; masks have its size and do not overlap.
 
-        With ``names`` only those so labelled. An empty list: nothing was found, or nothing
-        of that name is known to the model.
+        With ``names`` return only those with these labels. An empty list means that nothing was
+        detected, or that the model knows no such label.
         """
         ...
 
 
 @runtime_checkable
 class Inpainter(Protocol):
-    """Painting something else into a part of a picture."""
+    """Painting of new content into a part of a picture."""
 
     model_id: str
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
-        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+        """Return a picture of the same size with the prompt's content painted where ``mask`` is
+        True.
 
-        ``mask`` is bool [H, W]. Pixels outside it stay as they were, to the bit; the
-        same arguments give the same picture.
+        ``mask`` is bool [H, W]. Pixels outside it stay the same to the bit. The same arguments give
+        the same picture.
         """
         ...
 
 
 @runtime_checkable
 class FaceDetector(Protocol):
-    """Finding faces."""
+    """Face detection."""
 
     model_id: str
 
     def faces(self, pixels: Pixels) -> list[Detection]:
-        """The box of every face, surest first; an empty list when there is none."""
+        """Return the box of every face, highest score first; an empty list without faces."""
         ...
 
 
 @runtime_checkable
 class TextReader(Protocol):
-    """Reading what is written in a picture."""
+    """Reading of text in a picture."""
 
     model_id: str
 
     def read(self, pixels: Pixels) -> list[TextLine]:
-        """The lines, in no order; an empty list where nothing is written."""
+        """Return the lines in no order; an empty list without text."""
         ...
 
 
 @runtime_checkable
 class TextEmbedder(Protocol):
-    """Sentences as points: near in meaning, near in space."""
+    """Embedding of sentences: those of similar meaning are close."""
 
     model_id: str
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """L2-normalised embeddings ``[N, D]``."""
+        """Return L2-normalised embeddings ``[N, D]``."""
         ...
 
 
@@ -204,16 +205,16 @@ class VideoModel(Protocol):
     model_id: str
 
     def encode(self, frames: Pixels) -> Any:
-        """The encoding of a whole clip ``[T, H, W, 3]`` (run once)."""
+        """Return the encoding of a whole clip ``[T, H, W, 3]`` (run once)."""
         ...
 
     def locate(self, encoding: Any, event: str) -> list[EventWindow]:
-        """Candidate windows of the described event, best first, down to score .01."""
+        """Return candidate windows of the described event, best first, down to score .01."""
         ...
 
     def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
-        """Sentences on what happens in frames ``[start, end)``, in the order of time.
+        """Return sentences on what happens in frames ``[start, end)``, in order of time.
 
-        A question that names objects may narrow them down to those objects.
+        A question that names objects may restrict the sentences to those objects.
         """
         ...

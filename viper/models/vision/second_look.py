@@ -1,7 +1,7 @@
-"""What may be an object in a picture, cut out to be looked at once more.
+"""Cut-outs of likely objects, for a second pass of the image tower.
 
-In the picture as a whole an object is a few patches, which tell little of what is new in it. Shown
-to the same image tower alone, as large as a picture, it is many.
+In the whole picture an object covers a few patches, which say little about new features.
+Enlarged to the size of a picture, it covers many patches of the same image tower.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from viper.models.vision.boxes import NMS_IOU, overlaps
 from viper.models.vision.roles import Floats, Pixels
 
 LEAST_OBJECTNESS = -3.0
-"""Logit below which a box is taken for no object."""
+"""Logit below which a box is not an object."""
 
 MOST_PROPOSALS = 20
-"""Boxes of a picture that are looked at again, those likeliest to be objects."""
+"""Maximum number of boxes per picture in the second pass, the likeliest objects first."""
 
 CONTEXT = 1.25
 """Side of a cut-out square, as a multiple of the box's longer side."""
 
 MIDDLE_PLACES, LAST_PLACES = 6, 4
-"""Rows, and columns, of places that the patches of the middle and of the last layer become."""
+"""Rows and columns of places that patches of the middle and the last layer are pooled to."""
 
 EDGE = 2
-"""Rows, and columns, of patches at a cut-out's edge that show what is around the object."""
+"""Rows and columns of patches at a cut-out's edge, which show the surroundings of the object."""
 
 KEPT_SIDES = 2
-"""Of a picture no more is kept for a second look than this many times what the detector sees."""
+"""Size limit of a picture kept for the second pass, as a multiple of the detector's input size."""
 
 BLOCKS = (MIDDLE_PLACES**2, LAST_PLACES**2, 1, 1)
-"""Places of each part of what is said of a cut-out: the middle and the last layer by places, and
-how much the patches of each differ from each other."""
+"""Places of each part of a cut-out's features: the middle and the last layer by places, and the
+deviation of the patches of each."""
 
 PLACES = sum(BLOCKS)
-"""Of a cut-out in all."""
+"""Total number of places of a cut-out."""
 
 
 def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArray[np.bool_]]:
-    """Which patches' boxes are looked at again, and who proposes about the same ones.
+    """Return the patches whose boxes get a second pass, and the patches that propose the same
+    boxes.
 
     Args:
         boxes: float32 [P, 4] in pixels.
@@ -53,20 +54,20 @@ def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArra
     order = np.argsort(-objectness, kind="stable")
     sides = (boxes[:, 2:] - boxes[:, :2]).min(axis=1)
     order = order[(sides[order] > 0) & (objectness[order] >= LEAST_OBJECTNESS)]
-    kept: list[int] = []
-    near: list[NDArray[np.bool_]] = []
-    while len(order) and len(kept) < MOST_PROPOSALS:
+    patches: list[int] = []
+    members: list[NDArray[np.bool_]] = []
+    while len(order) and len(patches) < MOST_PROPOSALS:
         best = int(order[0])
         same = overlaps(boxes[best : best + 1], boxes)[0] > NMS_IOU
         same[best] = True
-        kept.append(best)
-        near.append(same)
+        patches.append(best)
+        members.append(same)
         order = order[~same[order]]
-    return kept, np.array(near, np.bool_).reshape(len(kept), len(boxes))
+    return patches, np.array(members, np.bool_).reshape(len(patches), len(boxes))
 
 
 def shrunk(pixels: Pixels, most: int) -> Pixels:
-    """A copy of a picture with the longer side that long at most: what is kept of large ones."""
+    """Return a copy of a picture, scaled down if its longer side exceeds ``most``."""
     from PIL import Image
 
     height, width = pixels.shape[:2]
@@ -79,7 +80,7 @@ def shrunk(pixels: Pixels, most: int) -> Pixels:
 
 
 def cut_out(pixels: Pixels, box: Floats, side: int) -> Pixels:
-    """uint8 [side, side, 3]: a box with a little around it; black beyond the picture's edges."""
+    """Return a box with some context, uint8 [side, side, 3]; black beyond the picture's edges."""
     from PIL import Image
 
     centre, half = (box[:2] + box[2:]) / 2, CONTEXT / 2 * float((box[2:] - box[:2]).max())
@@ -92,10 +93,10 @@ def cut_out(pixels: Pixels, box: Floats, side: int) -> Pixels:
 
 
 def described(middle: Any, last: Any) -> Floats:
-    """float32 [N, D']: two layers' patches, by places of the cut-out, and how much they differ.
+    """Return the features of cut-outs, float32 [N, D']: two layers by places, and their deviations.
 
-    What repeats all over an object (stripes, spots) is another thing at each place of it, and the
-    same deviation of its patches wherever it begins.
+    A repeated pattern (stripes, spots) differs from place to place on an object, but its patches
+    have the same deviation wherever the pattern begins.
 
     Args:
         middle, last: float [N, P, D] of torch, the patches in rows from the top-left one.
@@ -111,12 +112,12 @@ def _placed(patches: Any, places: int) -> Floats:
     even = functional.layer_norm(patches.float(), (width,))
     grid = even.transpose(1, 2).reshape(count, width, round(number**0.5), -1)
     means = functional.adaptive_avg_pool2d(grid, places).flatten(2)  # (N, W, places * places)
-    found: Floats = means.transpose(1, 2).flatten(1).cpu().numpy()
-    return found
+    rows: Floats = means.transpose(1, 2).flatten(1).cpu().numpy()
+    return rows
 
 
 def _deviating(patches: Any) -> Floats:
-    """float32 [N, D]: the deviation over those patches that are not at the cut-out's edge."""
+    """Return the deviation over the patches inside the cut-out's edge, float32 [N, D]."""
     from torch.nn import functional
 
     count, number, width = patches.shape
@@ -124,5 +125,5 @@ def _deviating(patches: Any) -> Floats:
     edge = min(EDGE, (side - 1) // 2)
     even = functional.layer_norm(patches.float(), (width,)).reshape(count, side, -1, width)
     inner = even[:, edge : side - edge, edge : side - edge].flatten(1, 2)
-    found: Floats = inner.std(1, correction=0).cpu().numpy()
-    return found
+    deviation: Floats = inner.std(1, correction=0).cpu().numpy()
+    return deviation

@@ -31,27 +31,27 @@ THRESHOLD = 0.5
 """Least score of a segment."""
 
 OVERLAP = 0.8
-"""Share of its own mask that a segment must keep beside the others, or it is dropped."""
+"""Share of its own mask that a segment must keep beside the others; otherwise it is dropped."""
 
 
 _LOOK = 2 / 3
-"""Side of a cut-out, as a share of the shorter side of what the network takes."""
+"""Side of a cut-out, as a share of the shorter side of the network's input."""
 
 _DIVISOR, _MOST_SIDE = 32, 224
-"""Of which it is a multiple, and its most pixels."""
+"""The side is a multiple of the first number of pixels, and at most the second."""
 
 _AT_ONCE = 16
-"""Cut-outs that are looked at at once."""
+"""Maximum number of cut-outs in one forward pass."""
 
 
 @dataclass(frozen=True)
 class SegmenterEncoding:
-    """What is kept of one picture.
+    """Encoding of one picture.
 
     Attributes:
         size: (height, width) of the picture in pixels.
-        kept: what the network's first half saw.
-        shrunk: uint8 [h, w, 3], the picture as it is looked at again, shrunk where it is large.
+        kept: output of the network's first half.
+        shrunk: uint8 [h, w, 3], the picture for the second pass, scaled down if it is large.
     """
 
     size: tuple[int, int]
@@ -66,11 +66,11 @@ class MaskFormerSegmenter(Checkpoint):
 
     Args:
         model: the network, of one of :data:`~viper.models.vision.segmenter_maskformer.FAMILIES`.
-        processor: its image processor, which also makes segments of what the queries say.
-        name: what goes into traces and cache keys.
+        processor: its image processor, which also builds segments from the query outputs.
+        name: goes into traces and cache keys.
         threshold: least score of a segment, in [0, 1].
         overlap: share of its own mask that a segment must keep beside the others, in [0, 1].
-        background: labels whose segments are dropped: they name no object.
+        background: labels that name no object; their segments are dropped.
 
     Raises:
         ModelError: the network is of another family.
@@ -107,10 +107,11 @@ class MaskFormerSegmenter(Checkpoint):
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
-        """As every checkpoint; ``background`` of None is what ``viper.json`` states, else nothing.
+        """Load like every checkpoint; ``background`` of None takes that of ``viper.json``, if
+        stated.
 
         Raises:
-            ModelError: nothing loadable there, or not a segmenter that is known here.
+            ModelError: nothing loadable there, or not a supported segmenter.
             ProfileError: a threshold or an overlap outside [0, 1].
         """
         if options.get("background") is None:
@@ -119,7 +120,7 @@ class MaskFormerSegmenter(Checkpoint):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What segments may be called, in the checkpoint's order; the background's are not here."""
+        """Return the labels of segments in the checkpoint's order, without the background's."""
         names = self._model.config.id2label
         return tuple(
             names[number]
@@ -128,38 +129,39 @@ class MaskFormerSegmenter(Checkpoint):
         )
 
     def encode(self, pixels: Pixels) -> SegmenterEncoding:
-        """What backbone and pixel decoder make of one picture, uint8 [H, W, 3]."""
+        """Return the output of backbone and pixel decoder for one picture, uint8 [H, W, 3]."""
         import torch
 
         batch = processed(self._processor, [pixels])
-        given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+        inputs = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
         with torch.inference_mode():
-            kept = self._halves.look(self._model, given)
+            output = self._halves.look(self._model, inputs)
         height, width = pixels.shape[:2]
-        small = shrunk(pixels, KEPT_SIDES * max(given.shape[-2:]))
-        return SegmenterEncoding((height, width), kept, small)
+        small = shrunk(pixels, KEPT_SIDES * max(inputs.shape[-2:]))
+        return SegmenterEncoding((height, width), output, small)
 
     def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
-        """What the transformer decoder's queries say about a picture, before any is dropped."""
+        """Return all query outputs of the transformer decoder for a picture."""
         import torch
 
         with torch.inference_mode():
             return self._halves.ask(self._model, encoding.kept)
 
     def segments(self, encoding: SegmenterEncoding, names: Sequence[str] | None) -> list[Segment]:
-        """The regions of the picture, best first; with ``names`` only those so labelled.
+        """Return the regions of the picture, best first; with ``names`` only those with these
+        labels.
 
-        The library's panoptic post-processing gives every pixel to one segment at most, so
-        masks do not overlap. Names are compared without regard to case and outer spaces.
+        The library's panoptic post-processing gives every pixel to one segment at most, so masks do
+        not overlap. Names are compared without regard to case and outer spaces.
         """
-        wanted = None if names is None else frozenset(map(_plain, names))
-        if wanted is not None and not wanted:
+        labels = None if names is None else frozenset(map(_plain, names))
+        if labels is not None and not labels:
             return []
-        found = self._regions(self.query_logits(encoding), encoding.size)
-        return [one for one in found if not wanted or _plain(one.label) in wanted]
+        regions = self._regions(self.query_logits(encoding), encoding.size)
+        return [region for region in regions if not labels or _plain(region.label) in labels]
 
     def feature(self, encoding: SegmenterEncoding) -> Floats:
-        """The picture as prompts are found again by, float32 [C].
+        """Return the feature that selects prompts for a picture, float32 [C].
 
         Raises:
             UsageError: a network that takes no soft prompts.
@@ -167,7 +169,7 @@ class MaskFormerSegmenter(Checkpoint):
         return picture_feature(self._maps(encoding)[-1])
 
     def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
-        """The segments as without prompts, and what a second look says of each.
+        """Return the segments without prompts, and the features of each from a second pass.
 
         Raises:
             UsageError: a network that takes no soft prompts.
@@ -175,9 +177,9 @@ class MaskFormerSegmenter(Checkpoint):
         import torch
 
         side = _look_side(self._maps(encoding)[0])
-        found = self.segments(encoding, None)
-        # Of no segment the whole picture is looked at, for the width of what there is to say.
-        masks = [one.mask for one in found] or [np.ones(encoding.size, np.bool_)]
+        segments = self.segments(encoding, None)
+        # Without segments the whole picture runs through, to get the width of the features.
+        masks = [entry.mask for entry in segments] or [np.ones(encoding.size, np.bool_)]
         parts = []
         for start in range(0, len(masks), _AT_ONCE):
             some = masks[start : start + _AT_ONCE]
@@ -186,29 +188,29 @@ class MaskFormerSegmenter(Checkpoint):
                 [_cut(encoding.shrunk, mask, side) for mask in some],
                 do_resize=False,
             )
-            given = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+            inputs = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
             covers = np.stack([_cut(_grey(mask), mask, side)[..., 0] for mask in some])
             with torch.inference_mode():
-                maps = self._halves.maps(self._halves.look(self._model, given))  # type: ignore[misc]
-                shares = torch.from_numpy(covers[:, None]).to(given.device) / 255
+                maps = self._halves.maps(self._halves.look(self._model, inputs))  # type: ignore[misc]
+                shares = torch.from_numpy(covers[:, None]).to(inputs.device) / 255
                 parts.append(described(shares, maps))
-        features = np.concatenate([one.features for one in parts])[: len(found)]
-        return found, Descriptions(features, parts[0].widths)
+        features = np.concatenate([entry.features for entry in parts])[: len(segments)]
+        return segments, Descriptions(features, parts[0].widths)
 
     def segments_adapted(
         self, encoding: SegmenterEncoding, prompts: Sequence[LearnedPrompt]
     ) -> list[Segment]:
-        """All segments; those that a concept is sure of have its name, and its sureness as score.
+        """Return all segments; one that a concept claims has the concept's name and score.
 
-        Of several concepts that are sure of a segment the surest counts. Masks are those of
-        ``segments``, and so are the segments that no concept is sure of.
+        If several concepts claim a segment, the highest score counts. Masks are those of
+        ``segments``, and segments without a concept stay the same.
         """
-        found, known = self.described(encoding)
-        if not found or not prompts:
-            return found
-        sure = np.stack([sureness(known.features, one.vectors) for one in prompts])  # (P, N)
+        segments, descriptions = self.described(encoding)
+        if not segments or not prompts:
+            return segments
+        sure = np.stack([sureness(descriptions.features, one.vectors) for one in prompts])  # (P, N)
         named = []
-        for one, column in zip(found, sure.T, strict=True):
+        for one, column in zip(segments, sure.T, strict=True):
             best = int(column.argmax())
             is_sure = column[best] > CUT
             named.append(
@@ -225,39 +227,43 @@ class MaskFormerSegmenter(Checkpoint):
             )
         return self._halves.maps(encoding.kept)
 
-    def _regions(self, said: QueryLogits, size: tuple[int, int]) -> list[Segment]:
-        """The segments but for the background's, best first."""
-        found = self._panoptic(said, size)
-        regions = found["segmentation"].cpu().numpy()
+    def _regions(self, logits: QueryLogits, size: tuple[int, int]) -> list[Segment]:
+        """Return the segments except the background's, best first."""
+        panoptic = self._panoptic(logits, size)
+        regions = panoptic["segmentation"].cpu().numpy()
         labels = self._model.config.id2label
         segments = []
-        for entry in sorted(found["segments_info"], key=lambda each: -each["score"]):
+        for entry in sorted(panoptic["segments_info"], key=lambda each: -each["score"]):
             label = labels[entry["label_id"]]
             mask = np.asarray(regions == entry["id"])
             if _plain(label) not in self._background and mask.any():
                 segments.append(Segment(mask, label, float(entry["score"])))
         return segments
 
-    def _panoptic(self, said: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
-        """``segmentation`` int [H, W] with segment numbers and ``segments_info`` about them."""
-        # Instances stay apart. The older families want that said, the newer have no such word.
+    def _panoptic(self, logits: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
+        """Return ``segmentation`` int [H, W] with segment numbers and ``segments_info`` about
+        them.
+        """
+        # Instances stay separate. Older families need the option; newer ones do not have it.
         newer = self._model.config.model_type.startswith("eomt")
         fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
-        plain = QueryLogits(said.class_queries_logits.float(), said.masks_queries_logits.float())
-        found: dict[str, Any] = self._processor.post_process_panoptic_segmentation(
+        plain = QueryLogits(
+            logits.class_queries_logits.float(), logits.masks_queries_logits.float()
+        )
+        result: dict[str, Any] = self._processor.post_process_panoptic_segmentation(
             plain, target_sizes=[size], **self._cuts, **fused
         )[0]
-        return found
+        return result
 
 
 def _look_side(pixels: Any) -> int:
-    """Side of a cut-out, by the pixels that the network takes of a picture, ``[1, 3, H, W]``."""
+    """Return the side of a cut-out, by the pixels that the network takes, ``[1, 3, H, W]``."""
     side = round(min(pixels.shape[-2:]) * _LOOK / _DIVISOR) * _DIVISOR
     return min(max(side, _DIVISOR), _MOST_SIDE)
 
 
 def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
-    """What a mask's box shows of the picture that the pixels are, of whatever size."""
+    """Return the cut-out of a mask's box from pixels of the same picture at any size."""
     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     corners = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
     box = np.array(corners, np.float32) * (pixels.shape[1] / mask.shape[1])
@@ -273,7 +279,7 @@ def _plain(label: str) -> str:
 
 
 def _stated_background(folder: Path) -> tuple[str, ...]:
-    """What ``viper.json`` in the checkpoint's folder states, if there is one."""
+    """Return the labels of ``viper.json`` in the checkpoint's folder, if there is one."""
     path = folder / "viper.json"
     if not path.is_file():
         return ()
@@ -286,7 +292,7 @@ def _stated_background(folder: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class QueryLogits:
-    """What queries say, under the names by which image processors of the library read it.
+    """Outputs of queries, with the attribute names that the library's image processors expect.
 
     Attributes:
         class_queries_logits: float [1, Q, L + 1]; the last class stands for no segment.
@@ -299,18 +305,18 @@ class QueryLogits:
 
 @dataclass(frozen=True)
 class Halves:
-    """A family's network in two halves: what sees the picture, and what asks about it.
+    """Network of a family in two halves: encoding of the picture, and queries about it.
 
-    The first (backbone and pixel decoder) is the expensive one and knows no question; its result
-    is kept as an encoding. The second (transformer decoder and heads) turns that into segments.
-    What a network is taught is read from the backbone's feature maps. Where nothing was taught
-    both halves call the library's own modules, so what was there stays as it was, bit for bit.
+    The first half (backbone and pixel decoder) is expensive and independent of the query; its
+    output is kept as an encoding. The second (transformer decoder and heads) turns that into
+    segments. Soft prompts use the backbone's feature maps. Without soft prompts both halves call
+    the library's own modules, so the results are equal bit for bit.
 
     Attributes:
-        look: (network, pixels float [B, 3, H, W]) to what is kept of a picture.
-        ask: (network, what was kept) to what the queries say.
-        maps: what was kept to the pixels as the network takes them and the backbone's feature
-            maps, float [B, C, h, w] each, the finest first; None if the family takes no prompts.
+        look: (network, pixels float [B, 3, H, W]) to the encoding of a picture.
+        ask: (network, encoding) to the outputs of the queries.
+        maps: encoding to the pixels of the network's input and the backbone's feature maps, float
+            [B, C, h, w] each, the finest first; None if the family takes no prompts.
     """
 
     look: Callable[[Any, Tensor], Any]
@@ -319,49 +325,53 @@ class Halves:
 
 
 def _look_maskformer(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Pixels and the backbone's maps, the last the decoder's memory; each pixel's embedding."""
-    seen = model.model.pixel_level_module(pixels, output_hidden_states=True)
-    return (pixels, *seen.encoder_hidden_states), seen.decoder_last_hidden_state
+    """Return pixels and the backbone's maps, the last being the decoder's memory; each pixel's
+    embedding.
+    """
+    output = model.model.pixel_level_module(pixels, output_hidden_states=True)
+    return (pixels, *output.encoder_hidden_states), output.decoder_last_hidden_state
 
 
-def _ask_maskformer(model: Any, kept: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
+def _ask_maskformer(model: Any, encoding: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
     import torch
 
-    maps, embeddings = kept
+    maps, embeddings = encoding
     states = model.model.transformer_module(maps[-1]).last_hidden_state  # (1, Q, D)
     masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
     return QueryLogits(model.class_predictor(states), masks)
 
 
 def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
-    """The decoder's memory at three scales, each pixel's embedding, pixels and backbone's maps."""
-    seen = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
-    maps = (pixels, *seen.encoder_hidden_states)
-    return seen.decoder_hidden_states, seen.decoder_last_hidden_state, maps
+    """Return the decoder's memory at three scales, each pixel's embedding, pixels and backbone
+    maps.
+    """
+    output = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
+    maps = (pixels, *output.encoder_hidden_states)
+    return output.decoder_hidden_states, output.decoder_last_hidden_state, maps
 
 
-def _ask_mask2former(model: Any, kept: tuple[Any, Tensor, tuple[Tensor, ...]]) -> QueryLogits:
-    scales, embeddings, _ = kept
-    said = model.model.transformer_module(
+def _ask_mask2former(model: Any, encoding: tuple[Any, Tensor, tuple[Tensor, ...]]) -> QueryLogits:
+    scales, embeddings, _ = encoding
+    output = model.model.transformer_module(
         multi_scale_features=scales, mask_features=embeddings, output_hidden_states=True
     )
-    states = said.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
-    return QueryLogits(model.class_predictor(states), said.masks_queries_logits[-1])
+    states = output.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
+    return QueryLogits(model.class_predictor(states), output.masks_queries_logits[-1])
 
 
 def _look_whole(model: Any, pixels: Tensor) -> Any:
-    """Everything at once: its queries see the picture together with the backbone."""
+    """Return the full output, because the queries see the picture together with the backbone."""
     return model(pixel_values=pixels)
 
 
-def _ask_whole(model: Any, kept: Any) -> QueryLogits:
-    return QueryLogits(kept.class_queries_logits, kept.masks_queries_logits)
+def _ask_whole(model: Any, output: Any) -> QueryLogits:
+    return QueryLogits(output.class_queries_logits, output.masks_queries_logits)
 
 
 FAMILIES: Mapping[str, Halves] = MappingProxyType(
     {
-        "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda kept: kept[0]),
-        "mask2former": Halves(_look_mask2former, _ask_mask2former, lambda kept: kept[2]),
+        "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda encoding: encoding[0]),
+        "mask2former": Halves(_look_mask2former, _ask_mask2former, lambda encoding: encoding[2]),
         "eomt": Halves(_look_whole, _ask_whole),
         "eomt_dinov3": Halves(_look_whole, _ask_whole),
     }

@@ -1,8 +1,8 @@
 """Loading of checkpoints: device, precision, quantisation, and errors of full memory.
 
 Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by keyword.
-A profile therefore names them the same way for every role. Models of pictures and texts share the loading of
-their parts and the batching of pictures.
+A profile therefore names them the same way for every role. Models of pictures and texts share the
+loading of their parts and the batching of pictures.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def test_boxes_about_the_same_object_are_one_proposal(detector, encoding) -> Non
 def test_a_picture_is_looked_at_again_once(detector, picture, monkeypatch) -> None:
     looked = []
     monkeypatch.setattr(
-        detector, "_looked", lambda pixels, boxes: looked.append(len(boxes)) or boxes
+        detector, "_cutout_features", lambda pixels, boxes: looked.append(len(boxes)) or boxes
     )
     one, other = detector.encode([picture, picture[::-1]])
     first = detector.proposals(one)
@@ -184,7 +184,9 @@ def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkey
     prompt = shifting(4.0, seed=6)
     found = detector.proposals(encoding)
     once = moved(found, prompt.vectors, encoding.size)
-    seen = detector._looked(encoding.kept, once * encoding.kept.shape[1] / encoding.size[1])
+    seen = detector._cutout_features(
+        encoding.kept, once * encoding.kept.shape[1] / encoding.size[1]
+    )
     twice = moved(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
     assert not np.allclose(once, twice, atol=0.01)
     drawn = [one.box for one in detector.detect_adapted(encoding, "zebra", [prompt])]
@@ -194,9 +196,9 @@ def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkey
 def test_only_boxes_that_may_show_the_concept_are_looked_at_again(
     detector, encoding, monkeypatch
 ) -> None:
-    looks, looked = [], detector._looked
+    looks, looked = [], detector._cutout_features
     monkeypatch.setattr(
-        detector, "_looked", lambda *asked: looks.append(len(asked[1])) or looked(*asked)
+        detector, "_cutout_features", lambda *asked: looks.append(len(asked[1])) or looked(*asked)
     )
     found = detector.proposals(encoding)
     del looks[:]
@@ -217,7 +219,7 @@ def test_the_surest_is_the_score_of_the_best_box_and_draws_none(
     prompts = [learned(1.0, seed=8), learned(0.5, seed=9)]
     best = max(one.score for one in detector.detect_adapted(encoding, phrase, prompts))
     looks = []
-    monkeypatch.setattr(detector, "_looked", lambda *asked: looks.append(asked))
+    monkeypatch.setattr(detector, "_cutout_features", lambda *asked: looks.append(asked))
     assert detector.surest(encoding, phrase, prompts) == pytest.approx(best)
     assert looks == []
     nothing = dataclasses.replace(encoding, objectness=np.full_like(encoding.objectness, -9))

@@ -1,18 +1,17 @@
-"""How a detector of OWL's family is taught: it looks again, closely, at what may be an object.
+"""Adapter of detectors of OWL's family: a second pass over likely objects, scored by soft prompts.
 
-In the picture as a whole an object is seen by a few patches, which do not tell what is new in it
-(the stripes, the edges of a pyramid). So each box that the detector takes for an object's is cut
-out and shown to its image tower once more, as large as a picture. The soft prompt of a concept is
-a query over what the tower's middle layer and its last one say of the cut-out, place by place, and
-over how much the patches of each differ from each other, which is what a texture is. No weight of
-the detector takes part or changes.
+In the whole picture an object covers a few patches, which do not show its new features (the
+stripes, the edges of a pyramid). So each likely object is cut out and runs through the image tower
+once more, as large as a picture. The soft prompt of a concept is a query over the outputs of the
+tower's middle and last layer, place by place, and over the deviation of the patches of each, which
+is the texture. No weight of the detector changes.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: there 100 vectors are set beside the
-inputs of "the decoder"; OWL has none, its class head reads each patch alone. What was tried
-instead, as the share of 40 validation scenes that are all right (seed 0): a query over the
-patches of the whole picture, striped 0.15, white 0.2, pyramid 0.38, pink 0.95; vectors within the
-late layers (16 of them, or low-rank changes of all their matrices) learned seven pictures by heart,
-pyramid 0.25. A second look at the true boxes knows 0.78, 0.95, 0.53 and 1.00.
+inputs of "the decoder". OWL has none; its class head reads each patch alone. Alternatives, as the
+share of 40 validation scenes that are all right (seed 0): a query over the patches of the whole
+picture reaches striped 0.15, white 0.2, pyramid 0.38, pink 0.95. Vectors within the late layers (16
+of them, or low-rank changes of all their matrices) overfit seven pictures, pyramid 0.25. A second
+pass over the true boxes reaches 0.78, 0.95, 0.53 and 1.00.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ from viper.models.vision.second_look import PLACES
 from viper.models.vision.soft_prompts import AdaptableDetector
 
 GENERAL_NOUN = "object"
-"""Stands for a concept that ended a phrase, where the rest of it is asked for alone."""
+"""Replaces a concept at the end of a phrase when the rest of the phrase is detected alone."""
 
 MOST_MOVED = 0.5
-"""How far, as a share of its sides, and by which logarithm, a box is moved and sized at most."""
+"""Largest move of a box as a share of its sides, and largest logarithm of its growth."""
 
 PARTS = 5
-"""What a prompt says of a box: how sure it is, and four numbers by which it moves."""
+"""Numbers of a prompt per box: its score, and four numbers by which it moves."""
 
 
 def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Floats:
-    """float32 [PARTS * (PLACES + 1), W] as a soft prompt is kept, in the image tower's own width W.
+    """Return a soft prompt, float32 [PARTS * (PLACES + 1), W], in the image tower's own width W.
 
-    For each part a vector for each place of a cut-out, which the two deviations of
-    ``BLOCKS`` stand after as two places more, and one that is the
-    part's shift throughout.
+    Each part has a vector for each place of a cut-out, two more for the deviations of ``BLOCKS``,
+    and one that repeats the part's shift.
 
     Args:
-        query: float32 [D], D = PLACES * W, and ``shift``, which is added to its products.
-        moves: float32 [4, D + 1] in the same manner, the shift last: how the box's centre moves,
-            as a share of its sides, and the logarithms of by what they grow; None: not at all.
+        query: float32 [D], D = PLACES * W.
+        shift: added to the query's products.
+        moves: float32 [4, D + 1] in the same form, the shift last: the move of the box's centre as
+            a share of its sides, and the logarithms of its growth; None: no move.
     """
     first = np.append(query, shift)[None]
     whole = np.concatenate((first, np.zeros((4, first.shape[1])) if moves is None else moves))
@@ -60,7 +59,7 @@ def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Float
 
 
 def _parts_of(vectors: Floats, features: Floats) -> Floats:
-    """float32 [N, PARTS]: a prompt's products with features, the shifts added.
+    """Return a prompt's products with features, the shifts added, float32 [N, PARTS].
 
     Raises:
         ValueError: a prompt of another detector.
@@ -76,11 +75,11 @@ def _parts_of(vectors: Floats, features: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Proposals:
-    """The boxes of a picture that a detector takes for objects, one an object.
+    """Boxes of likely objects in a picture, one per object.
 
     Attributes:
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels, the likeliest object first.
-        features: float32 [N, D], what the image tower says of the cut-outs, place by place.
+        features: float32 [N, D], the image tower's features of the cut-outs, place by place.
         members: bool [N, P], the patches of the picture that propose about the same box.
     """
 
@@ -89,49 +88,49 @@ class Proposals:
     members: NDArray[np.bool_]
 
     def best(self, scores: Floats) -> Floats:
-        """float32 [N]: of each box the best of its patches' scores [P]."""
+        """Return the best score [P] of each box's patches, float32 [N]."""
         chosen = np.where(self.members, scores[None], 0.0)
-        found: Floats = chosen.max(axis=1, initial=0.0).astype(np.float32)
-        return found
+        best: Floats = chosen.max(axis=1, initial=0.0).astype(np.float32)
+        return best
 
 
 @runtime_checkable
 class ProposalDetector(AdaptableDetector, Protocol):
-    """What a tuner needs of a detector beside what the tool functions need."""
+    """Detector with proposals, which training needs beside the methods for tools."""
 
     def proposals(self, encoding: Any) -> Proposals:
-        """What may be an object in a picture, looked at again."""
+        """Return the likely objects of a picture after a second pass."""
         ...
 
 
-def sureness(found: Proposals, vectors: Floats) -> Floats:
-    """float32 [N]: how sure each box is to show the concept, in [0, 1].
+def sureness(proposals: Proposals, vectors: Floats) -> Floats:
+    """Return the probability of each box to show the concept, float32 [N] in [0, 1].
 
     Args:
-        vectors: float32, as :func:`prompt_of` gives them.
+        vectors: float32, as :func:`prompt_of` returns them.
 
     Raises:
         ValueError: a prompt of another detector.
     """
-    logits = _parts_of(vectors, found.features)[:, 0]
-    sure: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
-    return sure
+    logits = _parts_of(vectors, proposals.features)[:, 0]
+    probabilities: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
+    return probabilities
 
 
-def moved(found: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
-    """float32 [N, 4]: the boxes where a prompt sees the objects, clipped to the picture.
+def moved(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
+    """Return the boxes after a prompt's moves, clipped to the picture, float32 [N, 4].
 
-    A box head draws boxes of what it knows; what is new has other outlines.
+    A box head draws boxes of known objects; new objects have other outlines.
 
     Args:
-        vectors: float32, as :func:`prompt_of` gives them.
+        vectors: float32, as :func:`prompt_of` returns them.
         size: (height, width) in pixels.
 
-    Source: Girshick et al. 2014 (R-CNN), appendix C, whose parameters of a box these are.
+    Source: Girshick et al. 2014 (R-CNN), appendix C, for the parameters of a box.
     """
-    moves = _parts_of(vectors, found.features)[:, 1:].clip(-MOST_MOVED, MOST_MOVED)
-    sides = found.boxes[:, 2:] - found.boxes[:, :2]
-    centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2 + moves[:, :2] * sides
+    moves = _parts_of(vectors, proposals.features)[:, 1:].clip(-MOST_MOVED, MOST_MOVED)
+    sides = proposals.boxes[:, 2:] - proposals.boxes[:, :2]
+    centres = (proposals.boxes[:, :2] + proposals.boxes[:, 2:]) / 2 + moves[:, :2] * sides
     halves = sides * np.exp(moves[:, 2:]) / 2
     corners = np.concatenate((centres - halves, centres + halves), axis=1)
     limit = np.array([size[1], size[0], size[1], size[0]], np.float32)
@@ -139,16 +138,16 @@ def moved(found: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
     return boxes
 
 
-def moves_to(boxes: Floats, wanted: Floats) -> Floats:
-    """float32 [N, 4]: what :func:`moved` would have to do to boxes for them to be the others."""
-    sides, goal = boxes[:, 2:] - boxes[:, :2], wanted[:, 2:] - wanted[:, :2]
-    shift = (wanted[:, :2] + wanted[:, 2:] - boxes[:, :2] - boxes[:, 2:]) / 2 / sides
-    found: Floats = np.concatenate((shift, np.log(goal / sides)), axis=1).astype(np.float32)
-    return found.clip(-MOST_MOVED, MOST_MOVED)
+def moves_to(boxes: Floats, targets: Floats) -> Floats:
+    """Return the moves by which :func:`moved` turns boxes into the target boxes, float32 [N, 4]."""
+    sides, goal = boxes[:, 2:] - boxes[:, :2], targets[:, 2:] - targets[:, :2]
+    shift = (targets[:, :2] + targets[:, 2:] - boxes[:, :2] - boxes[:, 2:]) / 2 / sides
+    moves: Floats = np.concatenate((shift, np.log(goal / sides)), axis=1).astype(np.float32)
+    return moves.clip(-MOST_MOVED, MOST_MOVED)
 
 
 def rest_of(phrase: str, concepts: Collection[str]) -> str:
-    """What a phrase asks for beside the concepts it names.
+    """Return the part of a phrase beside the concepts that it names.
 
     ``red pyramid`` leaves ``red object``, ``striped cube`` leaves ``cube``, ``pyramid`` ``object``.
     """
@@ -165,6 +164,6 @@ def rest_of(phrase: str, concepts: Collection[str]) -> str:
 
 
 def picture_feature(features: Any) -> Floats:
-    """float32 [D]: the mean of a picture's patches [P, D], by which its prompts are found again."""
+    """Return the mean of a picture's patches [P, D], float32 [D], which selects its prompts."""
     mean: Floats = features.float().mean(0).cpu().numpy()
     return mean

@@ -1,9 +1,9 @@
-"""How a learned vector enters an inpainting model: textual inversion.
+"""Adapter of inpainting models: learned vectors in the text encoder (textual inversion).
 
-Where a prompt names a taught concept, the learned vector stands in place of the embeddings of the
-concept's tokens, before the text encoder runs; nothing else of the model changes. Use
-(``DiffusersInpainter.inpaint_adapted``) and training go through
-:func:`encode_adapted`; :class:`InpainterTraining` is what training needs beside it.
+If a prompt names a learned concept, the learned vector replaces the embeddings of the concept's
+tokens before the text encoder runs. Nothing else of the model changes. Inference
+(``DiffusersInpainter.inpaint_adapted``) and training both use :func:`encode_adapted`. Training also
+needs :class:`InpainterTraining`.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.5; Gal et al. 2023, An Image is Worth One Word.
 """
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 NO_PROMPT = ""
-"""What guidance leads away from; training leaves some prompts out and shows this."""
+"""Prompt that guidance leads away from; training replaces some prompts by it."""
 
 
 def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) -> Tensor:
-    """The text encoder's last hidden states ``[B, L, D]``, L being the tokenizer's own length.
+    """Return the text encoder's last hidden states ``[B, L, D]``, L being the tokenizer's own
+    length.
 
-    As Stable Diffusion does it: padded to the full length, padding attended to; a longer
-    prompt is cut.
+    As in Stable Diffusion, prompts are padded to the full length and the padding is attended to. A
+    longer prompt is cut.
     """
     tokens = tokenizer(
         list(prompts),
@@ -44,50 +45,50 @@ def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) ->
 
 
 _PLAIN = -1
-"""Where a token's own embedding stays."""
+"""Row number of a token that keeps its own embedding."""
 
 
 def encode_adapted(
-    text_encoder: Any, tokenizer: Any, prompts: Sequence[str], taught: Mapping[str, Tensor]
+    text_encoder: Any, tokenizer: Any, prompts: Sequence[str], vectors: Mapping[str, Tensor]
 ) -> Tensor:
-    """As :func:`encode_prompts`, with vectors in place of concepts.
+    """Encode like :func:`encode_prompts`, with vectors in place of concepts.
 
-    A concept's name counts wherever it stands as a word of its own, also with a plural's s; of
-    names that overlap the longer one is meant. Prompts that name none are encoded as always.
+    A concept's name counts as a separate word, also with a plural's s. If names overlap, the longer
+    one counts. Prompts that name no concept are encoded unchanged.
 
     Args:
-        taught: concept to its vectors, float [N, W], of the token embedding's width. They stand
-            where the name's tokens stood, however many these were.
+        vectors: concept to its vectors, float [N, W], of the token embedding's width. They replace
+            the name's tokens, however many these are.
 
     Returns:
         states [B, L, D]; gradients reach the vectors.
     """
     import torch
 
-    names = sorted((name for name in taught if name.strip()), key=lambda each: (-len(each), each))
+    names = sorted((name for name in vectors if name.strip()), key=lambda each: (-len(each), each))
     first, place = {}, 0
     for name in names:
-        first[name], place = place, place + len(taught[name])
-    written = [_written(tokenizer, prompt, names, first, taught) for prompt in prompts]
-    if not any(at != _PLAIN for _, places in written for at in places):
+        first[name], place = place, place + len(vectors[name])
+    encoded = [_token_rows(tokenizer, prompt, names, first, vectors) for prompt in prompts]
+    if not any(at != _PLAIN for _, places in encoded for at in places):
         return encode_prompts(text_encoder, tokenizer, prompts)
     device = text_encoder.device
-    ids = torch.tensor([ids for ids, _ in written], device=device)
-    places = torch.tensor([places for _, places in written], device=device)
-    rows = torch.cat([taught[name].to(device) for name in names])
+    ids = torch.tensor([ids for ids, _ in encoded], device=device)
+    places = torch.tensor([places for _, places in encoded], device=device)
+    rows = torch.cat([vectors[name].to(device) for name in names])
     with _rows_in_place(text_encoder.get_input_embeddings(), places, rows):
         states: Tensor = text_encoder(ids)[0]
     return states
 
 
-def _written(
+def _token_rows(
     tokenizer: Any,
     prompt: str,
     names: Sequence[str],
     first: Mapping[str, int],
-    taught: Mapping[str, Tensor],
+    vectors: Mapping[str, Tensor],
 ) -> tuple[list[int], list[int]]:
-    """A prompt's token ids ``[L]``, and for each the row of the vectors that stands there."""
+    """Return a prompt's token ids ``[L]``, and for each the row of its vector or ``_PLAIN``."""
     words = " ".join(prompt.casefold().split())
     parts = [words]
     if names:
@@ -99,12 +100,12 @@ def _written(
     ids, places = [tokenizer.bos_token_id], [_PLAIN]
     for turn, part in enumerate(parts):
         if turn % 2:  # every second part is a concept's name
-            places += range(first[part], first[part] + len(taught[part]))
-            ids += [blank] * len(taught[part])
+            places += range(first[part], first[part] + len(vectors[part]))
+            ids += [blank] * len(vectors[part])
         else:
-            found = tokenizer(part, add_special_tokens=False)["input_ids"]
-            ids += found
-            places += [_PLAIN] * len(found)
+            part_ids = tokenizer(part, add_special_tokens=False)["input_ids"]
+            ids += part_ids
+            places += [_PLAIN] * len(part_ids)
     ids, places = [*ids[: most - 1], tokenizer.eos_token_id], [*places[: most - 1], _PLAIN]
     missing = most - len(ids)
     return ids + [blank] * missing, places + [_PLAIN] * missing
@@ -112,16 +113,16 @@ def _written(
 
 @contextmanager
 def _rows_in_place(embedding: Any, places: Tensor, rows: Tensor) -> Iterator[None]:
-    """Lets the embedding answer rows where ``places`` says so, to this thread alone."""
+    """Make the embedding return rows at ``places`` while the block runs, for this thread only."""
     import torch
 
     mine = threading.get_ident()
 
-    def put(_module: Any, _given: Any, found: Tensor) -> Tensor | None:
-        if threading.get_ident() != mine or found.shape[:-1] != places.shape:
+    def put(_module: Any, _inputs: Any, embeddings: Tensor) -> Tensor | None:
+        if threading.get_ident() != mine or embeddings.shape[:-1] != places.shape:
             return None
-        chosen = rows.to(found.dtype)[places.clamp(min=0)]
-        return torch.where((places != _PLAIN)[..., None], chosen, found)
+        chosen = rows.to(embeddings.dtype)[places.clamp(min=0)]
+        return torch.where((places != _PLAIN)[..., None], chosen, embeddings)
 
     handle = embedding.register_forward_hook(put)
     try:
@@ -132,7 +133,7 @@ def _rows_in_place(embedding: Any, places: Tensor, rows: Tensor) -> Iterator[Non
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Squares as the denoiser knows them.
+    """Masked squares as inputs of the denoiser.
 
     Attributes:
         latents: float [B, C, s, s] of the squares.
@@ -149,17 +150,17 @@ class Masked:
 
 
 class InpainterTraining:
-    """What a Stable Diffusion inpainting pipeline is trained with, its weights held still.
+    """Training interface of a Stable Diffusion inpainting pipeline with frozen weights.
 
     Args:
         pipeline: of diffusers, as ``inpainter_diffusers.for_inpainting`` leaves it.
-        side: pixels of the square that it sees.
+        side: pixels of its input square.
 
     Attributes:
-        moments: steps of noise that it was trained with.
+        moments: number of noise steps in its training.
 
     Raises:
-        UsageError: its text encoder, scheduler or UNet is of a kind that takes no soft prompts.
+        UsageError: its text encoder, scheduler or UNet takes no soft prompts.
     """
 
     def __init__(self, pipeline: Any, side: int) -> None:
@@ -168,25 +169,25 @@ class InpainterTraining:
         _check(pipeline)
         self.side = side
         self._pipeline = pipeline
-        # Samplers of use may lack what training asks of them; this one reads any one's noise.
+        # Other schedulers may lack methods that training needs; this one reads any configuration.
         make: Any = DDPMScheduler
         self._scheduler = make.from_config(pipeline.scheduler.config)
         self.moments = int(self._scheduler.config.num_train_timesteps)
 
     @property
     def width(self) -> int:
-        """Of a vector."""
+        """Return the width of a vector."""
         return int(self._pipeline.text_encoder.get_input_embeddings().embedding_dim)
 
     def word_vector(self, text: str) -> Tensor:
-        """The mean embedding of a text's tokens, float32 [W]."""
+        """Return the mean embedding of a text's tokens, float32 [W]."""
         embedding = self._pipeline.text_encoder.get_input_embeddings().weight.detach()
         ids = self._pipeline.tokenizer(text, add_special_tokens=False)["input_ids"]
         mean: Tensor = embedding[ids].float().mean(dim=0)
         return mean
 
     def masked(self, squares: Tensor, masks: Tensor, generator: Generator | None = None) -> Masked:
-        """What the denoiser is to restore and what it is shown, as the pipeline makes it.
+        """Return the target and the input of the denoiser, computed like in the pipeline.
 
         Args:
             squares: float [B, 3, S, S] in [-1, 1].
@@ -201,9 +202,9 @@ class InpainterTraining:
         config = vae.config
         with torch.no_grad():
             both = torch.cat([squares, squares * (masks < 0.5)])
-            drawn = vae.encode(both).latent_dist.sample(generator)
+            samples = vae.encode(both).latent_dist.sample(generator)
             shift = getattr(config, "shift_factor", None) or 0.0
-            latents, left = ((drawn - shift) * config.scaling_factor).chunk(2)
+            latents, left = ((samples - shift) * config.scaling_factor).chunk(2)
             cells = torch.nn.functional.interpolate(masks, size=latents.shape[-2:])
         return Masked(latents, cells, left)
 
@@ -213,13 +214,13 @@ class InpainterTraining:
         times: Tensor,
         noise: Tensor,
         prompts: Sequence[str],
-        taught: Mapping[str, Tensor],
+        vectors: Mapping[str, Tensor],
     ) -> Tensor:
-        """The diffusion loss of each example where it is masked, float32 [B].
+        """Return the diffusion loss of each example inside its mask, float32 [B].
 
-        Mean squared error of what the model was trained to tell: the noise, the velocity or the
-        picture itself. Differs: cells that are not masked do not count, they are pasted over
-        after painting and say nothing of the prompt.
+        It is the mean squared error of the model's training target: the noise, the velocity or the
+        picture itself. Differs: cells outside the mask do not count, because they are pasted over
+        after painting and do not depend on the prompt.
 
         Args:
             times: int64 [B], in [0, ``moments``).
@@ -237,14 +238,14 @@ class InpainterTraining:
             "sample": lambda: place,
         }[scheduler.config.prediction_type]()
         states = encode_adapted(
-            self._pipeline.text_encoder, self._pipeline.tokenizer, prompts, taught
+            self._pipeline.text_encoder, self._pipeline.tokenizer, prompts, vectors
         )
-        said = unet(
+        prediction = unet(
             torch.cat([noisy, masked.cells, masked.left], dim=1).to(unet.dtype),
             times,
             encoder_hidden_states=states.to(unet.dtype),
         ).sample
-        error = (said.float() - target.float()).square().mean(dim=1, keepdim=True)
+        error = (prediction.float() - target.float()).square().mean(dim=1, keepdim=True)
         cells = masked.cells.float()
         total: Tensor = (error * cells).sum(dim=(1, 2, 3))
         return total / cells.sum(dim=(1, 2, 3)).clamp(min=1)

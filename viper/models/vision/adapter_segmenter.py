@@ -1,24 +1,23 @@
-"""How a mask classifier (MaskFormer's family) is taught: by a query over its own segments.
+"""Adapter of mask classifiers (MaskFormer's family): a query over the network's own segments.
 
-Such a network finds objects that it has no name for nearly as well as others, and calls them by
-the names that it has. So each segment is cut out and shown to its backbone once more, as large as
-most of a picture. The soft prompt of a concept is a query, and what is added to its products. It
-is laid over a description of each cut-out, and says how sure it is to show the concept; a segment
-that a concept is sure of gets its name, all others stay as they were. No weight of the network
-takes part or changes.
+Such a network segments objects without a known name nearly as well as others, and gives them a name
+that it knows. So each segment is cut out and runs through the backbone once more, as large as most
+of a picture. The soft prompt of a concept is a query and a shift of its products. Applied to the
+description of a cut-out, it gives the probability of the concept. A segment of high probability
+gets the concept's name; all others stay unchanged. No weight of the network changes.
 
-What is behind an object plays no part. A description is, in this order, the mean and the deviation
-of the object's pixels with products of the means; its outline by places; its pixels by places;
-then for each feature map of the backbone, place by place what it holds of the object, its mean
-over the object, and its deviation there, which is what a texture is.
+The background of an object is masked out. A description is, in this order, the mean and the
+deviation of the object's pixels with products of the means; its outline by places; its pixels by
+places; then for each feature map of the backbone its values by places, its mean over the object,
+and its deviation there, which is the texture.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: there 100 vectors are set beside the
 decoder's inputs and trained by the mask loss. Put before the memory of the shipped network's
-decoder (100 steps of Adam at 0.03 or 0.1, two concepts), they learned seven pictures by heart (loss
-from 5 to 0.3 or less), and told objects of new pictures apart no better than chance: areas under
-the curve of 0.49 to 0.56. The queries' masks needed no teaching. Queries over the maps of the
-picture as a whole, in which an object is a few cells, knew 0.42 of new objects among twelve
-concepts, surer than 99 % of the others; over cut-outs it is 0.74.
+decoder (100 steps of Adam at 0.03 or 0.1, two concepts), they overfit seven pictures (loss from 5
+to 0.3 or less), and separated objects of new pictures no better than chance: areas under the curve
+of 0.49 to 0.56. The queries' masks needed no training. Queries over the maps of the whole picture,
+in which an object is a few cells, recognised 0.42 of new objects among twelve concepts, with a
+higher score than 99 % of the others; over cut-outs it is 0.74.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CUT = 0.5
-"""A segment of which a concept is surer than this gets its name."""
+"""A segment with a higher probability of a concept gets its name."""
 
 ROW = 256
-"""Width of a prompt's rows: a query is longer than any model's width."""
+"""Width of a prompt's rows, because a query is longer than any model's width."""
 
 _OUTLINE, _PIXELS, _CELLS = 12, 6, 4
-"""Places along each side of a cut-out: of its outline, its pixels, and each feature map."""
+"""Number of places per side of a cut-out: of its outline, its pixels, and each feature map."""
 
 _EDGE = 9
-"""Pixels of the window in which an object's own colour may be mixed with what is behind it."""
+"""Pixels of the window in which an object's colour may mix with the background."""
 
 
 @dataclass(frozen=True, eq=False)
 class Descriptions:
-    """What is known of segments.
+    """Descriptions of segments.
 
     Attributes:
         features: float32 [N, D].
@@ -61,7 +60,7 @@ class Descriptions:
 
 
 def described(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
-    """What is known of cut-outs.
+    """Return the descriptions of cut-outs.
 
     Args:
         covers: float ``[N, 1, S, S]``, the share of each pixel that is the object's.
@@ -73,24 +72,26 @@ def described(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
 
     covers, pixels = covers.float(), maps[0].float()
     parts = [_colours(covers, pixels), _placed(covers, _OUTLINE), _placed(pixels * covers, _PIXELS)]
-    for one in maps[1:]:
-        even = functional.layer_norm(one.float().movedim(1, -1), one.shape[1:2]).movedim(-1, 1)
-        height, width = one.shape[-2:]
+    for values in maps[1:]:
+        even = functional.layer_norm(values.float().movedim(1, -1), values.shape[1:2]).movedim(
+            -1, 1
+        )
+        height, width = values.shape[-2:]
         cover = functional.adaptive_avg_pool2d(covers, (height, width))
         parts += [_placed(even * cover, _CELLS), *_within(cover, even)]
     features: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
     return Descriptions(features, tuple(part.shape[1] for part in parts))
 
 
-def _placed(one: Tensor, places: int) -> Tensor:
-    """float ``[N, C * places * places]``: a map's means by places."""
+def _placed(values: Tensor, places: int) -> Tensor:
+    """Return a map's means by places, float ``[N, C * places * places]``."""
     from torch.nn import functional
 
-    return functional.adaptive_avg_pool2d(one, places).flatten(1)
+    return functional.adaptive_avg_pool2d(values, places).flatten(1)
 
 
 def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
-    """float ``[N, 12]``: mean, deviation and products of the means of what is well inside."""
+    """Return mean, deviation and products of the means of the inner pixels, float ``[N, 12]``."""
     import torch
     from torch.nn import functional
 
@@ -102,26 +103,28 @@ def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
     return torch.cat([mean, spread, mean[:, pairs[0]] * mean[:, pairs[1]]], dim=1)
 
 
-def _within(covers: Tensor, one: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation ``[N, C]`` of a map over objects, by the shares of its cells."""
+def _within(covers: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation ``[N, C]`` of a map over objects, by the shares of its
+    cells.
+    """
     total = covers.sum(dim=(2, 3)).clamp(min=1e-6)
-    mean = (one * covers).sum(dim=(2, 3)) / total
-    away = (one - mean[..., None, None]).square()
+    mean = (values * covers).sum(dim=(2, 3)) / total
+    away = (values - mean[..., None, None]).square()
     return mean, ((away * covers).sum(dim=(2, 3)) / total).sqrt()
 
 
 def prompt_of(query: Floats, shift: float) -> Floats:
-    """float32 ``[R, ROW]``: a query, what is added to its products, and zeros to the rows' end."""
+    """Return a query, its shift, and zeros up to the rows' end, float32 ``[R, ROW]``."""
     whole = np.append(query, shift).astype(np.float32)
     return np.pad(whole, (0, -len(whole) % ROW)).reshape(-1, ROW)
 
 
 def sureness(descriptions: Floats, vectors: Floats) -> Floats:
-    """float32 ``[N]``: how sure each segment is to show the concept, in [0, 1].
+    """Return the probability of each segment to show the concept, float32 ``[N]`` in [0, 1].
 
     Args:
         descriptions: float32 ``[N, D]``.
-        vectors: float32, as :func:`prompt_of` gives it.
+        vectors: float32, as :func:`prompt_of` returns it.
 
     Raises:
         ValueError: a prompt of another segmenter.
@@ -132,11 +135,11 @@ def sureness(descriptions: Floats, vectors: Floats) -> Floats:
         raise ValueError(f"a prompt of shape {vectors.shape}; this segmenter's are {expected}")
     flat = vectors.ravel()
     logits = descriptions @ flat[:width] + flat[width]
-    found: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
-    return found
+    probabilities: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
+    return probabilities
 
 
 def picture_feature(last: Tensor) -> Floats:
-    """float32 ``[C]``: the mean of the backbone's last map, by which prompts are found again."""
+    """Return the mean of the backbone's last map, which selects prompts, float32 ``[C]``."""
     mean: Floats = last[0].float().mean(dim=(1, 2)).cpu().numpy()
     return mean

@@ -1,18 +1,18 @@
-"""How a BLIP answerer is taught: vectors before what its answer decoder attends to.
+"""Adapter of BLIP answerers: vectors before the states that the answer decoder attends to.
 
-A prompt is float32 ``[17, W]``. Its first 16 rows, times a fixed matrix of the model, are put
-before the states of the question, to which every layer of the decoder attends; the last row is all
-ones. A case that the model got right by itself has a prompt of zeros. So the last row of a
-mixture is the share of the weight that asks for another answer, and the other rows by that share
-are the mean of the prompts that do: zeros hold back by a vote, and leave no half of a word.
+A prompt is float32 ``[17, W]``. Its first 16 rows, times a fixed matrix of the model, come before
+the states of the question, to which every layer of the decoder attends. The last row is all ones. A
+case that the model got right by itself has a prompt of zeros. The last row of a mixture is
+therefore the share of the weight that asks for another answer. The other rows divided by that share
+are the mean of those prompts. Zeros thus act as a vote against and never halve a vector.
 
-Cases are told apart by the decoder's first state, from which the answer's first word is read: what
-is asked and what is seen meet in it. Cosines of such states are all near 1, so a case is
-described by random waves over them, and cosines of these fall off quickly.
+The decoder's first state distinguishes cases, because it combines question and picture and yields
+the answer's first word. Cosines of such states are all near 1. A case is therefore described by
+random waves over them, whose cosines fall off quickly.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.1; the waves: Rahimi and Recht 2007.
-Differs: the paper's feature is the picture's alone, so that what was learned for one question
-would answer all others about pictures like it.
+Differs: the paper's feature is the picture's alone, so a prompt learned for one question would
+answer all others about similar pictures.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 VECTORS = 16
-"""Vectors before the question's states."""
+"""Number of vectors before the question's states."""
 
 SURE = 0.985
-"""A surer answer of the model as it came stands."""
+"""An answer of the unadapted model with a higher probability stays."""
 
 _WAVES = 1024
 _SHARPNESS = 40.0
 """A cosine c of two first states becomes about exp(sharpness * (c - 1))."""
 
 _START = 3.0
-"""Standard deviation of the values that training starts from."""
+"""Standard deviation of the start values of training."""
 
 _FLOOR = 0.03
-"""Added to the strengths by which directions are evened out, as a share of their mean."""
+"""Added to the strengths of directions before they are equalised, as a share of their mean."""
 
 
 class BlipAdapter:
-    """The parts of a ``BlipForQuestionAnswering`` that a prompt goes through, differentiable.
+    """Differentiable parts of a ``BlipForQuestionAnswering`` that a prompt passes through.
 
-    Weights are frozen once and for all.
+    Its weights are frozen permanently.
 
     Args:
         model: the network.
         plain: its vision tower's output ``[tokens, width]`` for a plain grey picture; with an
-            empty question the case that features are measured from.
+            empty question it is the origin of features.
         nothing: tokens of the empty question.
 
     Attributes:
-        first_token: the decoder's own, before each answer.
+        first_token: the decoder's start token before each answer.
     """
 
     def __init__(self, model: Any, plain: Tensor, nothing: Sequence[int]) -> None:
@@ -68,30 +68,32 @@ class BlipAdapter:
 
     @property
     def width(self) -> int:
-        """Of the vectors."""
+        """Return the width of the vectors."""
         return int(self._model.config.text_config.encoder_hidden_size)
 
-    def states(self, seen: Tensor, question: Sequence[int]) -> Tensor:
-        """What the decoder attends to, ``[1, L, W]``.
+    def states(self, picture: Tensor, question: Sequence[int]) -> Tensor:
+        """Return the states that the decoder attends to, ``[1, L, W]``.
 
         Args:
-            seen: ``[tokens, width]`` of the vision tower.
+            picture: ``[tokens, width]`` of the vision tower.
             question: its tokens.
         """
         import torch
 
         with torch.no_grad():
-            ids = torch.tensor([list(question)], device=seen.device)
-            # A copy: what was made in inference mode is of no use to gradients.
-            return question_states(self._model, seen[None].clone(), ids)
+            ids = torch.tensor([list(question)], device=picture.device)
+            # A copy, because tensors of inference mode cannot take part in gradients.
+            return question_states(self._model, picture[None].clone(), ids)
 
     def feature(self, states: Tensor) -> Floats:
-        """A case as prompts are found again by, float32 ``[2 * waves]`` of length 1."""
+        """Return the feature of a case that selects prompts, float32 ``[2 * waves]`` of
+        length 1.
+        """
         from_origin = self._first_state(states) - self._origin
         unit = from_origin / max(float(np.linalg.norm(from_origin)), 1e-9)
         phases = self._waves @ unit
-        found: Floats = np.concatenate([np.cos(phases), np.sin(phases)]).astype(np.float32)
-        return found / np.float32(np.sqrt(len(phases)))
+        feature: Floats = np.concatenate([np.cos(phases), np.sin(phases)]).astype(np.float32)
+        return feature / np.float32(np.sqrt(len(phases)))
 
     def _first_state(self, states: Tensor) -> Floats:
         import torch
@@ -104,27 +106,29 @@ class BlipAdapter:
                     states.shape[:2], dtype=torch.long, device=states.device
                 ),
             ).last_hidden_state
-        found: Floats = first[0, 0].float().cpu().numpy()
-        return found
+        state: Floats = first[0, 0].float().cpu().numpy()
+        return state
 
     @cached_property
     def _waves(self) -> Floats:
         # This generator gives the same numbers in every version of numpy, features are kept.
-        drawn = np.random.RandomState(0).standard_normal((_WAVES, len(self._origin)))  # noqa: NPY002
-        return (drawn * np.sqrt(_SHARPNESS)).astype(np.float32)
+        directions = np.random.RandomState(0).standard_normal((_WAVES, len(self._origin)))  # noqa: NPY002
+        return (directions * np.sqrt(_SHARPNESS)).astype(np.float32)
 
     @cached_property
     def start(self) -> Floats:
-        """Where training starts, float32 ``[16, W]``: for all prompts alike, so that they mix."""
-        drawn = np.random.RandomState(0).standard_normal((VECTORS, self.width))  # noqa: NPY002
-        return (drawn * _START).astype(np.float32)
+        """Return the start of training, float32 ``[16, W]``, equal for all prompts so that they
+        mix.
+        """
+        values = np.random.RandomState(0).standard_normal((VECTORS, self.width))  # noqa: NPY002
+        return (values * _START).astype(np.float32)
 
     @cached_property
     def _matrix(self) -> Tensor:
-        """``[W, W]``: evens out how strongly directions reach the decoder.
+        """Return the matrix ``[W, W]`` that equalises how strongly directions reach the decoder.
 
-        Its value projections pass some directions hundreds of times better than others, which
-        gradient steps of one size cannot make good.
+        The decoder's value projections pass some directions hundreds of times better than others,
+        which gradient steps of one size cannot correct.
         """
         import torch
 
@@ -137,28 +141,32 @@ class BlipAdapter:
             strength += through.T @ through
         values, directions = torch.linalg.eigh(strength)
         evened = (values.clamp(min=0) / values.mean() + _FLOOR).rsqrt()
-        found: Tensor = directions @ torch.diag(evened) @ directions.T
-        return found
+        matrix: Tensor = directions @ torch.diag(evened) @ directions.T
+        return matrix
 
     def before(self, vectors: Tensor) -> Tensor:
-        """What is put before the question's states, ``[..., 16, W]``, of a prompt's vectors."""
+        """Return the states to put before the question's, ``[..., 16, W]``, for a prompt's
+        vectors.
+        """
         return vectors @ self._matrix
 
-    def answer_logits(self, vectors: Tensor, states: Tensor, seen: Tensor, told: Tensor) -> Tensor:
-        """Of every next token, ``[B, T, V]``, given those of the answer so far.
+    def answer_logits(
+        self, vectors: Tensor, states: Tensor, states_mask: Tensor, answer_ids: Tensor
+    ) -> Tensor:
+        """Return the logits of every next token, ``[B, T, V]``, given the answer so far.
 
         Args:
             vectors: ``[B, 16, W]``.
             states: ``[B, L, W]`` of the questions.
-            seen: 1 or 0 ``[B, L]``: which of them are no padding.
-            told: tokens ``[B, T]``: the decoder's own first token, then the answer but its end.
+            states_mask: 1 or 0 ``[B, L]``: 0 marks padding among the states.
+            answer_ids: tokens ``[B, T]``: the decoder's start token, then the answer but its end.
         """
         import torch
 
         prefix = self.before(vectors).to(states.dtype)
-        mask = torch.cat([seen.new_ones(prefix.shape[:2]), seen], dim=1)
+        mask = torch.cat([states_mask.new_ones(prefix.shape[:2]), states_mask], dim=1)
         logits: Tensor = self._model.text_decoder(
-            input_ids=told,
+            input_ids=answer_ids,
             encoder_hidden_states=torch.cat([prefix, states], dim=1),
             encoder_attention_mask=mask,
         ).logits
@@ -166,7 +174,7 @@ class BlipAdapter:
 
 
 def question_states(model: Any, pictures: Tensor, ids: Tensor) -> Tensor:
-    """What a BLIP model's decoder attends to, ``[B, L, W]``.
+    """Return the states that a BLIP model's decoder attends to, ``[B, L, W]``.
 
     Args:
         model: a ``BlipForQuestionAnswering``.
@@ -182,12 +190,13 @@ def question_states(model: Any, pictures: Tensor, ids: Tensor) -> Tensor:
 
 
 def prompt_of(vectors: Floats) -> Floats:
-    """What is kept of trained vectors ``[16, W]``: float32 ``[17, W]``."""
+    """Return the stored form, float32 ``[17, W]``, of trained vectors ``[16, W]``."""
     return np.concatenate([vectors, np.ones_like(vectors[:1])]).astype(np.float32)
 
 
 def vectors_of(prompt: Floats) -> Floats | None:
-    """The vectors ``[16, W]`` of a prompt or a mixture; None where most of the weight is zeros.
+    """Return the vectors ``[16, W]`` of a prompt or a mixture, or None if most of the weight is
+    zeros.
 
     Raises:
         ValueError: another number of rows.

@@ -1,7 +1,7 @@
-"""Any chat vision-language model of ``transformers``: pictures and an instruction in, text out.
+"""Chat vision-language models of ``transformers``: pictures and an instruction in, text out.
 
-Whatever ``AutoModelForImageTextToText`` and ``AutoProcessor`` load and whose processor
-has a chat template will do: LLaVA, Qwen2-VL and 2.5-VL, Idefics3, SmolVLM, Gemma 3, …
+Every model works that ``AutoModelForImageTextToText`` and ``AutoProcessor`` load and whose
+processor has a chat template: LLaVA, Qwen2-VL and 2.5-VL, Idefics3, SmolVLM, Gemma 3, …
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from viper.models.loading import (
 from viper.models.vision.roles import Pixels
 
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
-"""Spellings a model may begin its answer with; a leading space is part of some tokens."""
+"""Spellings at the beginning of an answer; a leading space is part of some tokens."""
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One user message: pictures (at least one, in this order), then the instruction."""
+    """User message: pictures (at least one, in this order), then the instruction."""
 
     images: Sequence[Pixels]
     instruction: str
@@ -38,13 +38,13 @@ class ChatRequest:
 class ChatVLM(LocalModel):
     """Greedy answers of one chat model, with their probabilities.
 
-    Requests are read together, padded on the left, where :attr:`batches` says that the
-    processor can do so, and one at a time elsewhere.
+    If :attr:`batches` is True, requests are read together, padded on the left. Otherwise they are
+    read one at a time.
 
     Attributes:
-        model_id: what tells its answers from another model's.
-        batches: whether the tokenizer has a padding token and the processor tells the
-            model which tokens are padding (``attention_mask`` among its input names).
+        model_id: identifies the model in traces and cache keys.
+        batches: True if the tokenizer has a padding token and the processor marks the padding
+            (``attention_mask`` among its input names).
     """
 
     def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
@@ -62,11 +62,12 @@ class ChatVLM(LocalModel):
 
     @classmethod
     def from_pretrained(cls, source: str | Path, *, batch_size: int = 8, **loading: Any) -> ChatVLM:
-        """Loads a folder or a published checkpoint.
+        """Load a folder or a published checkpoint.
 
         Args:
             source: a folder or a hub id.
-            batch_size: requests in one forward pass at most; each may hold several pictures.
+            batch_size: maximum number of requests in one forward pass; each may hold several
+                pictures.
 
         Raises:
             ModelError: nothing loadable there, or a model that takes no pictures or no messages.
@@ -80,16 +81,16 @@ class ChatVLM(LocalModel):
         return cls(model, processor, model_id(source), batch_size=batch_size)
 
     def in_batches_of(self, size: int) -> Self:
-        """The same model in memory, asked at most ``size`` requests at a time."""
-        found = copy.copy(self)
-        found._batch_size = size
-        return found
+        """Return the same model in memory with batches of at most ``size`` requests."""
+        copied = copy.copy(self)
+        copied._batch_size = size
+        return copied
 
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
-        """The reply to each request and the probability of exactly that reply.
+        """Return the reply to each request and the probability of exactly that reply.
 
-        The probability is the product over its tokens, the one that ends it included;
-        a reply cut at ``max_new_tokens`` (at least 1) has none that ends it.
+        The probability is the product over its tokens, the end token included. A reply cut at
+        ``max_new_tokens`` (at least 1) has no end token.
 
         Raises:
             ValueError: a request without a picture.
@@ -104,7 +105,7 @@ class ChatVLM(LocalModel):
         return in_batches(requests, self._rows_at_once, forward)
 
     def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
-        """For each yes-or-no request how likely the reply begins with yes rather than no.
+        """Return for each yes-or-no request the probability that the reply begins with yes.
 
         The first token alone decides, and only yes and no share the probability.
 
@@ -126,7 +127,7 @@ class ChatVLM(LocalModel):
         return self._batch_size if self.batches else 1
 
     def _generate(self, batch: Sequence[ChatRequest], max_new_tokens: int) -> tuple[Any, Any]:
-        """New tokens ``[N, L]`` and log-probabilities ``[N, L, vocabulary]`` at each."""
+        """Return new tokens ``[N, L]`` and log-probabilities ``[N, L, vocabulary]`` at each."""
         import torch
 
         with torch.inference_mode():
@@ -154,7 +155,7 @@ class ChatVLM(LocalModel):
         prompts = [self._prompt(request) for request in batch]
         begin = self._tokenizer.bos_token
         padding = {"padding": True, "padding_side": "left"} if len(batch) > 1 else {}
-        # PIL pictures: of an array, a processor has to guess which axis holds the colours.
+        # PIL pictures, because a processor must guess the colour axis of an array.
         return self._processor(
             text=prompts,
             images=[[Image.fromarray(image) for image in request.images] for request in batch],
@@ -164,7 +165,9 @@ class ChatVLM(LocalModel):
         )
 
     def _prompt(self, request: ChatRequest) -> str:
-        """The message in the model's own format; the question cannot forge its marks."""
+        """Return the message in the model's format; the question cannot forge its special
+        tokens.
+        """
         instruction = request.instruction
         for mark in self._marks:
             instruction = instruction.replace(mark, " ")
@@ -181,7 +184,7 @@ class ChatVLM(LocalModel):
         return padding if padding is not None else next(iter(self._end_ids()), None)
 
     def _answer_tokens(self) -> tuple[list[int], list[int]]:
-        """First tokens of the spellings of yes and of no, less what both begin with."""
+        """Return the first tokens of the spellings of yes and of no, without those of both."""
         yes, no = self._first_tokens(YES), self._first_tokens(NO)
         if not yes - no or not no - yes:
             raise ModelError(
@@ -196,7 +199,7 @@ class ChatVLM(LocalModel):
 
 
 def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[int]) -> list[float]:
-    """Return the probability of each row of tokens, up to and with the first that ends it.
+    """Return the probability of each row of tokens, up to its first end token.
 
     Args:
         tokens: int64 [B, T].

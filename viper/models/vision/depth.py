@@ -1,6 +1,6 @@
 """Depth estimators of transformers: the family of Depth Anything, and DPT.
 
-Metric models are passed on; relative ones, which predict nearness, are turned round.
+The output of metric models is unchanged. Relative models predict nearness, so theirs is inverted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from viper.models.vision.roles import Floats, Pixels
 class DepthMaps(Checkpoint):
     """A :class:`~viper.models.vision.roles.DepthEstimator` on a depth model of transformers.
 
-    A *metric* model's output is passed on. A *relative* model predicts nearness
-    (inverse depth up to scale and shift); it is turned round, so that larger is
-    farther, and such values compare within one picture only.
+    A *metric* model's output is unchanged. A *relative* model predicts nearness (inverse depth up
+    to scale and shift). Its output is inverted so that larger is farther, and its values compare
+    within one picture only.
 
     Args:
         model: the network; its output holds ``predicted_depth``.
         processor: its image processor.
-        name: what goes into traces and cache keys.
-        relative: whether it predicts nearness.
-        batch_size: pictures in one forward pass at most.
+        name: goes into traces and cache keys.
+        relative: True if it predicts nearness.
+        batch_size: maximum number of pictures in one forward pass.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class DepthMaps(Checkpoint):
         self._relative = relative
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
-        """A map ``float32 [H, W]`` an image at the image's own size; larger is farther."""
-        return in_equal_groups(images, lambda one: one.shape, self._batch_size, self._forward)
+        """Return a map ``float32 [H, W]`` per image at the image's own size; larger is farther."""
+        return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._forward)
 
     def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
         import torch
@@ -46,31 +46,31 @@ class DepthMaps(Checkpoint):
         with torch.inference_mode():
             batch = processed(self._processor, images)
             outputs = self._model(**self._fitted(batch))
-            seen = self._seen_size(size, batch["pixel_values"].shape[-2:])
+            input_size = self._input_size(size, batch["pixel_values"].shape[-2:])
             sized = self._processor.post_process_depth_estimation(
-                outputs, target_sizes=[seen] * len(images)
+                outputs, target_sizes=[input_size] * len(images)
             )
         maps = [_middle(entry["predicted_depth"].float().cpu().numpy(), size) for entry in sized]
         return [nearness_to_depth(each) for each in maps] if self._relative else maps
 
-    def _seen_size(self, size: tuple[int, ...], given: Sequence[int]) -> tuple[int, ...]:
-        """Height and width, in pixels of the picture, of what the model was given.
+    def _input_size(self, size: tuple[int, ...], padded: Sequence[int]) -> tuple[int, ...]:
+        """Return height and width, in pixels of the picture, of the model's input.
 
-        Larger than the picture where the processor pads it without resizing it.
+        It is larger than the picture if the processor pads the picture without resizing it.
         """
         settings = self._processor
         pads = getattr(settings, "do_pad", False) and not settings.do_resize
-        return tuple(given) if pads else tuple(size)
+        return tuple(padded) if pads else tuple(size)
 
 
 def nearness_to_depth(nearness: Floats) -> Floats:
-    """A bounded, decreasing function of nearness: the farthest point is at most 100."""
+    """Return a bounded, decreasing function of nearness: the farthest point is at most 100."""
     scale = max(float(nearness.max()), 1e-6)
     return np.asarray(1.0 / (np.maximum(nearness, 0) / scale + 0.01), dtype=np.float32)
 
 
 def _middle(depth: Floats, size: Sequence[int]) -> Floats:
-    """The picture's own part ``[H, W]`` of a map that was padded alike on all sides."""
+    """Return the picture's own part ``[H, W]`` of a map that was padded equally on all sides."""
     top, left = ((have - want) // 2 for have, want in zip(depth.shape, size, strict=True))
     return depth[top : top + size[0], left : left + size[1]]
 
@@ -93,12 +93,12 @@ class DptEstimator(DepthMaps):
 
     MiDaS checkpoints (``Intel/dpt-large``, ``Intel/dpt-beit-large-512``, …) predict
     nearness, those trained on metres (``facebook/dpt-dinov2-base-nyu``, …) predict depth.
-    The configuration does not say which, so ``metric`` has to.
+    The configuration does not say which, so ``metric`` must.
 
     Source: Ranftl et al. 2020, MiDaS; Ranftl et al. 2021, DPT.
 
     Args:
-        metric: whether the model predicts depth, larger being farther.
+        metric: True if the model predicts depth, larger being farther.
     """
 
     network = "transformers:DPTForDepthEstimation"

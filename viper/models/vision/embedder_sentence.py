@@ -24,7 +24,7 @@ class SentenceEmbedder(Checkpoint):
         super().__init__(*parts, batch_size=batch_size)
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """L2-normalised embeddings ``[N, D]``; N may be 0."""
+        """Return L2-normalised embeddings ``[N, D]``; N may be 0."""
         import torch
 
         def forward(batch: Sequence[str]) -> Any:

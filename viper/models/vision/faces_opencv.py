@@ -1,8 +1,8 @@
-"""Faces by OpenCV's cascade of Haar features, whose model comes with the package itself.
+"""Faces by OpenCV's cascade of Haar features, whose model is part of the package.
 
 Source: Viola and Jones 2001, "Rapid Object Detection using a Boosted Cascade of Simple
-Features". Differs from CLOVA's DSFD: no weights to fetch and a few milliseconds a picture, but
-frontal faces only.
+Features". Differs from CLOVA's DSFD: no weights to download and a few milliseconds per picture, but
+only frontal faces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OpenCvFaces:
 
     Args:
         source: an XML file of a cascade; None takes the frontal one that OpenCV ships.
-        scale_step: by how much the search window grows.
+        scale_step: growth factor of the search window.
         neighbours: windows that must agree on a face.
         min_share: smallest face as a share of the picture's shorter side.
 
@@ -57,7 +57,7 @@ class OpenCvFaces:
         self._lock = threading.Lock()
 
     def faces(self, pixels: Pixels) -> list[Detection]:
-        """Boxes of frontal faces; the score is ``n / (n + 4)`` where n windows agreed."""
+        """Return boxes of frontal faces; the score is ``n / (n + 4)`` if n windows agreed."""
         import cv2
 
         scale_step, neighbours, min_share = self._options
@@ -70,8 +70,8 @@ class OpenCvFaces:
             boxes, counts = self._cascade.detectMultiScale2(
                 grey, scaleFactor=scale_step, minNeighbors=neighbours, minSize=(smallest, smallest)
             )
-        found = [
+        faces = [
             Detection((float(x), float(y), float(x + w), float(y + h)), float(n / (n + 4)))
             for (x, y, w, h), n in zip(boxes, np.ravel(counts), strict=True)
         ]
-        return sorted(found, key=lambda face: -face.score)
+        return sorted(faces, key=lambda face: -face.score)

@@ -1,7 +1,6 @@
-"""The square of a picture that an inpainting model looks at and paints in.
+"""The square of a picture that an inpainting model reads and paints in.
 
-Training and use share these functions, so that a model sees at work what it saw
-while learning.
+Training and inference share these functions, so a model sees the same kind of square in both.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from viper.models.vision.roles import Mask, Pixels
 Value = TypeVar("Value", bound=np.generic)
 
 PADDING = 0.25
-"""Context on each side of what is masked, as a share of its longer side."""
+"""Context on each side of the masked part, as a share of its longer side."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A square of a picture, in whole pixels from its top-left corner; it may reach beyond it."""
+    """Square of a picture, in whole pixels from its top-left corner; it may extend beyond it."""
 
     left: int
     top: int
     side: int
 
     def cut(self, array: NDArray[Value]) -> NDArray[Value]:
-        """The square ``[side, side, ...]`` of an array ``[H, W, ...]``.
+        """Return the square ``[side, side, ...]`` of an array ``[H, W, ...]``.
 
-        Border pixels are repeated where it leaves the array.
+        Border pixels are repeated beyond the array.
         """
         rows, columns = self._places(*array.shape[:2])
         return np.ascontiguousarray(array[rows[:, None], columns[None, :]])
 
     def paste(self, pixels: Pixels, mask: Mask, painted: Pixels) -> Pixels:
-        """A copy of a picture that shows the square's pixels where the mask holds.
+        """Return a copy of a picture with the square's pixels where the mask is True.
 
         Args:
             pixels: uint8 [H, W, 3].
@@ -57,27 +56,29 @@ class Window:
 
 
 def window_around(mask: Mask, least_side: int, padding: float = PADDING) -> Window:
-    """The square around everything masked, with context, inside the picture where it fits.
+    """Return the square around all masked pixels, with context, inside the picture if it fits.
 
     Several masked places share one square.
 
     Args:
         mask: bool [H, W], some of it True.
-        least_side: pixels; a smaller square would be little but enlarged noise.
-        padding: context on each side as a share of the longer side of what is masked.
+        least_side: pixels; a smaller square would be little more than enlarged noise.
+        padding: context on each side as a share of the longer side of the masked part.
     """
     height, width = mask.shape
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
     longer = int(max(bottom - top, right - left))
     side = max(math.ceil(longer * (1 + 2 * padding)), least_side)
-    # Context beyond the picture's longer side would only be repeated border.
+    # Context beyond the picture's longer side would only repeat the border.
     side = max(min(side, max(height, width)), longer)
     return Window(_start(left, right, side, width), _start(top, bottom, side, height), side)
 
 
 def _start(first: int, end: int, side: int, size: int) -> int:
-    """Where a square begins along one axis: around ``[first, end)``, moved inside if it fits."""
+    """Return the start of a square along one axis: around ``[first, end)``, moved inside if it
+    fits.
+    """
     start = round((int(first) + int(end) - side) / 2)
     if side >= size:
         return round((size - side) / 2)
@@ -85,7 +86,7 @@ def _start(first: int, end: int, side: int, size: int) -> int:
 
 
 def resized(pixels: Pixels, side: int) -> Pixels:
-    """A square picture at another size, uint8 [side, side, 3], smoothly."""
+    """Return a square picture at another size, uint8 [side, side, 3], with smooth scaling."""
     from PIL import Image
 
     if len(pixels) == side:
@@ -94,7 +95,7 @@ def resized(pixels: Pixels, side: int) -> Pixels:
 
 
 def resized_mask(mask: Mask, side: int) -> Mask:
-    """A square mask at another size, bool [side, side]; no value is between the two."""
+    """Return a square mask at another size, bool [side, side], without values in between."""
     from PIL import Image
 
     image = Image.fromarray(mask.astype(np.uint8))

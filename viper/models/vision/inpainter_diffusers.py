@@ -1,4 +1,4 @@
-"""Inpainting by a Stable Diffusion checkpoint made for it, through diffusers."""
+"""Inpainting by a Stable Diffusion inpainting checkpoint, through diffusers."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
 STEPS, GUIDANCE = 50, 7.5
-"""What published checkpoints are used with."""
+"""Usual values for published checkpoints."""
 
 
 class DiffusersInpainter(LocalModel):
     """An :class:`~viper.models.vision.roles.Inpainter` on ``StableDiffusionInpaintPipeline``.
 
-    It can be taught words (:mod:`~viper.models.vision.adapter_inpainter`).
+    It takes soft prompts (:mod:`~viper.models.vision.adapter_inpainter`).
 
-    The model sees one square around all that is masked (:mod:`viper.models.vision.inpaint_window`)
-    at its own resolution. Noise is drawn on the processor, whatever the model runs on. Not
-    for several threads at once; the toolbox holds a lock for each model.
+    The model sees one square around all masked pixels (:mod:`viper.models.vision.inpaint_window`)
+    at its own resolution. Noise is drawn on the processor, on any device of the model. Not for
+    several threads at once; the toolbox holds a lock for each model.
 
     Args:
-        pipeline: loaded, with a UNet that sees mask and picture beside the noisy latents.
-        name: what goes into traces and cache keys.
-        steps: of denoising, each one or (with guidance) two runs of the UNet.
-        guidance: how far a step is led from no prompt to the prompt; 1 leaves it out.
-        padding: context on each side as a share of the longer side of what is masked.
+        pipeline: loaded, with a UNet that takes mask and picture beside the noisy latents.
+        name: goes into traces and cache keys.
+        steps: number of denoising steps, each one or (with guidance) two runs of the UNet.
+        guidance: strength of the prompt in a step; 1 turns guidance off.
+        padding: context on each side as a share of the longer side of the masked part.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DiffusersInpainter(LocalModel):
         self._steps, self._guidance, self._padding = steps, guidance, padding
         parts = [pipeline.text_encoder, pipeline.unet, pipeline.vae, pipeline.safety_checker]
         self._model = torch.nn.ModuleList([part for part in parts if part is not None]).eval()
-        self._model.requires_grad_(False)  # what is taught is never a weight
+        self._model.requires_grad_(False)  # soft prompts change no weight
         self._side = pipeline.unet.config.sample_size * pipeline.vae_scale_factor
         pipeline.set_progress_bar_config(disable=True)
 
@@ -75,30 +75,31 @@ class DiffusersInpainter(LocalModel):
         safety_checker: bool = True,
         **loading: Any,
     ) -> DiffusersInpainter:
-        """Loads a folder or a published checkpoint; weights in safetensors files only.
+        """Load a folder or a published checkpoint; weights in safetensors files only.
 
         Args:
-            safety_checker: use the checkpoint's own, if it has one. False goes without it,
-                which suits a model that cannot paint anything that needs it.
+            safety_checker: use the checkpoint's own, if it has one. False leaves it out, which
+                suits a model that cannot paint anything unsafe.
 
         Raises:
             ModelError: nothing loadable under that name, or no inpainting checkpoint.
-            ProfileError: a way of loading that pipelines do not take, or a wrong value.
+            ProfileError: a loading option that pipelines do not take, or a wrong value.
         """
         pipeline = _loaded(source, safety_checker, LoadOptions(**loading))
         return cls(pipeline, model_id(source), steps=steps, guidance=guidance, padding=padding)
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
-        """A picture of the same size with what the prompt names painted where ``mask`` holds.
+        """Return a picture of the same size with the prompt's content painted where ``mask`` is
+        True.
 
         Args:
             pixels: uint8 [H, W, 3].
-            mask: bool [H, W]; where nothing is masked the picture comes back as it is.
-            prompt: a noun phrase; more than the text encoder takes is cut off.
+            mask: bool [H, W]; an empty mask returns the picture unchanged.
+            prompt: a noun phrase; text beyond the text encoder's limit is cut off.
             seed: of the noise.
 
         Raises:
-            ValueError: the mask is no bool array of the picture's size.
+            ValueError: the mask is not a bool array of the picture's size.
             ModelError: the checkpoint's safety checker withheld the result.
         """
         return self._inpaint(pixels, mask, prompt, seed, ())
@@ -106,14 +107,14 @@ class DiffusersInpainter(LocalModel):
     def inpaint_adapted(
         self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
-        """As :meth:`inpaint`, with learned vectors in place of the concepts that are named.
+        """Paint like :meth:`inpaint`, with learned vectors in place of the named concepts.
 
         Args:
             prompts: vectors [N, W] in the width of the text encoder's token embedding.
 
         Raises:
-            ValueError: as there, or vectors of another width.
-            ModelError: as there.
+            ValueError: as for :meth:`inpaint`, or vectors of another width.
+            ModelError: as for :meth:`inpaint`.
         """
         width = self._pipeline.text_encoder.get_input_embeddings().embedding_dim
         for each in prompts:
@@ -125,7 +126,7 @@ class DiffusersInpainter(LocalModel):
         return self._inpaint(pixels, mask, prompt, seed, prompts)
 
     def lessons(self) -> InpainterTraining:
-        """What a tuner trains with.
+        """Return the training interface of the pipeline.
 
         Raises:
             UsageError: a pipeline of a kind that takes no soft prompts.
@@ -133,7 +134,7 @@ class DiffusersInpainter(LocalModel):
         return InpainterTraining(self._pipeline, self._side)
 
     def _inpaint(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[LearnedPrompt]
+        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
         if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
             raise ValueError(
@@ -144,21 +145,21 @@ class DiffusersInpainter(LocalModel):
         window = window_around(mask, self._side // 2, self._padding)
         square = resized(window.cut(pixels), self._side)
         masked = resized_mask(window.cut(mask), self._side)
-        painted = self._paint(square, masked, prompt, seed, taught)
+        painted = self._paint(square, masked, prompt, seed, prompts)
         return window.paste(pixels, mask, resized(painted, window.side))
 
     def _paint(
-        self, square: Pixels, mask: Mask, prompt: str, seed: int, taught: Sequence[LearnedPrompt]
+        self, square: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
-        """Runs the pipeline on a square at the model's resolution."""
+        """Run the pipeline on a square at the model's resolution."""
         import torch
         from PIL import Image
 
         with torch.inference_mode():
-            said, unsaid = self._encoded(prompt, taught)
+            positive, negative = self._encoded(prompt, prompts)
             output = self._pipeline(
-                prompt_embeds=said,
-                negative_prompt_embeds=unsaid,
+                prompt_embeds=positive,
+                negative_prompt_embeds=negative,
                 image=Image.fromarray(square),
                 mask_image=Image.fromarray(mask.astype(np.uint8) * 255),
                 height=self._side,
@@ -176,19 +177,19 @@ class DiffusersInpainter(LocalModel):
         painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
         return painted
 
-    def _encoded(self, prompt: str, taught: Sequence[LearnedPrompt]) -> Any:
-        """States [1, L, D] of the prompt and of none."""
+    def _encoded(self, prompt: str, prompts: Sequence[LearnedPrompt]) -> Any:
+        """Return states [1, L, D] of the prompt and of the empty prompt."""
         import torch
 
         parts = self._pipeline.text_encoder, self._pipeline.tokenizer
-        if not taught:
+        if not prompts:
             return encode_prompts(*parts, [prompt, NO_PROMPT]).split(1)
-        vectors = {each.concept: torch.from_numpy(each.vectors) for each in taught}
+        vectors = {each.concept: torch.from_numpy(each.vectors) for each in prompts}
         return encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
 
 
 def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:
-    """The pipeline on its device, in its precision."""
+    """Return the pipeline on its device, in its precision."""
     for name in ("device_map", "quantize"):
         if getattr(options, name) is not None:
             raise ProfileError(f"the backend diffusers takes no option {name}")
@@ -210,15 +211,15 @@ def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> A
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """No progress bar of diffusers while the block runs."""
+    """Hide the progress bar of diffusers while the block runs."""
     from diffusers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    is_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if is_enabled:
             logging.enable_progress_bar()
 
 
@@ -232,18 +233,18 @@ def _check(steps: int, guidance: float, padding: float) -> None:
 
 
 _STOCK_CHANNELS, _PLAIN_CHANNELS = 9, 4
-"""Of UNets that the pipeline gives mask and picture to, and of those that it gives neither."""
+"""Input channels of UNets with mask and picture in the stock pipeline, and of those without."""
 
 
 def for_inpainting(name: str, pipeline: Any) -> Any:
-    """The pipeline, able to use its UNet, whose latents may have any width.
+    """Return the pipeline, ready to use its UNet, whose latents may have any width.
 
-    An inpainting UNet sees the noisy latents, the mask and the latents of what is left of the
-    picture: twice as many channels as the latents have, and one. The stock pipeline joins the
-    three for nine channels, and takes another UNet for one that sees noisy latents alone.
+    An inpainting UNet takes the noisy latents, the mask and the latents of the unmasked part of the
+    picture: twice as many channels as the latents have, and one. The stock pipeline joins the three
+    for nine channels, and treats any other UNet as one for noisy latents alone.
 
     Raises:
-        ModelError: the UNet is none for inpainting.
+        ModelError: the UNet is not for inpainting.
     """
     channels = int(pipeline.unet.config.in_channels)
     expected = 2 * int(pipeline.vae.config.latent_channels) + 1
@@ -258,23 +259,23 @@ def for_inpainting(name: str, pipeline: Any) -> Any:
 
 
 def _join_beside(pipeline: Any, channels: int) -> None:
-    """Lets the pipeline take its UNet for one of noisy latents; the rest is joined on the way in.
+    """Make the pipeline treat its UNet as one for noisy latents, and join the other inputs in a
+    hook.
 
-    So the latents of what is not masked are also set right after every step, as the pipeline does
-    for such a UNet.
+    The pipeline then also resets the unmasked latents after every step, as for such a UNet.
     """
     import torch
 
     unet, prepare = pipeline.unet, pipeline.prepare_mask_latents
     beside: list[Any] = []
 
-    def prepared(*given: Any, **named: Any) -> tuple[Any, Any]:
-        mask, left = prepare(*given, **named)
+    def prepared(*args: Any, **named: Any) -> tuple[Any, Any]:
+        mask, left = prepare(*args, **named)
         beside[:] = [mask, left]
         return mask, left
 
-    def joined(_module: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        noisy, *others = given
+    def joined(_module: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        noisy, *others = args
         if noisy.shape[1] == channels:
             return None  # training joins them itself
         return (torch.cat([noisy, *beside], dim=1), *others), named

@@ -1,4 +1,4 @@
-"""Reading what is written in a picture by RapidOCR, whose models come with the package itself.
+"""Reading of text in a picture by RapidOCR, whose models are part of the package.
 
 Source: PP-OCR (Du et al. 2020) in ONNX Runtime, as ``rapidocr`` packs it; nothing is downloaded.
 """
@@ -20,7 +20,7 @@ class RapidOcr:
     """The ``ocr`` role.
 
     Args:
-        source: not used: the models are the package's own.
+        source: not used, because the models are the package's own.
         threshold: least score of a line, in [0, 1].
     """
 
@@ -30,21 +30,21 @@ class RapidOcr:
         from rapidocr import RapidOCR
 
         self.model_id = f"rapidocr-{version('rapidocr')}:{threshold}"
-        # Its log would go to standard output, among the answers.
+        # Otherwise its log would go to standard output, among the answers.
         self._engine: Any = RapidOCR(params={"Global.log_level": "critical"})
         self._threshold = threshold
         self._lock = threading.Lock()
 
     def read(self, pixels: Pixels) -> list[TextLine]:
-        """As :meth:`viper.models.vision.roles.TextReader.read`."""
+        """Read text, see :meth:`viper.models.vision.roles.TextReader.read`."""
         if min(pixels.shape[:2]) < 2:
             return []
         with self._lock:
-            found = self._engine(np.ascontiguousarray(pixels[:, :, ::-1]))
-        if found.boxes is None or not found.txts:
+            result = self._engine(np.ascontiguousarray(pixels[:, :, ::-1]))
+        if result.boxes is None or not result.txts:
             return []
         lines = []
-        for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
+        for corners, text, score in zip(result.boxes, result.txts, result.scores, strict=True):
             if text.strip() and float(score) >= self._threshold:
                 (x0, y0), (x1, y1) = np.min(corners, axis=0), np.max(corners, axis=0)
                 box = (float(x0), float(y0), float(x1), float(y1))

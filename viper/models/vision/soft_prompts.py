@@ -1,5 +1,5 @@
-"""Soft prompts as tools see them: where they come from, how several become one, and what a
-backend that can be taught by them offers beside its role.
+"""Soft prompts of tools: their source, the mixture of several, and the methods of backends that
+take them.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1, "Prompt ensemble", and its supplement, sec. 8.
 """
@@ -18,24 +18,24 @@ import numpy as np
 from viper.models.vision.roles import Detection, Floats, Segment
 
 NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
-"""How many prompts are mixed at most, by tool; of other tools all are (supplement, sec. 8)."""
+"""Maximum number of prompts in a mixture, by tool; other tools mix all (supplement, sec. 8)."""
 
 LEAST_ALIKE: Mapping[str, float] = MappingProxyType({"vqa": 0.1})
-"""Prompts of instances that are less like an input are left out, by tool; 0 of other tools.
+"""Least similarity of a prompt's instance to the input, by tool; 0 for other tools.
 
-Where a tool has no concepts, a prompt must not reach inputs that are like no instance at all."""
+If a tool has no concepts, a prompt must not reach inputs that are unlike every instance."""
 
 WITHOUT_CONCEPT = frozenset({"vqa"})
-"""Tools whose prompts stand under no concept: all of them are candidates for every input."""
+"""Tools whose prompts have no concept: all prompts are candidates for every input."""
 
 
 @dataclass(frozen=True, eq=False)
 class SoftPrompt:
-    """What was learned from one training instance.
+    """Soft prompt learned from one training instance.
 
     Attributes:
-        feature: float32 ``[D]``, the instance as the tool's own encoder sees it.
-        vectors: float32 ``[N, W]``; prompts of several layers stand one after another.
+        feature: float32 ``[D]``, the instance encoded by the tool's own encoder.
+        vectors: float32 ``[N, W]``; prompts of several layers follow one another.
     """
 
     feature: Floats
@@ -44,10 +44,10 @@ class SoftPrompt:
 
 @dataclass(frozen=True, eq=False)
 class LearnedPrompt:
-    """One soft prompt as a backend gets it.
+    """Soft prompt in the form that a backend takes.
 
     Attributes:
-        concept: as the pool spells it, in small letters; "" for the tools of ``WITHOUT_CONCEPT``.
+        concept: in the pool's spelling, lower case; "" for the tools of ``WITHOUT_CONCEPT``.
         vectors: float32 ``[N, W]``.
     """
 
@@ -56,42 +56,49 @@ class LearnedPrompt:
 
     @property
     def digest(self) -> str:
-        """Tells it from every other one: for keys of caches."""
-        found = hashlib.blake2b(f"{self.concept}\n{self.vectors.shape}".encode(), digest_size=16)
-        found.update(np.ascontiguousarray(self.vectors).data)
-        return found.hexdigest()
+        """Return a hash that identifies the prompt, for keys of caches."""
+        digest = hashlib.blake2b(f"{self.concept}\n{self.vectors.shape}".encode(), digest_size=16)
+        digest.update(np.ascontiguousarray(self.vectors).data)
+        return digest.hexdigest()
 
 
 class SoftPromptSource(Protocol):
-    """Where a tool's learned prompts come from; safe to ask from several threads."""
+    """Source of a tool's learned prompts; thread-safe."""
 
     def concepts(self, tool: str, model_id: str) -> Collection[str]:
-        """What the tool was taught for that very model; "" for those of ``WITHOUT_CONCEPT``."""
+        """Return the concepts learned for this very model; "" for the tools of
+        ``WITHOUT_CONCEPT``.
+        """
         ...
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
-        """Every prompt of the concept for that very model, the oldest first; none: not learned."""
+        """Return every prompt of the concept for this very model, oldest first; empty if there are
+        none.
+        """
         ...
 
     def ensemble(
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
-        """One prompt ``[N, W]`` for an input, mixed of ``NEAREST`` at most; see :func:`mixed`.
+        """Return one prompt ``[N, W]`` for an input, a mixture of up to ``NEAREST``; see
+        :func:`mixed`.
 
         Args:
             concept: None for the tools of ``WITHOUT_CONCEPT``.
-            feature: float32 ``[D]`` of the input, made as the stored ones were.
+            feature: float32 ``[D]`` of the input, computed like the stored ones.
             model_id: prompts that were trained for another model are not used.
         """
         ...
 
     def version(self, tool: str, concept: str | None) -> int:
-        """A number that is another one whenever the concept's prompts are: for keys of caches."""
+        """Return a number that changes whenever the concept's prompts change, for keys of
+        caches.
+        """
         ...
 
 
 class NoSoftPrompts:
-    """Nothing was learned: every tool is as it came."""
+    """Source without soft prompts: every tool works unchanged."""
 
     def concepts(self, tool: str, model_id: str) -> Collection[str]:
         return ()
@@ -109,23 +116,23 @@ class NoSoftPrompts:
 
 
 def named_in(text: str, concepts: Collection[str]) -> tuple[str, ...]:
-    """The concepts that a text names, in its order; case and a plural's s do not count.
+    """Return the concepts that a text names, in its order; case and a plural's s do not count.
 
-    Of concepts that overlap the longer one is meant: ``traffic light`` is no ``light``.
+    If concepts overlap, the longer one counts: ``traffic light`` is no ``light``.
     """
     if not concepts:
         return ()
     words = " ".join(text.casefold().split())
-    found: list[tuple[int, str]] = []
+    matches: list[tuple[int, str]] = []
     for concept in sorted(concepts, key=lambda each: (-len(each), each)):
         if not concept:
             continue
         place = re.search(rf"(?<!\w){re.escape(concept)}(?:e?s)?(?!\w)", words)
         if place is not None:
-            found.append((place.start(), concept))
+            matches.append((place.start(), concept))
             blank = "\0" * (place.end() - place.start())
             words = words[: place.start()] + blank + words[place.end() :]
-    return tuple(concept for _, concept in sorted(found))
+    return tuple(concept for _, concept in sorted(matches))
 
 
 def mixed(
@@ -135,20 +142,21 @@ def mixed(
     units: Floats | None = None,
     least: float = 0.0,
 ) -> Floats | None:
-    """The mean of the prompts' vectors, weighted by how like the input their instances are.
+    """Return the mean of the prompts' vectors, weighted by the similarity of their instances to the
+    input.
 
     ``p' = sum(w_i p_i) / sum(w_i)``, where ``w_i`` is the cosine similarity of the features.
-    A prompt whose similarity is not above 0 is left out: a negative weight would push the tool
-    away from what was learned, and weights of both signs may sum to nothing. None, the tool as it
-    came, where no prompt is left, or all that are left are zero (a stored case that the tool got
-    right by itself has a zero prompt).
+    Prompts with a similarity of 0 or less are left out: a negative weight would push the tool away
+    from the learned concept, and weights of both signs may sum to nothing. The result is None, for
+    the original tool, if no prompt is left or all that are left are zero. A stored case that the
+    tool got right by itself has a zero prompt.
 
-    Source: CLOVA, sec. 3.4.1. Differs: the paper does not say what becomes of weights below 0.
+    Source: CLOVA, sec. 3.4.1. Differs: the paper does not say how to treat weights below 0.
 
     Args:
         feature: float32 ``[D]``.
-        nearest: only so many, those most alike.
-        units: of :func:`unit_features`, where the prompts' are at hand.
+        nearest: maximum number of prompts, the most similar ones.
+        units: of :func:`unit_features`, if the prompts' are already computed.
         least: similarities up to it are left out; see :data:`LEAST_ALIKE`.
 
     Returns:
@@ -176,7 +184,7 @@ def mixed(
 
 
 def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:
-    """The features ``[P, D]``, each of length 1; a feature that is zero stays so."""
+    """Return the features ``[P, D]``, each of length 1; a zero feature stays zero."""
     return np.stack([_unit(prompt.feature) for prompt in prompts])
 
 
@@ -188,38 +196,37 @@ def _unit(feature: Floats) -> Floats:
 
 @runtime_checkable
 class AdaptableDetector(Protocol):
-    """LOC.
+    """Detector that takes soft prompts (LOC).
 
-    A backend that offers none of these methods beside its role's is used as it came, whatever the
-    pool holds: prompts are kept for the very model that they were trained for. With prompts, a
-    method answers as the model would if it had been taught them; without, nobody calls it.
+    A backend without these methods is used unchanged, because prompts belong to the very model that
+    they were trained for. The methods are called only with prompts.
     """
 
     def feature(self, encoding: Any) -> Floats:
-        """The picture as prompts are found again by, float32 [D]."""
+        """Return the feature that selects prompts for a picture, float32 [D]."""
         ...
 
     def detect_adapted(
         self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
-        """As ``detect`` for one phrase, which names the concepts of all the prompts."""
+        """Detect one phrase, which names the concepts of all the prompts."""
         ...
 
     def surest(self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]) -> float:
-        """Score of the best box that ``detect_adapted`` would find; 0 where it would find none."""
+        """Return the score of the best box of ``detect_adapted``, or 0 without a box."""
         ...
 
 
 @runtime_checkable
 class AdaptableSegmenter(Protocol):
-    """SEG."""
+    """Segmenter that takes soft prompts (SEG)."""
 
     def feature(self, encoding: Any) -> Floats:
-        """The picture as prompts are found again by, float32 [D]."""
+        """Return the feature that selects prompts for a picture, float32 [D]."""
         ...
 
     def segments_adapted(self, encoding: Any, prompts: Sequence[LearnedPrompt]) -> list[Segment]:
-        """All segments as ``segments`` gives them, those of the prompts' concepts among them.
+        """Return all segments, those of the prompts' concepts included.
 
         A segment of a concept has its name as label; masks do not overlap.
         """

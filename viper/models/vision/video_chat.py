@@ -1,4 +1,4 @@
-"""Events in a clip by a chat vision-language model that is shown some of its frames."""
+"""Events in a clip by a chat vision-language model that sees some of its frames."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DESCRIPTION_TOKENS = 128
 FRAMES_SHOWN = 8
 FRAMES_KEPT = 64
 WINDOWS_A_CLIP = 4
-"""How many windows side by side make up a clip where no length is given."""
+"""Number of windows side by side in a clip if no length is given."""
 
 
 @dataclass(frozen=True)
 class KeptFrames:
-    """What is kept of a clip of ``length`` frames: uint8 [K, H, W, 3] and the K frame numbers."""
+    """Encoding of a clip of ``length`` frames: uint8 [K, H, W, 3] and the K frame numbers."""
 
     length: int
     indices: tuple[int, ...]
@@ -38,12 +38,12 @@ class ChatVideo:
 
     Args:
         vlm: the model; may be shared with the visual question answering role.
-        frames: how many frames the model is shown at once.
-        kept_frames: how many evenly chosen frames of a clip are kept to choose from.
-        window: length in frames of the windows that are searched for an event, each half
-            over the one before; None for a quarter of the clip.
-        instruction: said after a question about a segment; "" for the bare question.
-        batch_size: questions in one forward pass at most, each with ``frames`` pictures.
+        frames: number of frames that the model sees at once.
+        kept_frames: number of evenly chosen frames of a clip to select from.
+        window: length in frames of the windows searched for an event, each overlapping half of
+            the previous one; None for a quarter of the clip.
+        instruction: follows a question about a segment; "" for the question alone.
+        batch_size: maximum number of questions in one forward pass, each with ``frames`` pictures.
 
     Raises:
         ProfileError: a count below 1.
@@ -71,19 +71,19 @@ class ChatVideo:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the model's parameters and buffers."""
+        """Return the size in bytes of the model's parameters and buffers."""
         return self._vlm.memory_bytes
 
     def encode(self, frames: Pixels) -> KeptFrames:
-        """Copies of evenly chosen frames: all of them up to ``kept_frames``."""
-        kept = evenly(0, len(frames), self._kept_frames)
-        return KeptFrames(len(frames), tuple(kept), np.asarray(frames)[kept])
+        """Return copies of evenly chosen frames: all of them up to ``kept_frames``."""
+        indices = evenly(0, len(frames), self._kept_frames)
+        return KeptFrames(len(frames), tuple(indices), np.asarray(frames)[indices])
 
     def locate(self, encoding: KeptFrames, event: str) -> list[EventWindow]:
-        """Candidate windows of the described event, best first, down to score .01.
+        """Return candidate windows of the described event, best first, down to score .01.
 
-        A window's score is the probability that the model begins its answer with yes
-        rather than no when asked whether the event happens in the window's frames.
+        A window's score is the probability that the model answers yes rather than no to the
+        question if the event happens in the window's frames.
         """
         length = self._window or max(1, math.ceil(encoding.length / WINDOWS_A_CLIP))
         ranges = overlapping(encoding.length, length)
@@ -91,32 +91,33 @@ class ChatVideo:
         requests = [self._request(encoding, start, end, question) for start, end in ranges]
         scores = self._vlm.probability_of_yes(requests)
         return merged(
-            [EventWindow(*where, score) for where, score in zip(ranges, scores, strict=True)]
+            [EventWindow(*window, score) for window, score in zip(ranges, scores, strict=True)]
         )
 
     def describe(
         self, encoding: KeptFrames, start: int, end: int, question: str | None = None
     ) -> str:
-        """The model's words on frames ``[start, end)``, or its answer to a question about them.
+        """Return the model's description of frames ``[start, end)``, or its answer to a question
+        about them.
 
         A range without a frame gives "".
         """
         start, end = clamped(start, end, encoding.length)
         if start == end:
             return ""
-        asked = DESCRIPTION_REQUEST
+        instruction = DESCRIPTION_REQUEST
         if question is not None:
-            asked = f"{question.strip()}\n{self._instruction}".strip()
-        request = self._request(encoding, start, end, asked)
+            instruction = f"{question.strip()}\n{self._instruction}".strip()
+        request = self._request(encoding, start, end, instruction)
         text, _ = self._vlm.ask([request], DESCRIPTION_TOKENS)[0]
         return " ".join(text.split())
 
-    def _request(self, encoding: KeptFrames, start: int, end: int, asked: str) -> ChatRequest:
-        shown = [encoding.frames[i] for i in self._shown(encoding.indices, start, end)]
-        return ChatRequest(shown, f"{FRAMES_INTRODUCTION}\n{asked}")
+    def _request(self, encoding: KeptFrames, start: int, end: int, instruction: str) -> ChatRequest:
+        frames = [encoding.frames[i] for i in self._select_frames(encoding.indices, start, end)]
+        return ChatRequest(frames, f"{FRAMES_INTRODUCTION}\n{instruction}")
 
-    def _shown(self, indices: Sequence[int], start: int, end: int) -> list[int]:
-        """Places of the kept frames to show: those of the range, else the nearest to its middle."""
+    def _select_frames(self, indices: Sequence[int], start: int, end: int) -> list[int]:
+        """Return places of kept frames: those in the range, else the nearest to its middle."""
         inside = [place for place, frame in enumerate(indices) if start <= frame < end]
         if not inside:
             middle = (start + end - 1) / 2

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from viper.models.vision.video_events_model import ClipFeatures, EventOutput, TextFeatures
 
 MIN_FRAMES, MAX_FRAMES = 2, 12
-"""Lengths of event windows that are considered."""
+"""Shortest and longest event window."""
 
 MAX_WINDOWS = 4
 TEXTS_AT_ONCE = 64
@@ -27,10 +27,10 @@ TEXTS_AT_ONCE = 64
 
 @dataclass
 class ClipEncoding:
-    """What is kept of a clip.
+    """Encoding of a clip.
 
-    ``frames`` are uint8 [T, H, W, 3] at the model's own size; ``events`` those
-    listed so far, by the names that were given to find them.
+    ``frames`` are uint8 [T, H, W, 3] at the model's own size. ``events`` are those listed so far,
+    by the names in the question.
     """
 
     features: ClipFeatures
@@ -41,8 +41,8 @@ class ClipEncoding:
 class VideoEvents(Checkpoint):
     """A ``VideoModel`` for objects and events of its training world.
 
-    Descriptions are retrieved: every sentence that the configuration's bank can
-    compose about the objects in view is scored, and those that fit are listed.
+    Descriptions are retrieved: every sentence that the configuration's bank can compose about the
+    objects in view is scored, and those above a threshold are listed.
     """
 
     network = "viper.models.vision.video_events_model:VideoEventsModel"
@@ -55,7 +55,7 @@ class VideoEvents(Checkpoint):
         self._names = [f"{colour} {shape}" for colour in config.colours for shape in config.shapes]
 
     def encode(self, frames: Pixels) -> ClipEncoding:
-        """The encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
+        """Return the encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
         import torch
 
         config = self._model.config
@@ -66,34 +66,36 @@ class VideoEvents(Checkpoint):
             return ClipEncoding(features, sized)
 
     def locate(self, encoding: ClipEncoding, event: str) -> list[EventWindow]:
-        """Candidate windows of the described event, best first, down to score .01.
+        """Return candidate windows of the described event, best first, down to score .01.
 
-        The best window's score is the probability that the event happens at all;
-        the others' are that times how likely they are relative to the best.
+        The best window's score is the probability that the event happens at all. The others' scores
+        are that probability times their likelihood relative to the best.
         """
         return self._windows(encoding, [event])[0]
 
     def describe(
         self, encoding: ClipEncoding, start: int, end: int, question: str | None = None
     ) -> str:
-        """The events whose middle lies in frames ``[start, end)``, in the order of time.
+        """Return the events whose middle is in frames ``[start, end)``, in order of time.
 
-        E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A
-        question narrows them down, see :func:`~viper.models.vision.video_events.bearing_on`,
-        and the objects that it names are taken to be in the clip.
+        E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A question selects
+        among them, see :func:`~viper.models.vision.video_events.bearing_on`. The objects that it
+        names are assumed to be in the clip.
         """
-        asked = (question or "").lower()
-        given = frozenset(name for name in self._names if name in asked)
-        if given not in encoding.events:
-            encoding.events[given] = self._all_events(encoding, given)
-        events = [event for event in encoding.events[given] if start <= event.middle < end]
-        events = bearing_on(asked, events, self._names, self._model.config.templates)
+        text = (question or "").lower()
+        named = frozenset(name for name in self._names if name in text)
+        if named not in encoding.events:
+            encoding.events[named] = self._all_events(encoding, named)
+        events = [event for event in encoding.events[named] if start <= event.middle < end]
+        events = bearing_on(text, events, self._names, self._model.config.templates)
         return " ".join(f"{event.text}." for event in events) or NOTHING
 
-    def _all_events(self, encoding: ClipEncoding, given: Collection[str]) -> list[SeenEvent]:
-        """Every sentence of the bank that fits the clip, by time; one a window, kind and actor."""
+    def _all_events(self, encoding: ClipEncoding, named: Collection[str]) -> list[SeenEvent]:
+        """Return every sentence of the bank that fits the clip, by time; one per window, kind
+        and actor.
+        """
         config = self._model.config
-        names = self._names_in_view(encoding, given)
+        names = self._names_in_view(encoding, named)
         claims = [
             (template.format(a=f"the {actor}", b=f"the {target}"), kind, actor, target)
             for kind, template in config.templates.items()
@@ -101,16 +103,16 @@ class VideoEvents(Checkpoint):
             for target in (names if "{b}" in template else [""])
             if actor != target
         ]
-        found = []
+        fitting = []
         windows = self._windows(encoding, [claim[0] for claim in claims])
         for claim, candidates in zip(claims, windows, strict=True):
             if candidates and candidates[0].score >= config.presence_threshold:
-                found.append(SeenEvent(*claim, candidates[0]))
-        kept = without_rivals(found, config.rival_frames)
-        # A hit comes before the start that it causes, whose window opens during it.
-        return sorted(kept, key=lambda e: (e.window.start, e.window.end, not e.target))
+                fitting.append(SeenEvent(*claim, candidates[0]))
+        events = without_rivals(fitting, config.rival_frames)
+        # A hit precedes the start that it causes, whose window opens during the hit.
+        return sorted(events, key=lambda e: (e.window.start, e.window.end, not e.target))
 
-    def _names_in_view(self, encoding: ClipEncoding, given: Collection[str]) -> list[str]:
+    def _names_in_view(self, encoding: ClipEncoding, named: Collection[str]) -> list[str]:
         import torch
 
         from viper.models.vision.video_names import names_in_view
@@ -118,12 +120,12 @@ class VideoEvents(Checkpoint):
         with torch.inference_mode():
             texts = self._text_features([f"the {name}" for name in self._names])
             attention = self._model.attend(encoding.features, texts)[0, :, 0]
-            return names_in_view(self._model, encoding.frames, attention, self._names, given)
+            return names_in_view(self._model, encoding.frames, attention, self._names, named)
 
     def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
         import torch
 
-        found: list[list[EventWindow]] = []
+        windows: list[list[EventWindow]] = []
         with torch.inference_mode():
             for first in range(0, len(events), TEXTS_AT_ONCE):
                 texts = self._text_features(events[first : first + TEXTS_AT_ONCE])
@@ -131,11 +133,11 @@ class VideoEvents(Checkpoint):
                 scores = output.presence[0].sigmoid().tolist()
                 starts = output.start[0].log_softmax(-1).float().cpu().numpy()
                 ends = output.end[0].log_softmax(-1).float().cpu().numpy()
-                found += map(candidate_windows, starts, ends, scores)
-        return found
+                windows += map(candidate_windows, starts, ends, scores)
+        return windows
 
     def _text_features(self, texts: Sequence[str]) -> TextFeatures:
-        """Features of the texts in order; those of the latest texts are kept."""
+        """Return features of the texts in order; those of recent texts are cached."""
         import torch
 
         from viper.models.vision.video_events_model import TextFeatures
@@ -158,32 +160,32 @@ class VideoEvents(Checkpoint):
 def candidate_windows(
     starts: Floats, ends: Floats, presence: float, limit: int = MAX_WINDOWS
 ) -> list[EventWindow]:
-    """Windows that hardly overlap, best first.
+    """Return windows that hardly overlap, best first.
 
     Args:
         starts: float32 [T], log-probability of each frame to be the first.
         ends: float32 [T], the same for the last (inclusive).
         presence: probability that there is such a window at all.
-        limit: how many at most.
+        limit: maximum number of windows.
     """
     joint = starts[:, None] + ends[None, :]
     length = np.arange(len(ends))[None, :] - np.arange(len(starts))[:, None] + 1
     allowed = (length >= min(MIN_FRAMES, len(starts))) & (length <= MAX_FRAMES)
     joint = np.where(allowed, joint, -np.inf)
-    found: list[EventWindow] = []
+    windows: list[EventWindow] = []
     best = float(joint.max(initial=-np.inf))
-    while len(found) < limit and np.isfinite(joint).any():
+    while len(windows) < limit and np.isfinite(joint).any():
         first, last = (int(v) for v in np.unravel_index(np.argmax(joint), joint.shape))
         score = presence * float(np.exp(joint[first, last] - best))
         if score < MIN_SCORE:
             break
-        found.append(EventWindow(first, last + 1, score))
+        windows.append(EventWindow(first, last + 1, score))
         joint[overlapping(first, last, len(starts))] = -np.inf
-    return found
+    return windows
 
 
 def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
-    """bool [T, T]: which (first, last) windows share more than 30% with this one (by IoU)."""
+    """Return bool [T, T]: (first, last) windows with an IoU above 30% with this one."""
     starts, ends = np.arange(frames)[:, None], np.arange(frames)[None, :]
     shared = np.minimum(ends, last) - np.maximum(starts, first) + 1
     union = np.maximum(ends, last) - np.minimum(starts, first) + 1
@@ -191,11 +193,11 @@ def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
 
 
 def _resized(frames: Pixels, height: int, width: int) -> Any:
-    """A uint8 tensor [T, height, width, 3]."""
+    """Return a uint8 tensor [T, height, width, 3]."""
     import torch
     from torch.nn import functional as F
 
-    clip = torch.from_numpy(np.array(frames))  # torch refuses read-only arrays
+    clip = torch.from_numpy(np.array(frames))  # torch rejects read-only arrays
     if clip.shape[1:3] == (height, width):
         return clip
     parts = [
@@ -208,21 +210,23 @@ def _resized(frames: Pixels, height: int, width: int) -> Any:
 
 
 def without_rivals(events: Iterable[SeenEvent], frames: float) -> list[SeenEvent]:
-    """The events less those with a likelier one of the same kind fewer ``frames`` away."""
-    kept: list[SeenEvent] = []
+    """Return the events without those that have a likelier one of the same kind within
+    ``frames``.
+    """
+    likeliest: list[SeenEvent] = []
     for event in sorted(events, key=lambda e: -e.window.score):
-        rivals = (k for k in kept if k.kind == event.kind)
+        rivals = (k for k in likeliest if k.kind == event.kind)
         if all(abs(rival.middle - event.middle) >= frames for rival in rivals):
-            kept.append(event)
-    return kept
+            likeliest.append(event)
+    return likeliest
 
 
 @dataclass(frozen=True)
 class SeenEvent:
-    """One sentence of a description bank that fits a clip.
+    """Sentence of a description bank that fits a clip.
 
-    ``actor`` and ``target`` are names without article; ``target`` is empty where
-    the kind of event has none.
+    ``actor`` and ``target`` are names without article. ``target`` is empty if the kind of event has
+    none.
     """
 
     text: str
@@ -233,31 +237,31 @@ class SeenEvent:
 
     @property
     def middle(self) -> float:
-        """The moment of the event, in frames."""
+        """Return the middle of the event, in frames."""
         return (self.window.start + self.window.end) / 2
 
 
 def bearing_on(
     question: str, events: Sequence[SeenEvent], names: Sequence[str], templates: Mapping[str, str]
 ) -> list[SeenEvent]:
-    """The events that a question asks about, in the order given; all of them if it does not say.
+    """Return the events that a question asks about, in their order, or all if it names none.
 
-    ``what does the red cube do?`` keeps what it does, ``what does the red cube
-    hit?`` its hits, ``what hits the red cube?`` and ``what happens to the red
-    cube?`` what is done to it, ``what stops?`` every stop. Where nothing fits that
-    closely, what the named objects are part of at all is kept.
+    ``what does the red cube do?`` keeps the actions of the cube, ``what does the red cube hit?``
+    its hits, ``what hits the red cube?`` and ``what happens to the red cube?`` the actions on it,
+    ``what stops?`` every stop. If nothing fits that closely, every event with a named object is
+    kept.
 
     Args:
         question: free text.
-        events: what was seen.
-        names: all object names there are.
-        templates: kind -> its sentence with ``{a}`` for who acts and ``{b}`` for the other.
+        events: the events of the clip.
+        names: all object names.
+        templates: kind -> its sentence with ``{a}`` for the actor and ``{b}`` for the other object.
     """
-    asked = " ".join(re.findall(r"[a-z]+", question.lower()))
-    kind, place = _verb_in(asked, templates)
-    suffered = re.search(r"\bhappens? to\b", asked)
-    split = place if kind else suffered.start() if suffered else len(asked)
-    before, after = mentioned(asked[:split], names), mentioned(asked[split:], names)
+    words = " ".join(re.findall(r"[a-z]+", question.lower()))
+    kind, place = _verb_in(words, templates)
+    suffered = re.search(r"\bhappens? to\b", words)
+    split = place if kind else suffered.start() if suffered else len(words)
+    before, after = mentioned(words[:split], names), mentioned(words[split:], names)
     fitting = [
         event
         for event in events
@@ -269,22 +273,24 @@ def bearing_on(
     return fitting or [e for e in events if not named or {e.actor, e.target} & named]
 
 
-def _verb_in(asked: str, templates: Mapping[str, str]) -> tuple[str, int]:
-    """The first kind of event whose verb the question has, and where; ("", 0) if none."""
-    found = []
+def _verb_in(question: str, templates: Mapping[str, str]) -> tuple[str, int]:
+    """Return the first kind of event whose verb the question has, and its place; ("", 0) if
+    none.
+    """
+    matches = []
     for kind, template in templates.items():
         verb = re.sub(r"\{[ab]\}", "", template).strip()
         first, _, rest = verb.partition(" ")
         tail = f" {rest}" if rest else ""
-        match = re.search(rf"\b{re.escape(first.removesuffix('s'))}s?{re.escape(tail)}\b", asked)
+        match = re.search(rf"\b{re.escape(first.removesuffix('s'))}s?{re.escape(tail)}\b", question)
         if match:
-            found.append((match.start(), kind))
-    place, kind = min(found, default=(0, ""))
+            matches.append((match.start(), kind))
+    place, kind = min(matches, default=(0, ""))
     return kind, place
 
 
 def mentioned(text: str, names: Sequence[str]) -> set[str]:
-    """The names a text mentions in full, else those that a single word of it fits."""
+    """Return the names in a text, or else those that share a word with it."""
     words = re.findall(r"[a-z]+", text.lower())
     line = f" {' '.join(words)} "
     full = {name for name in names if f" {name} " in line}

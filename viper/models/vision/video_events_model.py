@@ -1,15 +1,13 @@
 """A small network that finds described events in a clip.
 
-A convolution tower sees every frame together with its change since the frame
-before; ``CLIPTextModel`` reads the description. Two object queries (who acts,
-who is acted upon) are read off the text as sums of its plain word embeddings,
-so that "red cone" binds even if that pair was never trained, and each attends to
-the cells of every frame or to nothing. What they find, and where, goes through a
-transformer encoder over time with one set of heads a frame. A timm tower names
-the objects that were attended to, from crops: shapes are too fine for the cells
-of the first one.
+A convolution tower reads every frame together with its change since the previous frame.
+``CLIPTextModel`` reads the description. Two object queries (the actor and the object acted on) are
+sums of the text's plain word embeddings, so "red cone" works even if that pair was never trained.
+Each query attends to the cells of every frame or to nothing. The attended features and places go
+through a transformer encoder over time with one set of heads per frame. A timm tower names the
+attended objects from crops, because shapes are too fine for the cells of the first tower.
 
-Letters in shapes: B clips, M texts a clip, T frames, S cells, L tokens, 2 roles.
+Letters in shapes: B clips, M texts per clip, T frames, S cells, L tokens, 2 roles.
 """
 
 from __future__ import annotations
@@ -28,21 +26,20 @@ CELL = 8
 """A cell of the feature map covers CELL x CELL pixels."""
 
 CROP = 40
-"""Side of the crops by which objects are named, in pixels."""
+"""Side in pixels of the crops that name objects."""
 
 CROP_INPUT = 64
-"""What they are enlarged to."""
+"""Side in pixels after enlarging a crop."""
 
 
 class VideoEventsConfig(PreTrainedConfig):
     """Sizes of the network and the words of its description bank.
 
-    ``colours`` and ``shapes`` are the words that objects are named by, and
-    ``templates`` the sentences by kind of event (``{a}`` acts, ``{b}`` is acted
-    upon), from which a backend composes descriptions. ``crop_tower`` names a timm
-    architecture. ``presence_threshold`` is the calibrated score above which an
-    event counts as seen; where two events of one kind never come closer than
-    ``rival_frames``, the likelier of two that seem to is believed.
+    ``colours`` and ``shapes`` are the words of object names. ``templates`` are the sentences by
+    kind of event (``{a}`` acts, ``{b}`` is acted upon), from which a backend composes descriptions.
+    ``crop_tower`` names a timm architecture. ``presence_threshold`` is the calibrated score above
+    which an event counts as present. If two detected events of one kind are closer than
+    ``rival_frames``, only the likelier one counts.
     """
 
     model_type = "viper_video_events"
@@ -82,9 +79,10 @@ class VideoEventsConfig(PreTrainedConfig):
 
 
 class TextFeatures(NamedTuple):
-    """Of N texts: ``queries`` [N, 2, D] object queries, ``summary`` [N, E] of the whole text.
+    """Features of N texts: ``queries`` [N, 2, D] object queries, ``summary`` [N, E] of the whole
+    text.
 
-    ``nouns`` [N, 2, E] is what the queries were made of (for the noun loss).
+    ``nouns`` [N, 2, E] is the source of the queries (for the noun loss).
     """
 
     queries: Tensor
@@ -93,7 +91,7 @@ class TextFeatures(NamedTuple):
 
 
 class ClipFeatures(NamedTuple):
-    """Of B clips: what queries compare with (``keys`` [B, T, S, D]) and fetch ([B, T, S, V])."""
+    """Features of B clips: ``keys`` [B, T, S, D] for queries, ``values`` [B, T, S, V] to fetch."""
 
     keys: Tensor
     values: Tensor
@@ -101,7 +99,7 @@ class ClipFeatures(NamedTuple):
 
 @dataclass(frozen=True)
 class EventOutput:
-    """What the network says of M texts on B clips.
+    """Output of the network for M texts on B clips.
 
     Attributes:
         presence: [B, M] logit that the event happens in the clip at all.
@@ -121,9 +119,8 @@ class EventOutput:
 class _Block(nn.Module):
     """A depthwise and two pointwise convolutions around a residual connection.
 
-    A quarter of the channels the block reads comes from the frame before and a
-    quarter from the frame after, which lets motion through at no cost
-    (the temporal shift of Lin et al. 2019, TSM).
+    A quarter of the input channels comes from the previous frame and a quarter from the next one,
+    which passes motion on at no cost (the temporal shift of Lin et al. 2019, TSM).
     """
 
     def __init__(self, width: int) -> None:
@@ -145,12 +142,12 @@ class _Block(nn.Module):
 
 
 def _channels_last(x: Tensor, frames: int) -> Tensor:
-    """[B * T, C, h, w] as [B, T, h, w, C]; a view where the memory is channels-last already."""
+    """Return [B * T, C, h, w] as [B, T, h, w, C]; a view if the memory is channels-last already."""
     return x.permute(0, 2, 3, 1).unflatten(0, (-1, frames))
 
 
 def _images(x: Tensor) -> Tensor:
-    """The inverse of :func:`_channels_last`; keeps the memory layout that convolves fastest."""
+    """Invert :func:`_channels_last`; keeps the memory layout that convolves fastest."""
     return x.flatten(0, 1).permute(0, 3, 1, 2)
 
 
@@ -180,7 +177,7 @@ class _Tower(nn.Module):
         return _channels_last(self.last_norm(x), count).flatten(2, 3)
 
     def _differences(self, x: Tensor) -> Tensor:
-        """Some channels give way to their change since the frame before (the layer is linear)."""
+        """Replace some channels by their change since the previous frame (the layer is linear)."""
         still, moving = x.split([x.shape[4] - self.moving, self.moving], 4)
         return torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
 
@@ -227,10 +224,10 @@ class VideoEventsModel(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Keeps torch's own initial weights; the text model has its own."""
+        """Keep torch's own initial weights; the text model initialises its own."""
 
     def encode_texts(self, input_ids: Tensor, attention_mask: Tensor) -> TextFeatures:
-        """Of N texts given as ids and mask [N, L]."""
+        """Return the features of N texts from ids and mask [N, L]."""
         out = self.text_model(input_ids=input_ids, attention_mask=attention_mask)
         summary = out.pooler_output
         words = self.text_model.embeddings.token_embedding(input_ids)  # [N, L, E]
@@ -241,16 +238,17 @@ class VideoEventsModel(PreTrainedModel):
         return TextFeatures(self.to_query(nouns), summary, nouns)
 
     def features(self, frames: Tensor) -> Tensor:
-        """Of clips uint8 [B, T, H, W, 3]: tower features [B, T, S, C]."""
+        """Return tower features [B, T, S, C] of clips uint8 [B, T, H, W, 3]."""
         features: Tensor = self.tower(frames)
         return features
 
     def encode_clips(self, features: Tensor) -> ClipFeatures:
-        """What queries meet, from tower features [B, T, S, C]."""
+        """Return keys and values for queries, from tower features [B, T, S, C]."""
         return ClipFeatures(self.to_key(features), self.to_value(features))
 
     def attend(self, clips: ClipFeatures, texts: TextFeatures) -> Tensor:
-        """Log-probabilities [B, M, 2, T, S + 1] of where each role's object is, or nowhere.
+        """Return log-probabilities [B, M, 2, T, S + 1] of the place of each role's object, or of
+        its absence.
 
         The texts' first dimension is B * M.
         """
@@ -263,7 +261,7 @@ class VideoEventsModel(PreTrainedModel):
         return torch.cat([logits, absent], -1).log_softmax(-1)
 
     def looks(self, crops: Tensor) -> tuple[Tensor, Tensor]:
-        """What is in the middle of crops uint8 [N, CROP, CROP, 3].
+        """Classify the middle of crops uint8 [N, CROP, CROP, 3].
 
         Returns:
             Log-probabilities of the colours [N, colours + 1] and the shapes
@@ -271,35 +269,35 @@ class VideoEventsModel(PreTrainedModel):
         """
         pixels = crops.permute(0, 3, 1, 2).to(self.crop_colour.weight.dtype)
         pixels = F.interpolate(pixels.sub(115).mul(1 / 60), (CROP_INPUT,) * 2, mode="bilinear")
-        seen = self.crop_tower(pixels.contiguous(memory_format=torch.channels_last))
-        return self.crop_colour(seen).log_softmax(-1), self.crop_shape(seen).log_softmax(-1)
+        features = self.crop_tower(pixels.contiguous(memory_format=torch.channels_last))
+        return self.crop_colour(features).log_softmax(-1), self.crop_shape(features).log_softmax(-1)
 
     def forward(self, clips: ClipFeatures, texts: TextFeatures) -> EventOutput:
-        """Events of M texts a clip (the texts' first dimension is B * M)."""
+        """Return the events of M texts per clip (the texts' first dimension is B * M)."""
         attention = self.attend(clips, texts)
         weights = attention.exp()
-        shown = weights[..., :-1]  # [B, M, 2, T, S]
-        found = torch.einsum("bmrts,btsv->bmrtv", shown, clips.values)
-        total = shown.sum(-1, keepdim=True)
-        grid = self._grid(shown.shape[-1], shown)
-        places = (shown @ grid) / (total + 0.05)  # [B, M, 2, T, 2]
+        cell_weights = weights[..., :-1]  # [B, M, 2, T, S]
+        fetched = torch.einsum("bmrts,btsv->bmrtv", cell_weights, clips.values)
+        total = cell_weights.sum(-1, keepdim=True)
+        grid = self._grid(cell_weights.shape[-1], cell_weights)
+        places = (cell_weights @ grid) / (total + 0.05)  # [B, M, 2, T, 2]
         steps = torch.diff(places, dim=3, prepend=places[:, :, :, :1]) * 12
         gap = (places[:, :, 0] - places[:, :, 1]) * 4
-        roles = torch.cat([found, places, steps, total], -1).transpose(2, 3).flatten(3)
-        summary = texts.summary.unflatten(0, (len(shown), -1))
-        summary = summary[:, :, None].expand(-1, -1, shown.shape[3], -1)
+        roles = torch.cat([fetched, places, steps, total], -1).transpose(2, 3).flatten(3)
+        summary = texts.summary.unflatten(0, (len(cell_weights), -1))
+        summary = summary[:, :, None].expand(-1, -1, cell_weights.shape[3], -1)
         x = self.gather(torch.cat([roles, gap, summary], -1)).flatten(0, 1)  # [B * M, T, E]
         x = x + self.neighbours(F.gelu(x).transpose(1, 2)).transpose(1, 2)
         x = self.over_time(x)
         frames = self.frame_heads(x)
         focus = (frames[..., :1].softmax(1) * x).sum(1)
         presence = self.presence_head(torch.cat([focus, x.amax(1)], -1))[:, 0]
-        shape = shown.shape[:2]
+        shape = cell_weights.shape[:2]
         inside, start, end = (frames[..., k].unflatten(0, shape) for k in range(3))
         return EventOutput(presence.unflatten(0, shape), inside, start, end, attention)
 
     def _grid(self, cells: int, like: Tensor) -> Tensor:
-        """Centres [S, 2] of the cells, in [-1, 1]."""
+        """Return the centres [S, 2] of the cells, in [-1, 1]."""
         columns = self.config.image_width // CELL
         rows = cells // columns
         x = torch.linspace(-1, 1, columns).repeat(rows)

@@ -1,7 +1,7 @@
 """Events in a clip frame by frame, for profiles that have no video model.
 
-The models of two other roles do the work: an image-text matcher or a visual question
-answerer tells in which frames an event is seen, the answerer captions frames.
+The models of two other roles do the work. An image-text matcher or a visual question answerer
+locates the frames of an event, and the answerer captions frames.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from viper.models.vision.video_windows import (
 )
 
 NEUTRAL = ("a picture in which nothing happens", "a still scene", "something else")
-"""What an event has to be likelier than."""
+"""Texts that an event must be likelier than."""
 
 Backend = TypeVar("Backend")
 
@@ -36,7 +36,7 @@ EVENT_QUESTION = "is this happening: {event}?"
 
 @dataclass
 class ClipFrames:
-    """A clip uint8 [T, H, W, 3] and what the image towers have made of its frames so far.
+    """Clip uint8 [T, H, W, 3] and the encodings of its frames so far.
 
     Attributes:
         embeddings: frame number to the matcher's embedding, float32 [D].
@@ -52,13 +52,13 @@ class FramesVideo:
     """A :class:`~viper.models.vision.roles.VideoModel` made of a matcher and a visual answerer.
 
     Args:
-        answerer: the visual question answering backend, or a function that gives it when it
-            is needed; None where there is none, and then nothing can be described.
-        matcher: the matcher likewise; where there is none, events are located by asking the
-            answerer about each frame.
-        frames: how many frames of a segment are described at most.
-        scored_frames: how many evenly chosen frames of a clip are searched for an event.
-        smooth: over how many scored frames to each side a score is averaged.
+        answerer: the visual question answering backend, or a function that returns it when needed;
+            without one (None) nothing can be described.
+        matcher: the matcher, in the same form; without one the answerer locates events by a
+            question about each frame.
+        frames: maximum number of frames of a segment to describe.
+        scored_frames: number of evenly chosen frames of a clip to search for an event.
+        smooth: number of scored frames on each side to average a score over.
         neutral: the texts that the matcher compares an event against, at least one.
 
     Raises:
@@ -86,41 +86,41 @@ class FramesVideo:
 
     @property
     def model_id(self) -> str:
-        """What tells its answers from those over other models: their names."""
-        backends = (_given(self._matcher), _given(self._answerer))
+        """Return an id made of the names of the models, for traces and cache keys."""
+        backends = (_backend_of(self._matcher), _backend_of(self._answerer))
         return f"frames({'+'.join(each.model_id for each in backends if each is not None)})"
 
     def encode(self, frames: Pixels) -> ClipFrames:
-        """A copy of the clip; image towers run when a frame is first needed, once for each."""
+        """Return a copy of the clip; image towers run once per frame, when it is first needed."""
         return ClipFrames(np.array(frames))
 
     def locate(self, encoding: ClipFrames, event: str) -> list[EventWindow]:
-        """Candidate windows of the described event, best first, down to score .01.
+        """Return candidate windows of the described event, best first, down to score .01.
 
-        With a matcher a frame's score is the event's share of a softmax over its
-        similarities to the event and to the neutral texts; else it is the answerer's
-        probability of yes. A scored frame stands for the frames around it.
+        With a matcher a frame's score is the event's share of a softmax over its similarities to
+        the event and to the neutral texts. Otherwise it is the answerer's probability of yes. A
+        scored frame stands for the frames around it.
 
         Raises:
-            ToolError: there is neither.
+            ToolError: there is neither a matcher nor an answerer.
         """
         ranges = parts(len(encoding.frames), self._scored_frames)
         chosen = [(start + end) // 2 for start, end in ranges]
         scores = self._scores(encoding, chosen, event) if chosen else []
         return merged(
             [
-                EventWindow(*where, score)
-                for where, score in zip(ranges, smoothed(scores, self._smooth), strict=True)
+                EventWindow(*window, score)
+                for window, score in zip(ranges, smoothed(scores, self._smooth), strict=True)
             ]
         )
 
     def describe(
         self, encoding: ClipFrames, start: int, end: int, question: str | None = None
     ) -> str:
-        """Captions of evenly chosen frames of ``[start, end)``, or answers about each.
+        """Return captions of evenly chosen frames of ``[start, end)``, or answers about each.
 
-        Different ones in the order of time: captions as sentences, answers by commas. A
-        range without a frame gives "".
+        Repeated texts are dropped. Captions are joined as sentences in order of time, answers by
+        commas. A range without a frame gives "".
 
         Raises:
             ToolError: there is no visual question answering model.
@@ -128,7 +128,7 @@ class FramesVideo:
         start, end = clamped(start, end, len(encoding.frames))
         if start == end:
             return ""
-        answerer = _given(self._answerer)
+        answerer = _backend_of(self._answerer)
         if answerer is None:
             raise ToolError(
                 "no model of this profile can describe frames; give the role vqa or video to one"
@@ -140,10 +140,10 @@ class FramesVideo:
         return ", ".join(dict.fromkeys(text for text, _ in answers if text))
 
     def _scores(self, encoding: ClipFrames, chosen: Sequence[int], event: str) -> list[float]:
-        matcher = _given(self._matcher)
+        matcher = _backend_of(self._matcher)
         if matcher is not None:
             return self._match(matcher, encoding, chosen, event)
-        answerer = _given(self._answerer)
+        answerer = _backend_of(self._answerer)
         if answerer is not None:
             return self._ask(answerer, encoding, chosen, event)
         raise ToolError(
@@ -177,19 +177,19 @@ class FramesVideo:
     ) -> list[Any]:
         new = [i for i in chosen if i not in encoding.encodings]
         if new:
-            made = answerer.encode([encoding.frames[i] for i in new])
-            encoding.encodings.update(zip(new, made, strict=True))
+            encodings = answerer.encode([encoding.frames[i] for i in new])
+            encoding.encodings.update(zip(new, encodings, strict=True))
         return [encoding.encodings[i] for i in chosen]
 
 
-def _given(source: Backend | Callable[[], Backend] | None) -> Backend | None:
+def _backend_of(source: Backend | Callable[[], Backend] | None) -> Backend | None:
     return source() if callable(source) else source
 
 
 def yes_chance(answer: str, probability: float) -> float:
-    """The probability of yes by an answer and its probability.
+    """Return the probability of yes from an answer and its probability.
 
-    A no of probability p leaves 1 - p for yes; any other answer is no sign of the event.
+    A no of probability p leaves 1 - p for yes. Any other answer is no sign of the event.
     """
     words = re.findall(r"[a-z]+", answer.lower())
     if words[:1] == ["yes"]:

@@ -1,4 +1,4 @@
-"""Which objects are in a clip and what they are called, by attention and crops."""
+"""Names of the objects in a clip, by attention and crops."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 MAX_OBJECTS = 6
 SEEN_FRAMES = 2
 CROPS = 8
-"""Frames in which an object is looked at closely."""
+"""Number of frames with a crop of an object."""
 
 MAX_PLACES = 14
 SAME_PLACE, SAME_OBJECT = 6.0, 16.0
-"""Texts that point at places fewer pixels apart than this mean the same: without looking, and
-where both are found to be of one colour."""
+"""Texts that point at places fewer pixels apart than this mean the same object: before the crops
+are classified, and after both have the same colour."""
 
 MIN_FIT = -2.5
-"""Least log-probability of a name for what is at a place."""
+"""Least log-probability of a name for the object at a place."""
 
 
 def names_in_view(
@@ -33,66 +33,70 @@ def names_in_view(
     frames: Tensor,
     attention: Tensor,
     names: Sequence[str],
-    given: Collection[str],
+    named: Collection[str],
 ) -> list[str]:
-    """What the objects of a clip are called; no two names for what is at the same place.
+    """Return the names of the objects in a clip; no two names for the same place.
 
     Args:
-        model: names what crops show.
+        model: classifies crops.
         frames: uint8 [T, H, W, 3], the clip at the model's own size.
-        attention: log-probabilities [M, T, S + 1] of where each name's text looks.
+        attention: log-probabilities [M, T, S + 1] of where each name's text attends.
         names: M names, every colour with every shape in the model's order.
-        given: names that are known to be in the clip, so they are chosen first.
+        named: names that must be in the clip, so they are chosen first.
     """
     maps = attention[..., :-1].exp()  # [M, T, S]
     tracks = _Tracks(maps.sum(-1), _centres(maps, frames.shape[2] // CELL))
     places = _places(tracks)
     if not places:
-        return [name for name in names if name in given]
+        return [name for name in names if name in named]
     fits = _fits(model, frames, tracks, places)
     best, own = fits.max(-1)
-    known = [i for i, name in enumerate(names) if name in given]
-    claims = [(int(fits[:, i].argmax()), i) for i in known]
+    required = [i for i, name in enumerate(names) if name in named]
+    claims = [(int(fits[:, i].argmax()), i) for i in required]
     claims += [
         (p, int(own[p])) for p in best.argsort(descending=True).tolist() if best[p] > MIN_FIT
     ]
     chosen: dict[int, int] = {}  # place -> name
     for place, name in claims:
-        taken = place in chosen or name in chosen.values() or len(chosen) == MAX_OBJECTS
-        if not taken and not any(
+        blocked = place in chosen or name in chosen.values() or len(chosen) == MAX_OBJECTS
+        if not blocked and not any(
             names[name].split()[0] == names[other].split()[0]
             and tracks.together(places[place], places[at], SAME_OBJECT)
             for at, other in chosen.items()
         ):
             chosen[place] = name
-    found = [names[i] for i in chosen.values()]
-    return found + [names[i] for i in known if names[i] not in found]
+    in_view = [names[i] for i in chosen.values()]
+    return in_view + [names[i] for i in required if names[i] not in in_view]
 
 
 @dataclass(frozen=True)
 class _Tracks:
-    """How surely [M, T] and where [M, T, 2] (x, y in pixels) M texts point at something."""
+    """Weights [M, T] and places [M, T, 2] (x, y in pixels) that M texts attend to."""
 
-    shown: Tensor
+    weights: Tensor
     centres: Tensor
 
     def sure(self, text: int) -> Tensor:
-        """The frames, bool [T], in which a text rather points at something than at nothing."""
-        return self.shown[text] > 0.5
+        """Return the frames, bool [T], in which a text attends to an object rather than to
+        nothing.
+        """
+        return self.weights[text] > 0.5
 
-    def together(self, one: int, other: int, distance: float) -> bool:
-        """Whether two texts point at nearly the same place in most frames where both do."""
-        both = self.sure(one) & self.sure(other)
-        gaps = (self.centres[one] - self.centres[other])[both].norm(dim=-1)
+    def together(self, first: int, second: int, distance: float) -> bool:
+        """Return True if two texts point at nearly the same place in most of their common
+        frames.
+        """
+        both = self.sure(first) & self.sure(second)
+        gaps = (self.centres[first] - self.centres[second])[both].norm(dim=-1)
         return bool(both.any()) and float(gaps.median()) < distance
 
 
 def _places(tracks: _Tracks) -> list[int]:
-    """Texts, the surest first, that point at something in view, each at another place."""
+    """Return the texts that point at an object, the strongest first, each at another place."""
     chosen: list[int] = []
-    for i in tracks.shown.sum(-1).argsort(descending=True).tolist():
-        seen = int(tracks.sure(i).sum()) >= SEEN_FRAMES
-        if seen and not any(tracks.together(i, j, SAME_PLACE) for j in chosen):
+    for i in tracks.weights.sum(-1).argsort(descending=True).tolist():
+        in_view = int(tracks.sure(i).sum()) >= SEEN_FRAMES
+        if in_view and not any(tracks.together(i, j, SAME_PLACE) for j in chosen):
             chosen.append(i)
     return chosen[:MAX_PLACES]
 
@@ -100,14 +104,14 @@ def _places(tracks: _Tracks) -> list[int]:
 def _fits(
     model: VideoEventsModel, frames: Tensor, tracks: _Tracks, places: Sequence[int]
 ) -> Tensor:
-    """Log-probabilities [P, M] that each name is that of the object at each place.
+    """Return log-probabilities [P, M] of each name for the object at each place.
 
-    They are the mean over crops where the text is surest, and very low for an empty place.
+    They are the mean over the crops with the highest weight, and very low for an empty place.
     """
     count = min(CROPS, len(frames))
     crops = []
     for place in places:
-        moments = tracks.shown[place].topk(count).indices
+        moments = tracks.weights[place].topk(count).indices
         crops.append(crops_at(frames[moments], tracks.centres[place, moments].tolist()))
     looks = model.looks(torch.cat(crops))
     colours, shapes = (part.unflatten(0, (len(places), count)).mean(1) for part in looks)
@@ -117,7 +121,9 @@ def _fits(
 
 
 def _centres(maps: Tensor, columns: int) -> Tensor:
-    """Where (x, y in pixels) maps [M, T, S] point, as [M, T, 2]; strong cells count most."""
+    """Return the places (x, y in pixels) of maps [M, T, S], as [M, T, 2]; strong cells count
+    most.
+    """
     sharp = maps.square() / maps.square().sum(-1, keepdim=True).clamp(min=1e-12)
     cell = torch.arange(maps.shape[-1], device=maps.device)
     places = torch.stack([cell % columns, cell // columns], -1).to(maps) + 0.5
@@ -125,17 +131,17 @@ def _centres(maps: Tensor, columns: int) -> Tensor:
 
 
 def crops_at(frames: Tensor, centres: Sequence[Sequence[float]]) -> Tensor:
-    """Crops uint8 [N, CROP, CROP, 3] around pixels (x, y) of frames uint8 [N, H, W, 3].
+    """Return crops uint8 [N, CROP, CROP, 3] around pixels (x, y) of frames uint8 [N, H, W, 3].
 
     Beyond the borders the outermost pixels are repeated.
     """
     height, width = frames.shape[1:3]
     offsets = torch.arange(CROP, device=frames.device) - CROP // 2
-    found = []
+    crops = []
     for image, (x, y) in zip(frames, centres, strict=True):
         rows, columns = (
             (int(y) + offsets).clamp(0, height - 1),
             (int(x) + offsets).clamp(0, width - 1),
         )
-        found.append(image[rows][:, columns])
-    return torch.stack(found)
+        crops.append(image[rows][:, columns])
+    return torch.stack(crops)

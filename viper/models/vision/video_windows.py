@@ -1,6 +1,6 @@
-"""What video models share that look at a clip piece by piece: frames, windows, options.
+"""Shared functions of video models that read a clip in pieces: frames, windows, options.
 
-Frames count from 0; a range ``[start, end)`` leaves its end out.
+Frames count from 0. A range ``[start, end)`` excludes its end.
 """
 
 from __future__ import annotations
@@ -11,45 +11,50 @@ from viper.errors import ProfileError
 from viper.models.vision.roles import EventWindow
 
 MIN_SCORE = 0.01
-"""Windows below it are no candidates (the contract of the video role)."""
+"""Windows below this score are no candidates (the contract of the video role)."""
 
 NEIGHBOUR_SHARE = 0.5
-"""A neighbour belongs to the same event from this share of the best score on."""
+"""Least share of the best score for a neighbour to belong to the same event."""
 
 NOTHING = "nothing happens."
 
 
 def spread(start: int, end: int, count: int) -> list[int]:
-    """``count`` frames of ``[start, end)``, in the middle of as many equal parts.
+    """Return ``count`` frames of ``[start, end)``, in the middle of as many equal parts.
 
-    Frames repeat where there are fewer than asked for. ``end`` must exceed ``start``.
+    Frames repeat if there are fewer than ``count``. ``end`` must exceed ``start``.
     """
     length = end - start
     return [start + (2 * part + 1) * length // (2 * count) for part in range(count)]
 
 
 def evenly(start: int, end: int, count: int) -> list[int]:
-    """At most ``count`` different frames of ``[start, end)``, evenly chosen; [] of no frames."""
+    """Return up to ``count`` different frames of ``[start, end)``, evenly chosen; [] without
+    frames.
+    """
     length = max(0, end - start)
     return spread(start, end, min(count, length)) if length else []
 
 
 def clamped(start: int, end: int, frames: int) -> tuple[int, int]:
-    """The range cut to ``[0, frames)``; start equals end where nothing is left."""
+    """Return the range cut to ``[0, frames)``; start equals end if nothing is left."""
     start = max(0, min(start, frames))
     return start, max(start, min(end, frames))
 
 
 def parts(frames: int, count: int) -> list[tuple[int, int]]:
-    """``[0, frames)`` in at most ``count`` parts without gap or overlap, about equally long."""
+    """Split ``[0, frames)`` into up to ``count`` parts of about equal length without gap or
+    overlap.
+    """
     count = min(count, frames)
     return [(i * frames // count, (i + 1) * frames // count) for i in range(count)]
 
 
 def overlapping(frames: int, length: int) -> list[tuple[int, int]]:
-    """Windows of ``length`` frames, each half over the one before; the last ends with the clip.
+    """Return windows of ``length`` frames, each half over the previous one; the last ends with the
+    clip.
 
-    A shorter clip is one window; no frames give none.
+    A shorter clip is one window; a clip without frames has none.
     """
     if frames <= length:
         return [(0, frames)] if frames else []
@@ -59,39 +64,39 @@ def overlapping(frames: int, length: int) -> list[tuple[int, int]]:
 
 
 def smoothed(scores: Sequence[float], radius: int) -> list[float]:
-    """Each score as the mean of those at most ``radius`` places away; fewer at the ends."""
+    """Return each score as the mean of those up to ``radius`` places away; fewer at the ends."""
     near = [scores[max(0, i - radius) : i + radius + 1] for i in range(len(scores))]
     return [sum(values) / len(values) for values in near]
 
 
 def merged(windows: Sequence[EventWindow]) -> list[EventWindow]:
-    """Scored windows, neighbours of one event put together, best first, down to score .01.
+    """Merge neighbouring windows of one event; return them best first, down to score .01.
 
-    From the best window on, those before and after it are taken in while they touch it and
-    score at least half as much; the result has the best one's score. Then comes the best
-    of what is left. What lies mostly inside better ones is left out.
+    Starting from the best window, windows before and after it join while they touch it and score at
+    least half as much. The result has the best one's score. The rest follows in the same way. A
+    window mostly inside better ones is left out.
 
     Args:
         windows: in the order of their starts.
     """
-    taken = [False] * len(windows)
-    found: list[EventWindow] = []
+    used = [False] * len(windows)
+    events: list[EventWindow] = []
     for best in sorted(range(len(windows)), key=lambda i: -windows[i].score):
         score = windows[best].score
-        if taken[best] or score < MIN_SCORE:
+        if used[best] or score < MIN_SCORE:
             continue
         first = last = best
-        while first > 0 and not taken[first - 1] and _joins(windows, first - 1, first, score):
+        while first > 0 and not used[first - 1] and _joins(windows, first - 1, first, score):
             first -= 1
-        while last + 1 < len(windows) and not taken[last + 1]:
+        while last + 1 < len(windows) and not used[last + 1]:
             if not _joins(windows, last, last + 1, score):
                 break
             last += 1
-        taken[first : last + 1] = [True] * (last + 1 - first)
+        used[first : last + 1] = [True] * (last + 1 - first)
         whole = EventWindow(windows[first].start, windows[last].end, score)
-        if not _mostly_inside(whole, found):
-            found.append(whole)
-    return found
+        if not _mostly_inside(whole, events):
+            events.append(whole)
+    return events
 
 
 def _joins(windows: Sequence[EventWindow], left: int, right: int, best: float) -> bool:
@@ -109,20 +114,22 @@ def _mostly_inside(window: EventWindow, others: Iterable[EventWindow]) -> bool:
 
 
 def as_sentences(texts: Iterable[str]) -> str:
-    """The different texts in their order, each ended by a period; ``nothing happens.`` of none."""
+    """Return the different texts in order, each with a period; ``nothing happens.`` without
+    texts.
+    """
     different = dict.fromkeys(text.strip().rstrip(".") for text in texts)
     return " ".join(f"{text}." for text in different if text) or NOTHING
 
 
 def check_at_least(minimum: int, **options: int) -> None:
-    """Raises ProfileError where one of the named options is below the minimum."""
+    """Raise ProfileError if one of the named options is below the minimum."""
     for name, value in options.items():
         if value < minimum:
             raise ProfileError(f"the option {name} is {value}; expected {minimum} or more")
 
 
 def checked_texts(name: str, value: Sequence[str], *, at_least: int = 0) -> list[str]:
-    """The texts of an option as a list.
+    """Return the texts of an option as a list.
 
     Raises:
         ProfileError: a single text, something other than texts, or too few.

@@ -19,16 +19,16 @@ from viper.models.vision.video_windows import (
 )
 
 NEUTRAL = ("a video in which nothing happens", "a still scene", "something else")
-"""What an event has to be likelier than."""
+"""Texts that an event must be likelier than."""
 
 
 @dataclass(frozen=True)
 class WindowFeatures:
-    """What is kept of a clip of ``length`` frames with W windows.
+    """Encoding of a clip of ``length`` frames with W windows.
 
     Attributes:
         windows: frames ``[start, end)`` of each.
-        videos: float [W, D], what the model makes of each window as a whole.
+        videos: float [W, D], the feature of each whole window.
         patches: float [W, P, D], its picture features over time, which adapt the texts.
     """
 
@@ -41,20 +41,20 @@ class WindowFeatures:
 class XClipVideo(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VideoModel` on ``XCLIPModel``.
 
-    The clip is cut into windows of as many frames as the model reads at once, each half
-    over the one before; a shorter clip is one window whose frames repeat. The video tower
-    runs once a window; texts are compared with what is kept of it.
+    The clip is cut into windows of as many frames as the model reads at once, each half over the
+    previous one. A shorter clip is one window whose frames repeat. The video tower runs once per
+    window, and texts are compared with its output.
 
-    X-CLIP compares and cannot write: a description is chosen from given ones.
+    X-CLIP compares and cannot write, so a description is chosen from a list.
 
     Args:
         model: an ``XCLIPModel``.
-        neutral: the texts that an event is compared against, at least one.
+        neutral: texts that an event is compared against, at least one.
         descriptions: sentences that :meth:`describe` chooses from.
-        batch_size: windows in one forward pass at most.
+        batch_size: maximum number of windows in one forward pass.
 
     Raises:
-        ProfileError: neutral or descriptions is no list of texts.
+        ProfileError: neutral or descriptions is not a list of texts.
 
     Source: Ni et al. 2022, "Expanding Language-Image Pretrained Models for General Video
     Recognition".
@@ -74,31 +74,31 @@ class XClipVideo(PictureTextCheckpoint):
         self._descriptions = checked_texts("descriptions", descriptions)
 
     def encode(self, frames: Pixels) -> WindowFeatures:
-        """The features of every window of a clip ``uint8 [T, H, W, 3]``."""
+        """Return the features of every window of a clip ``uint8 [T, H, W, 3]``."""
         import torch
 
         count = self._model.config.vision_config.num_frames
         windows = overlapping(len(frames), count)
 
         def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
-            shown = [frames[i] for window in batch for i in spread(*window, count)]
-            pixels = processed(self._processor, shown)["pixel_values"]
+            window_frames = [frames[i] for window in batch for i in spread(*window, count)]
+            pixels = processed(self._processor, window_frames)["pixel_values"]
             # Some processors take a list as one clip and add an axis for it.
             pixels = pixels.reshape(-1, *pixels.shape[-3:])
             return list(zip(*self._video_features(pixels, len(batch)), strict=True))
 
         with torch.inference_mode():
-            found = in_batches(windows, self._batch_size, forward)
-            if not found:
+            pairs = in_batches(windows, self._batch_size, forward)
+            if not pairs:
                 return WindowFeatures(len(frames), (), None, None)
-            videos, patches = (torch.stack(part) for part in zip(*found, strict=True))
+            videos, patches = (torch.stack(part) for part in zip(*pairs, strict=True))
         return WindowFeatures(len(frames), tuple(windows), videos, patches)
 
     def locate(self, encoding: WindowFeatures, event: str) -> list[EventWindow]:
-        """Candidate windows of the described event, best first, down to score .01.
+        """Return candidate windows of the described event, best first, down to score .01.
 
-        A window's score is the event's share of a softmax over its similarities to the
-        event and to the neutral texts.
+        A window's score is the event's share of a softmax over its similarities to the event and to
+        the neutral texts.
         """
         if not encoding.windows:
             return []
@@ -113,14 +113,14 @@ class XClipVideo(PictureTextCheckpoint):
     def describe(
         self, encoding: WindowFeatures, start: int, end: int, question: str | None = None
     ) -> str:
-        """Those of the given descriptions that fit frames ``[start, end)``, in the order of time.
+        """Return the descriptions that fit frames ``[start, end)``, in order of time.
 
-        Each window with its middle in the range, else the one nearest to it, contributes the
-        likeliest description unless a neutral text is likelier. The question is not read:
-        nothing here could answer it. A range without a frame gives "".
+        Each window with its middle in the range, else the nearest one, contributes its likeliest
+        description unless a neutral text is likelier. The question is ignored, because this model
+        cannot answer one. A range without a frame gives "".
 
         Raises:
-            ToolError: no descriptions were given.
+            ToolError: there are no descriptions.
         """
         start, end = clamped(start, end, encoding.length)
         if start == end:
@@ -136,18 +136,18 @@ class XClipVideo(PictureTextCheckpoint):
         return as_sentences(self._descriptions[i] for i in best if i < len(self._descriptions))
 
     def _video_features(self, pixels: Any, windows: int) -> tuple[Any, Any]:
-        """Features ``[W, D]`` and ``[W, P, D]`` of frames ``[W * frames, 3, S, S]``."""
+        """Return features ``[W, D]`` and ``[W, P, D]`` of frames ``[W * frames, 3, S, S]``."""
         model = self._model
-        seen = model.vision_model(**self._fitted({"pixel_values": pixels}))
-        tokens = model.visual_projection(seen.pooler_output)
+        output = model.vision_model(**self._fitted({"pixel_values": pixels}))
+        tokens = model.visual_projection(output.pooler_output)
         videos = model.mit(tokens.view(windows, -1, tokens.shape[-1])).pooler_output
-        patches = model.prompts_visual_layernorm(seen.last_hidden_state[:, 1:])
+        patches = model.prompts_visual_layernorm(output.last_hidden_state[:, 1:])
         patches = patches @ model.prompts_visual_projection
         patches = patches.view(windows, -1, *patches.shape[1:]).mean(dim=1)
         return videos, patches
 
     def _chances(self, encoding: WindowFeatures, texts: Sequence[str]) -> Floats:
-        """float32 [W, M]: for each window, a softmax over its similarities to the texts."""
+        """Return for each window a softmax over its similarities to the texts, float32 [W, M]."""
         import torch
         from torch.nn import functional as F
 
@@ -164,15 +164,15 @@ class XClipVideo(PictureTextCheckpoint):
             videos = F.normalize(encoding.videos, dim=-1)
             similar = torch.einsum("wd,wmd->wm", videos, F.normalize(embedded, dim=-1))
             chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1)
-        found: Floats = chances.cpu().numpy()
-        return found
+        result: Floats = chances.cpu().numpy()
+        return result
 
 
 def _rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Which windows have their middle in ``[start, end)``; else the one nearest to its middle."""
+    """Return the windows with their middle in ``[start, end)``, else the nearest one."""
     middles = [(first + last) / 2 for first, last in windows]
     inside = [row for row, middle in enumerate(middles) if start <= middle < end]
     if inside:
         return inside
-    wanted = (start + end) / 2
-    return [min(range(len(middles)), key=lambda row: abs(middles[row] - wanted))]
+    centre = (start + end) / 2
+    return [min(range(len(middles)), key=lambda row: abs(middles[row] - centre))]

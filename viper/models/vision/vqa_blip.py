@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CAPTION_QUESTION = "what is in the picture?"
-"""BLIP's question answering checkpoints caption when asked this."""
+"""Question to which BLIP's question answering checkpoints reply with a caption."""
 
 ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
@@ -27,7 +27,7 @@ class BlipAnswerer(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
 
     An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
-    that several questions about it cost one run of the tower.
+    several questions about it cost one run of the tower.
     """
 
     network = "transformers:BlipForQuestionAnswering"
@@ -39,7 +39,7 @@ class BlipAnswerer(PictureTextCheckpoint):
         self._caption_question = caption_question
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """One tensor ``[tokens, width]`` an image."""
+        """Return one tensor ``[tokens, width]`` per image."""
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
@@ -50,34 +50,35 @@ class BlipAnswerer(PictureTextCheckpoint):
             return in_batches(images, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
-        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
         return self._ask(encodings, questions, ANSWER_TOKENS)
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
-        """A short description of each picture."""
+        """Return a short description of each picture."""
         questions = [self._caption_question] * len(encodings)
         return [text for text, _ in self._ask(encodings, questions, CAPTION_TOKENS)]
 
     @cached_property
     def adapter(self) -> BlipAdapter:
-        """The network as it is adapter."""
+        """Return the adapter that feeds soft prompts into the network."""
         grey = np.full((32, 32, 3), 128, np.uint8)
         return BlipAdapter(self._model, self.encode([grey])[0], self.tokens(""))
 
     def tokens(self, text: str) -> list[int]:
-        """Of a question or an answer, its marks included."""
-        found: list[int] = self._tokenizer(text.strip().lower())["input_ids"]
-        return found
+        """Return the tokens of a question or an answer, special tokens included."""
+        ids: list[int] = self._tokenizer(text.strip().lower())["input_ids"]
+        return ids
 
     def feature(self, encoding: Any, question: str) -> Floats:
-        """A picture and a question as prompts are found again by; of length 1."""
+        """Return the feature of a picture and a question that selects prompts, of length 1."""
         return self.adapter.feature(self.adapter.states(encoding, self.tokens(question)))
 
     def answer_adapted(self, encoding: Any, question: str, prompt: LearnedPrompt) -> str:
-        """The answer with a prompt, see :mod:`viper.models.vision.adapter_vqa`; else the plain one.
+        """Return the answer with a prompt, see :mod:`viper.models.vision.adapter_vqa`, or the plain
+        one.
 
-        Plain where most cases like this one were right already, and where the model is surer of
-        it than :data:`~viper.models.vision.adapter_vqa.SURE`.
+        The answer is plain if the model got most similar cases right, or if its probability exceeds
+        :data:`~viper.models.vision.adapter_vqa.SURE`.
         """
         import torch
 
@@ -89,19 +90,21 @@ class BlipAnswerer(PictureTextCheckpoint):
         return self._generate([encoding], [self.tokens(question)], ANSWER_TOKENS, before)[0][0]
 
     def score_answers(self, encoding: Any, question: str, answers: Sequence[str]) -> list[float]:
-        """Log-likelihood of each answer, its end included, to a question about one picture."""
+        """Return the log-likelihood of each answer, its end included, for one picture and
+        question.
+        """
         import torch
 
         model, text = self._model, self._model.config.text_config
-        asked = self.tokens(question)
-        # [CLS] stands where the decoder's own first token goes; [SEP] is the end.
-        told = [self.tokens(answer)[1:] for answer in answers]
-        longest = max(map(len, told), default=0)
-        padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in told]
+        question_ids = self.tokens(question)
+        # [CLS] is in the place of the decoder's start token; [SEP] is the end.
+        answer_ids = [self.tokens(answer)[1:] for answer in answers]
+        longest = max(map(len, answer_ids), default=0)
+        padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in answer_ids]
         if not padded:
             return []
         with torch.inference_mode():
-            ids = torch.tensor([asked], device=encoding.device)
+            ids = torch.tensor([question_ids], device=encoding.device)
             states = question_states(model, encoding[None], ids)
             tokens = torch.tensor(padded, device=encoding.device)
             first = torch.full_like(tokens[:, :1], text.bos_token_id)
@@ -112,7 +115,7 @@ class BlipAnswerer(PictureTextCheckpoint):
                 encoder_attention_mask=torch.ones_like(ids).expand(count, -1),
             ).logits
         likely = logits.float().log_softmax(dim=-1).gather(2, tokens[:, :, None])[:, :, 0]
-        lengths = torch.tensor([len(one) for one in told], device=likely.device)
+        lengths = torch.tensor([len(answer) for answer in answer_ids], device=likely.device)
         counted = torch.arange(longest, device=likely.device)[None] < lengths[:, None]
         return [float(value) for value in (likely * counted).sum(dim=1)]
 
@@ -124,8 +127,8 @@ class BlipAnswerer(PictureTextCheckpoint):
         tokens = [self.tokens(question) for question in questions]
 
         def forward(batch: Sequence[tuple[Any, list[int]]]) -> list[tuple[str, float]]:
-            seen, asked = zip(*batch, strict=True)
-            return self._generate(seen, asked, max_new_tokens)
+            pictures, questions = zip(*batch, strict=True)
+            return self._generate(pictures, questions, max_new_tokens)
 
         pairs = list(zip(encodings, tokens, strict=True))
         return in_equal_groups(pairs, lambda pair: len(pair[1]), self._batch_size, forward)
@@ -137,9 +140,10 @@ class BlipAnswerer(PictureTextCheckpoint):
         max_new_tokens: int,
         before: Tensor | None = None,
     ) -> list[tuple[str, float]]:
-        """Greedy answers to questions of one length (BLIP's decoder would attend to padding).
+        """Return greedy answers to questions of one length, because BLIP's decoder would attend to
+        padding.
 
-        ``before`` ``[B, N, W]`` is put before the states of the questions.
+        ``before`` ``[B, N, W]`` comes before the states of the questions.
         """
         import torch
 

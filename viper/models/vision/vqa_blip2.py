@@ -12,7 +12,7 @@ from viper.models.vision.roles import Pixels
 
 QUESTION_PROMPT = "Question: {} Answer:"
 CAPTION_PROMPT = "a photo of"
-"""What BLIP-2 was taught to go on from when it captions."""
+"""Prompt that BLIP-2 continues with a caption."""
 
 ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
@@ -21,7 +21,7 @@ CAPTION_TOKENS = 48
 class Blip2Answerer(PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``Blip2ForConditionalGeneration``.
 
-    An encoding is ``[queries, width]``: what the Q-Former's queries read off one picture,
+    An encoding is ``[queries, width]``: the outputs of the Q-Former's queries for one picture,
     projected into the language model's space. Questions cost no run of the vision tower.
 
     Source: Li et al. 2023, BLIP-2; prompts and the newline that ends an answer as there.
@@ -30,9 +30,9 @@ class Blip2Answerer(PictureTextCheckpoint):
         model: the network, over a causal or an encoder-decoder language model.
         image_processor: its image processor.
         tokenizer: its language model's tokenizer.
-        name: what goes into traces and cache keys.
-        caption_prompt: what a caption goes on from; empty for none.
-        batch_size: pictures or questions in one forward pass at most.
+        name: goes into traces and cache keys.
+        caption_prompt: prompt that a caption continues; empty for none.
+        batch_size: maximum number of pictures or questions in one forward pass.
     """
 
     network = "transformers:Blip2ForConditionalGeneration"
@@ -45,7 +45,7 @@ class Blip2Answerer(PictureTextCheckpoint):
         self._end_ids = _end_ids(self._model, self._tokenizer)
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """One tensor ``[queries, width]`` an image."""
+        """Return one tensor ``[queries, width]`` per image."""
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
@@ -57,16 +57,16 @@ class Blip2Answerer(PictureTextCheckpoint):
             return in_batches(images, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
-        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
+        """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
         prompts = [QUESTION_PROMPT.format(question.strip()) for question in questions]
-        return self._go_on(encodings, prompts, ANSWER_TOKENS)
+        return self._continue(encodings, prompts, ANSWER_TOKENS)
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
-        """A short description of each picture."""
+        """Return a short description of each picture."""
         prompts = [self._caption_prompt] * len(encodings)
-        return [text for text, _ in self._go_on(encodings, prompts, CAPTION_TOKENS)]
+        return [text for text, _ in self._continue(encodings, prompts, CAPTION_TOKENS)]
 
-    def _go_on(
+    def _continue(
         self, encodings: Sequence[Any], prompts: Sequence[str], max_new_tokens: int
     ) -> list[tuple[str, float]]:
         if len(encodings) != len(prompts):
@@ -80,13 +80,13 @@ class Blip2Answerer(PictureTextCheckpoint):
     def _generate(
         self, pairs: Sequence[tuple[Any, str]], max_new_tokens: int
     ) -> list[tuple[str, float]]:
-        """Greedy continuations of pictures and prompts, each with its probability."""
+        """Return greedy continuations of pictures and prompts, each with its probability."""
         import torch
 
         language = self._model.language_model
         with torch.inference_mode():
             rows = [self._row(picture, prompt) for picture, prompt in pairs]
-            # A decoder goes on from the last place of a row; T5 counts places relative to it.
+            # A decoder continues from the last position of a row; T5 positions are relative.
             pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True, padding_side="left")
             mask = [torch.ones(len(row), dtype=torch.long, device=row.device) for row in rows]
             output = language.generate(
@@ -107,7 +107,7 @@ class Blip2Answerer(PictureTextCheckpoint):
         return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
 
     def _row(self, picture: Any, prompt: str) -> Any:
-        """``[queries + tokens, width]``: the picture, then the prompt, as they were in training."""
+        """Return the picture, then the prompt, as in training, ``[queries + tokens, width]``."""
         import torch
 
         embeddings = self._model.language_model.get_input_embeddings()
@@ -117,7 +117,7 @@ class Blip2Answerer(PictureTextCheckpoint):
 
 
 def _end_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Every token that ends an answer, a newline of its own among them."""
+    """Return every token that ends an answer, a newline token included."""
     listed: list[Any] = [tokenizer.eos_token_id]
     for config in (model.generation_config, model.language_model.generation_config):
         stated = config.eos_token_id

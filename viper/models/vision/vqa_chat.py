@@ -18,21 +18,21 @@ ANSWER_TOKENS = 24
 CAPTION_TOKENS = 64
 
 _QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
-"""Opening and closing mark of each kind; one character where both are the same."""
+"""Opening and closing mark of each kind; one character if both are the same."""
 
 
 class ChatAnswerer:
     """A ``VisualAnswerer`` on any ``ChatVLM``.
 
-    An encoding is a copy of the pixels: these models run their image tower inside
-    ``generate``, each family in a way of its own, and offer no common way to put in its
-    output later. So every new question about a picture costs a run of the tower.
+    An encoding is a copy of the pixels. These models run their image tower inside ``generate``,
+    each family differently, and have no common way to insert its output later. Every new question
+    about a picture therefore costs a run of the tower.
 
     Args:
         vlm: the model; may be shared with the video role.
-        instruction: said after every question; "" for the bare question.
-        caption_instruction: what is asked for a caption.
-        batch_size: questions in one forward pass at most.
+        instruction: follows every question; "" for the question alone.
+        caption_instruction: request for a caption.
+        batch_size: maximum number of questions in one forward pass.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class ChatAnswerer:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the model's parameters and buffers."""
+        """Return the size in bytes of the model's parameters and buffers."""
         return self._vlm.memory_bytes
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """A copy ``uint8 [H, W, 3]`` of each image."""
+        """Return a copy ``uint8 [H, W, 3]`` of each image."""
         return [np.array(image) for image in images]
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
-        """The answer to ``questions[i]`` about ``encodings[i]`` with its probability.
+        """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability.
 
-        The answer is tidied, see :func:`tidied`; the probability is that of the reply as
-        the model wrote it.
+        The answer is cleaned by :func:`tidied`. The probability is that of the model's original
+        reply.
         """
         if len(encodings) != len(questions):
             raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
@@ -73,7 +73,7 @@ class ChatAnswerer:
         return [(tidied(text), probability) for text, probability in replies]
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
-        """A sentence that answers ``questions[i]`` about ``encodings[i]``."""
+        """Return a sentence that answers ``questions[i]`` about ``encodings[i]``."""
         if len(encodings) != len(questions):
             raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
         requests = [
@@ -83,15 +83,15 @@ class ChatAnswerer:
         return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
-        """A sentence that describes each picture."""
+        """Return a sentence that describes each picture."""
         requests = [ChatRequest([image], self._caption_instruction) for image in encodings]
         return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
 
 
 def tidied(reply: str) -> str:
-    """The first line of a reply without surrounding quotes and final period.
+    """Return the first line of a reply without surrounding quotes and final period.
 
-    ``Yes`` and ``No`` come out in small letters: programs compare an answer with ``"yes"``.
+    ``Yes`` and ``No`` become lower case, because programs compare an answer with ``"yes"``.
     """
     text = _without_quotes(first_line(reply))
     if not text.endswith(".."):
@@ -101,7 +101,7 @@ def tidied(reply: str) -> str:
 
 
 def first_line(reply: str) -> str:
-    """The first line of a reply that is not blank; "" if there is none."""
+    """Return the first line of a reply that is not blank, or "" if there is none."""
     return next((line.strip() for line in reply.splitlines() if line.strip()), "")
 
 

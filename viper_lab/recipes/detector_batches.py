@@ -49,11 +49,7 @@ class View(NamedTuple):
 
 
 def random_view(
-    image: NDArray[np.uint8],
-    labels: Labels,
-    rng: np.random.Generator,
-    size: int,
-    windowed: bool,
+    image: NDArray[np.uint8], labels: Labels, rng: np.random.Generator, size: int, windowed: bool
 ) -> View:
     """Return an augmented view: mirrored half of the time, brightness changed, maybe cropped.
 

@@ -165,10 +165,7 @@ def _waves(shape: DetectorShape) -> Tensor:
     return torch.cat((columns, rows), dim=-1).flatten(0, 1)
 
 
-_OFFSETS = (
-    ((-1, 0), (1, 0), (0, -1), (0, 1)),
-    ((-1, -1), (1, 1), (1, -1), (-1, 1)),
-)
+_OFFSETS = (((-1, 0), (1, 0), (0, -1), (0, 1)), ((-1, -1), (1, 1), (1, -1), (-1, 1)))
 
 
 def _attend_to_neighbours(

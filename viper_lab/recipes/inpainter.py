@@ -139,11 +139,7 @@ def autoencoder_loss(
 
 
 def denoiser_loss(
-    denoiser: Any,
-    parts: tuple[Any, Any, Any],
-    views: ObjectViews,
-    side: int,
-    options: TrainOptions,
+    denoiser: Any, parts: tuple[Any, Any, Any], views: ObjectViews, side: int, options: TrainOptions
 ) -> LossAt:
     """Return the loss: mean squared error of the velocity, nearly all of it on masked cells.
 

@@ -44,15 +44,7 @@ CROPS, RECOLOURED = 40, 24
 DISTRACTORS = 24
 """Random phrases of a batch that need not fit any crop."""
 
-FRAMES = (
-    "{}",
-    "{}",
-    "a {}",
-    "the {}",
-    "a photo of a {}",
-    "a picture of a {}",
-    "this is a {}",
-)
+FRAMES = ("{}", "{}", "a {}", "the {}", "a photo of a {}", "a picture of a {}", "this is a {}")
 """Sentence frames of a phrase."""
 
 FRAME_WORDS = ("a", "the", "photo", "picture", "of", "this", "is", "made", "an", "and", "with")

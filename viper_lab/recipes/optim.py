@@ -171,10 +171,7 @@ def _save(
 
 
 def _restore(
-    path: Path,
-    model: nn.Module,
-    averaged: nn.Module | None,
-    optimizer: torch.optim.Optimizer,
+    path: Path, model: nn.Module, averaged: nn.Module | None, optimizer: torch.optim.Optimizer
 ) -> int:
 
     state = torch.load(path, map_location="cpu", weights_only=True)

@@ -14,12 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from viper.prompting.compact import (
-    END_OF_PROGRAM,
-    compact_header,
-    compact_program,
-    compact_request,
-)
+from viper.prompting.compact import END_OF_PROGRAM, compact_header, compact_program, compact_request
 from viper.prompting.plans import compact_plan_request, compact_wrong_plan, numbered
 from viper_lab.recipes.writer_documents import (
     FAMILY_SHARES,

@@ -28,13 +28,7 @@ from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.reading import readings
-from viper_lab.world.knowledge.simulate import (
-    STYLE,
-    Expert,
-    ExpertReply,
-    Library,
-    decisions,
-)
+from viper_lab.world.knowledge.simulate import STYLE, Expert, ExpertReply, Library, decisions
 
 TRAINING = AdapterTraining(
     "seeker", steps=1400, step_tokens=6000, longest=600, shape=AdapterShape(rank=64)

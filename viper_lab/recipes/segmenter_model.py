@@ -185,10 +185,7 @@ class SegmenterTrainer(nn.Module):
         self, states: list[Tensor], embeddings: Tensor, batch: SegmenterBatch
     ) -> dict[str, Tensor]:
         """Return the library's loss after every layer, with the last layer's assignment."""
-        from transformers.models.maskformer.modeling_maskformer import (
-            dice_loss,
-            sigmoid_focal_loss,
-        )
+        from transformers.models.maskformer.modeling_maskformer import dice_loss, sigmoid_focal_loss
 
         model = self.model
         chances = model.class_predictor(states[-1].detach()).detach().softmax(-1).cpu()

@@ -135,12 +135,7 @@ def train_writer(
 
 
 def train_part(
-    model: Any,
-    tokenizer: Tokenizer,
-    options: TrainOptions,
-    part: Phase,
-    *,
-    compiled: bool = False,
+    model: Any, tokenizer: Tokenizer, options: TrainOptions, part: Phase, *, compiled: bool = False
 ) -> Any:
     """Return the model after one more phase of training; resume from ``options.work``.
 

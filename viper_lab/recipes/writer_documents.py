@@ -34,11 +34,7 @@ from viper_lab.world.queries.conventions import draw_conventions
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
 from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY
 from viper_lab.world.queries.sample import SelectionSample, TextSample
-from viper_lab.world.queries.texts import (
-    ambiguous_text_sample,
-    selection_sample,
-    text_sample,
-)
+from viper_lab.world.queries.texts import ambiguous_text_sample, selection_sample, text_sample
 
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 
@@ -255,10 +251,7 @@ def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
 
 
 def header_entries(
-    random: Random,
-    options: DocumentOptions,
-    entries: Sequence[ApiEntry],
-    programs: Sequence[str],
+    random: Random, options: DocumentOptions, entries: Sequence[ApiEntry], programs: Sequence[str]
 ) -> list[ApiEntry]:
     """Return the whole API in its order, or the needed lines among others, shuffled."""
     if random.random() < options.full_header:

@@ -237,11 +237,7 @@ class Stage:
 
 
 def _lit(
-    index: int,
-    solids: Sequence[Solid],
-    lamp: Floats,
-    from_lamp: Floats,
-    facing: NDArray[np.bool_],
+    index: int, solids: Sequence[Solid], lamp: Floats, from_lamp: Floats, facing: NDArray[np.bool_]
 ) -> Floats:
     """Return which of an object's points (``lamp + from_lamp`` [3, N]) are lit, [N], 0 or 1.
 

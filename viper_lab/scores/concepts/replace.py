@@ -18,13 +18,7 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.toolbox import Toolbox
-from viper_lab.scores.concepts.measurement import (
-    SEED_STRIDE,
-    ToolAnswer,
-    is_reserved,
-    seen,
-    whole,
-)
+from viper_lab.scores.concepts.measurement import SEED_STRIDE, ToolAnswer, is_reserved, seen, whole
 from viper_lab.scores.concepts.replace_judge import shipped_judge
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

@@ -20,11 +20,7 @@ from viper.tools.crops import object_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.base import AnsweredQuestion
 from viper_lab.recipes.object_words import FAMILIES
-from viper_lab.recipes.questions import (
-    WORD_QUESTIONS,
-    about_object,
-    about_picture,
-)
+from viper_lab.recipes.questions import WORD_QUESTIONS, about_object, about_picture
 from viper_lab.scores.concepts.measurement import ToolAnswer, seen
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene

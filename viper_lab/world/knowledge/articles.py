@@ -66,11 +66,7 @@ def articles(
 
 
 def _article(
-    catalogue: Catalogue,
-    kind: str,
-    name: str,
-    untold: Collection[tuple[str, str]],
-    random: Random,
+    catalogue: Catalogue, kind: str, name: str, untold: Collection[tuple[str, str]], random: Random
 ) -> Article:
     sentences = [
         random.choice(one.statements)

@@ -102,11 +102,7 @@ def questions(catalogue: Catalogue, count: int, kind: str = "") -> Iterator[Know
 
 
 def _question(
-    catalogue: Catalogue,
-    untold: frozenset[tuple[str, str]],
-    number: int,
-    kind: str,
-    random: Random,
+    catalogue: Catalogue, untold: frozenset[tuple[str, str]], number: int, kind: str, random: Random
 ) -> KnowledgeQuestion:
     marked = [design for design in catalogue.designs if design.mark]
     plain = [design for design in catalogue.designs if not design.mark]

@@ -101,11 +101,7 @@ class Expert(Seeker):
     """A search with the decisions and verdicts of an expert who knows the answer."""
 
     def __init__(
-        self,
-        library: Library,
-        question: KnowledgeQuestion,
-        graph: TransitionGraph,
-        random: Random,
+        self, library: Library, question: KnowledgeQuestion, graph: TransitionGraph, random: Random
     ) -> None:
         self.library, self.question, self.random = library, question, random
         self.asked: list[ExpertReply] = []

@@ -16,12 +16,7 @@ from viper_lab.world.queries.lexicon import WORLD, NoSuchNounError, Nouns, head
 from viper_lab.world.queries.meaning import AMBIGUOUS_SHARES, Meaning, SlotValue
 from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, draw_selection
 
-OPPOSITE: Mapping[str, str] = {
-    "left": "right",
-    "right": "left",
-    "front": "back",
-    "below": "above",
-}
+OPPOSITE: Mapping[str, str] = {"left": "right", "right": "left", "front": "back", "below": "above"}
 
 AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
 """Meaning of "after" if "before" is a side."""

@@ -78,10 +78,7 @@ def routes(sample: TextSample) -> dict[str, Route]:
     question = f"answer = image_patch.simple_query({sample.text!r})"
     before, last, tool = _steps_of(sample.program)
     turns = (before, last) if before else (last,)
-    return {
-        WHOLE: Route(WHOLE, (question,), "simple_query"),
-        STEPS: Route(STEPS, turns, tool),
-    }
+    return {WHOLE: Route(WHOLE, (question,), "simple_query"), STEPS: Route(STEPS, turns, tool)}
 
 
 def _steps_of(program: str) -> tuple[str, str, str]:

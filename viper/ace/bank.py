@@ -86,14 +86,14 @@ class Bank:
 
 
 def demonstrates(item: Example, query: Query) -> bool:
-    """Whether the example would give the query's own answer away."""
+    """Return whether the example would reveal the query's own answer."""
     if query.sample_id is not None:
         return item.sample_id == query.sample_id
     return item.query.split() == query.text.split()
 
 
 def read_bank(path: Path) -> Bank:
-    """The bank in a JSON-lines file.
+    """Read the bank from a JSON-lines file.
 
     Raises:
         UsageError: missing file, or a line that is no example; says which.
@@ -109,7 +109,7 @@ def read_bank(path: Path) -> Bank:
 
 
 def write_bank(path: Path, items: Iterable[Example]) -> None:
-    """Writes the examples; the file is replaced in one step, so it is never half-written.
+    """Write the examples. The file is replaced in one step, so it is never half-written.
 
     Raises:
         UsageError: it cannot be written there.
@@ -122,7 +122,7 @@ def write_bank(path: Path, items: Iterable[Example]) -> None:
 
 
 def example_of(record: Any) -> Example:
-    """The example that its JSON values stand for.
+    """Build an example from its JSON values.
 
     Raises:
         UsageError: they are none; says why.
@@ -145,7 +145,7 @@ def _example(path: Path, number: int, line: str) -> Example:
 
 
 def merged(banks: Iterable[Bank], keep: int | None = None) -> list[Example]:
-    """The examples of all banks by merit, each once; see :func:`viper.ace.select.best_first`.
+    """Return the distinct examples of all banks by merit; see :func:`viper.ace.select.best_first`.
 
     An example is the same in two banks where task, API, sample, query and program are; the first
     bank's stays.

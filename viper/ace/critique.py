@@ -53,16 +53,16 @@ class Critique:
 
     @property
     def tool(self) -> str | None:
-        """The name of the tool to blame, if one is."""
+        """Return the name of the tool at fault, or None if no tool is."""
         found = self.location.removeprefix(TOOL)
         return found if found != self.location else None
 
     @property
     def speaks(self) -> bool:
-        """Whether anything is blamed."""
+        """Return whether the critique attributes the error to anything."""
         return self.location != "none"
 
     @classmethod
     def of_tool(cls, name: str, step: int | None, reason: str, desired: Any = None) -> Critique:
-        """A critique that blames a tool."""
+        """Build a critique that attributes the error to a tool."""
         return cls(TOOL + name, step, reason, desired)

@@ -58,7 +58,7 @@ class Request:
 
     @property
     def most_replies(self) -> int:
-        """Requests after which the model is asked no more, whatever came of them."""
+        """Return the number of requests after which the model is asked no more."""
         return 2 * math.ceil(self.count / A_REPLY) + BARREN
 
 
@@ -84,7 +84,8 @@ def generate(
     most: int | None = None,
     on_reply: Callable[[Generated], None] = lambda generated: None,
 ) -> Generated:
-    """As many different queries as are wanted, or those that came before asking is given up.
+    """Generate the requested number of different queries, or return those that exist when the model
+    stops giving new ones.
 
     Args:
         so_far: what an earlier call came to; its queries stay, and count.
@@ -117,7 +118,8 @@ def _asked_again(llm: LLM, request: Request, found: Generated) -> Generated:
 
 
 def _fitting(llm: LLM, request: Request, known: list[str]) -> tuple[str, int]:
-    """The prompt, and how long its reply may be; asks for fewer where the model's context ends."""
+    """Build the prompt and return the longest reply it allows. Request fewer queries if the context
+    is short."""
     wanted, used = min(A_REPLY, request.count - len(known)), 0
     while wanted:
         shown = known[-min(_SHOWN, 2 * wanted) :]
@@ -139,7 +141,7 @@ _LONGEST_SHEET = 40_000
 
 
 def read_sheet(path: Path) -> str:
-    """The text of a data sheet.
+    """Read the text of a data set description.
 
     Raises:
         UsageError: it cannot be read, is empty, or longer than a few pages.
@@ -155,7 +157,7 @@ def read_sheet(path: Path) -> str:
 
 
 def read_query_file(path: Path, task: str) -> list[Query]:
-    """The queries of a file, each once: a line each, or ``{"query": …, "options": […]}`` a line.
+    """Read the distinct queries of a file. A line is a query or ``{"query": …, "options": […]}``.
 
     Raises:
         UsageError: a line that cannot be asked, named by its number; or there is none.
@@ -192,7 +194,7 @@ class QueryStore:
         }
 
     def load(self) -> Generated:
-        """What the folder holds; nothing where it is new.
+        """Load the queries of the folder; a new folder gives none.
 
         Raises:
             UsageError: queries for another request; says what differs.
@@ -220,7 +222,8 @@ class QueryStore:
         return Generated(tuple(read_query_file(self._folder / QUERIES, self._task)), *counts)
 
     def save(self, generated: Generated) -> None:
-        """Keeps them; while there is no query nothing is kept, and another time asks afresh.
+        """Save the queries. Nothing is saved while there is no query, so that a later run starts
+        again.
 
         Raises:
             StoreError: the folder cannot be written.

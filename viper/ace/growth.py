@@ -45,7 +45,7 @@ class CritiquedPart:
 def demonstrations_of(
     trace: Trace, origin: Origin, *, solved: bool, wrong: CritiquedPart | None = None
 ) -> list[PoolExample]:
-    """What a task adds to the pool: nothing is validated yet.
+    """Return the demonstrations that a task adds to the pool, none of them validated yet.
 
     Solved: its plan, where it made one, and its program, both correct. Not solved: the part that
     was found wrong, with the critique. Nothing where no program ran, or nobody says what was wrong.
@@ -77,7 +77,8 @@ class TrialPool:
         self._tried, self._pool = tuple(tried), pool
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """As those of the pool, but with the tried ones first; raises as the pool does."""
+        """Select demonstrations as the pool does, with those on trial first. Raise as the pool
+        does."""
         rest = self._pool.select(query, request)
         known = {one.id for one in self._tried}
 

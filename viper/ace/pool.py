@@ -63,11 +63,12 @@ class DemonstrationPool:
 
     @property
     def fingerprint(self) -> str:
-        """Tells what it holds, for the records of runs that use it; empty where it is empty."""
+        """Return a hash of the pool's content for the records of runs that use it; "" if it is
+        empty."""
         return self.store.fingerprint
 
     def items(self) -> tuple[PoolExample, ...]:
-        """All demonstrations, in the order in which they came or changed.
+        """Return all demonstrations in the order in which they were added or changed.
 
         Raises:
             StoreError: the pool cannot be read.
@@ -75,7 +76,7 @@ class DemonstrationPool:
         return self._items(self.store.version)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Those whose queries are most like the query, of each kind the likest first.
+        """Return the demonstrations of each kind whose queries are most like the query, best first.
 
         Where two are alike, the one with the higher score comes first, then the one that came or
         changed last; by ``fixed`` retrieval these two alone decide. A demonstration fits an API
@@ -106,7 +107,7 @@ class DemonstrationPool:
         )
 
     def add(self, found: Iterable[PoolExample], note: str = "") -> list[str]:
-        """Keeps demonstrations, all of them or none, as one version; their ids.
+        """Add demonstrations as one version, all of them or none, and return their ids.
 
         One that is there already keeps its outcomes; what it was validated on now is noted.
 
@@ -131,7 +132,7 @@ class DemonstrationPool:
         return [one.id for one in given]
 
     def record_outcome(self, shown: Iterable[str], solved: bool) -> None:
-        """Counts one task for the demonstrations that its prompts showed, each once.
+        """Count one task for each demonstration that its prompts showed.
 
         Those that were pruned meanwhile are passed over.
 
@@ -149,17 +150,17 @@ class DemonstrationPool:
                 change.put(entry_of(replace(one, helped=counts[0], misled=counts[1])))
 
     def below(self, score: float = LOWEST_SCORE) -> list[PoolExample]:
-        """The demonstrations whose score is below this."""
+        """Return the demonstrations whose score is below this."""
         return [one for one in self.items() if one.score < score]
 
     def remove(self, ids: Sequence[str], note: str = "") -> None:
-        """Takes demonstrations out; they stay in the earlier versions."""
+        """Remove demonstrations. Earlier versions keep them."""
         with self.store.update(note or f"removed {len(ids)}") as change:
             for key in ids:
                 change.drop(key)
 
     def close(self) -> None:
-        """Closes the files; a later use opens them again."""
+        """Close the files. A later use opens them again."""
         self.store.close()
 
     def _read(self, version: int) -> tuple[PoolExample, ...]:
@@ -190,7 +191,8 @@ class DemonstrationPool:
         return items, rank([one.example.query for one in items])
 
     def _kept(self, embed: Embed) -> Embed:
-        """The same embeddings, computed once a text: a pool changes with every task."""
+        """Return an embedder that computes each text once, because the pool changes with every
+        task."""
         with self._lock:
             if self._embeddings is None or self._embeddings.embed is not embed:
                 self._embeddings = CachedEmbeddings(embed)

@@ -50,12 +50,12 @@ class PoolExample:
 
     @property
     def validated(self) -> bool:
-        """Whether the instruction it came from was solved with it."""
+        """Return whether the demonstration solved the instruction that it came from."""
         return bool(self.validated_on)
 
     @property
     def score(self) -> float:
-        """How likely a prompt that shows it leads to a solved task, in (0, 1).
+        """Return the probability that a prompt with this demonstration solves its task, in (0, 1).
 
         The mean of Beta(2 + helped, 1 + misled): it begins at 2/3, falls to 2/(3 + m) when an
         example misleads m times and never helps (0.29 after four), and moves the less the more is
@@ -69,7 +69,7 @@ class PoolExample:
 def pool_example(
     example: Example, validated_on: str = "", fault_known: Critique | None = None
 ) -> PoolExample:
-    """A new demonstration; its id is that of its content, whatever is known of it.
+    """Build a new demonstration, with an id that depends on its content alone.
 
     Raises:
         UsageError: an example that cannot demonstrate anything; says why.
@@ -83,7 +83,7 @@ def pool_example(
 
 
 def fault(example: Example) -> str | None:
-    """Why an example is no demonstration; None where it is one."""
+    """Return why an example cannot be a demonstration, or None if it can."""
     if example.part not in PARTS:
         return f"demonstrates {example.part!r}; expected plan or program as its part"
     if example.task not in TASKS or example.task == "auto":
@@ -101,12 +101,12 @@ def fault(example: Example) -> str | None:
 
 
 def kind_of_part(part: str, polarity: str) -> str:
-    """The store's topic of one of the four parts."""
+    """Return the store's kind for one of the four parts."""
     return f"{part}/{polarity}"
 
 
 def entry_of(one: PoolExample) -> Entry:
-    """The store's entry of a demonstration."""
+    """Return the store's entry of a demonstration."""
     record = to_json(one)
     for name in ("id", "born", *(() if one.fault else ("fault",))):
         del record[name]
@@ -114,7 +114,7 @@ def entry_of(one: PoolExample) -> Entry:
 
 
 def example_from_entry(entry: Entry) -> PoolExample:
-    """The demonstration of a versioned store's entry.
+    """Build the demonstration from an entry of a versioned store.
 
     Raises:
         StoreError: the entry is none.

@@ -64,7 +64,7 @@ class Selection:
 
 
 def select(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
-    """The examples, one a sample, in their order of merit; see :func:`best_first`."""
+    """Select one example per sample, by merit; see :func:`best_first`."""
     if selection.at_random:
         return _at_random(candidates, selection)
     right = [one for one in candidates if _right(one)]
@@ -76,7 +76,7 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
 
 
 def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
-    """The right programs that something else speaks for too. One of these is enough:
+    """Return the right programs that have further support. One of these is enough:
 
     - a program of the same shape (see :func:`shape`) was right on another sample of the same
       task and type of query;
@@ -106,8 +106,8 @@ def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Ca
 
 
 def supports(drawn: Iterable[Candidate]) -> dict[Sort, float]:
-    """How well each shape of program did on its type of query: the share of samples it was right
-    on, of all it was drawn for and two more (few samples say little).
+    """Return the success of each program shape on its type of query: the samples it solved, divided
+    by all samples it was drawn for plus two (few samples say little).
 
     A reading of a query that is right by luck now and then stays low, however short its program.
     """
@@ -124,7 +124,8 @@ def supports(drawn: Iterable[Candidate]) -> dict[Sort, float]:
 def best_first(
     examples: Iterable[Example], support: Mapping[Sort, float] | None = None
 ) -> list[Example]:
-    """Examples by merit: score, then the shorter program, then the earlier seed; but in turn.
+    """Return the examples by merit, taking types of query in turn. Merit is the score, then the
+    shorter program, then the earlier seed.
 
     Types of query take turns, and of examples that differ by string literals only (the same type
     of query, the same shape of program) all but the best come after everything else.
@@ -147,7 +148,7 @@ def best_first(
 
 
 def kept(examples: Iterable[Example], keep: int) -> list[Example]:
-    """The first ``keep`` of each task and API."""
+    """Return the first ``keep`` examples of each task and API."""
     counts: Counter[tuple[str, str]] = Counter()
     found = []
     for example in examples:
@@ -160,7 +161,7 @@ def kept(examples: Iterable[Example], keep: int) -> list[Example]:
 def one_a_sample(
     examples: Iterable[Example], support: Mapping[Sort, float] | None = None
 ) -> list[Example]:
-    """Of each sample the best example by merit, see :func:`best_first`."""
+    """Return the best example of each sample; see :func:`best_first`."""
     found: dict[tuple[str, str], Example] = {}
     for example in sorted(examples, key=lambda one: _merit(one, support)):
         found.setdefault((example.api, example.sample_id), example)
@@ -168,7 +169,7 @@ def one_a_sample(
 
 
 def shape(program: str) -> str:
-    """A program's syntax tree without the words of its strings; numbers and indices stay.
+    """Return a program's syntax tree without the words of its strings. Numbers and indices stay.
 
     A program that does not parse is its own shape.
     """
@@ -183,7 +184,8 @@ def shape(program: str) -> str:
 
 
 def same_answer(first: Answered | None, second: Answered | None) -> bool:
-    """Whether two answers are one: equal words once normalised, or boxes that overlap by half."""
+    """Return whether two answers agree: equal words once normalised, or boxes that overlap by
+    half."""
     if first is None or second is None:
         return False
     if isinstance(first, str) or isinstance(second, str):
@@ -208,7 +210,7 @@ def _right(one: Candidate) -> bool:
 
 
 def _merit(one: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:
-    """Small is good."""
+    """Return a sort key that is small for good examples."""
     supported = 0.0 if support is None else support.get(_sort_of(one), 0.0)
     return (-one.score, -supported, len(one.program), one.seed)
 
@@ -218,7 +220,7 @@ def _sort_of(example: Example) -> Sort:
 
 
 def diverse(examples: Iterable[Example]) -> list[Example]:
-    """The examples, each the one that differs most from all before it.
+    """Return the examples in an order in which each differs most from all before it.
 
     Kinds of query take turns; within a kind a shape of program that was not there yet comes
     first (see :func:`viper.ace.select.shape`), then the query that shares the smallest part of
@@ -257,7 +259,7 @@ def _words(example: Example) -> frozenset[str]:
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of words that two queries have in common, in [0, 1]."""
+    """Return the share of words that two queries have in common, in [0, 1]."""
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
@@ -279,7 +281,7 @@ class AgreementResult:
 
 
 def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResult:
-    """The program that speaks for a query.
+    """Return the program that represents the agreed answer to a query.
 
     It is one of those that gave the commonest answer on a medium where at least so many gave it;
     of these one whose shape is the commonest among them over all such media, then the shorter
@@ -315,7 +317,8 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
 
 
 def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
-    """The programs that agree with one of them, of all such groups the largest, then earliest."""
+    """Return the largest group of programs that agree with one of them. Of equal groups the
+    earliest wins."""
     answering = [one for one in programs if _says_something(one.answer)]
     groups = ([o for o in answering if same_answer(one.answer, o.answer)] for one in answering)
     return max(groups, key=len, default=[])

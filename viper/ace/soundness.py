@@ -28,7 +28,7 @@ _MODULE_NAMES = {name.partition(".")[0] for name in MODULES} | {"np"}
 
 
 def problems(example: Example, library: Library, *, listed: bool = False) -> list[str]:
-    """Why the example cannot work under today's API, a line each; empty: nothing found.
+    """Return one line per reason why the example cannot work under today's API.
 
     A method is only missed where neither the API nor any plain value of Python has one of that
     name and the program, which imports nothing, does not define it.
@@ -62,12 +62,12 @@ def problems(example: Example, library: Library, *, listed: bool = False) -> lis
 
 
 def api_changed(example: Example, library: Library) -> bool:
-    """Whether the text of the example's API is another one than when it was mined."""
+    """Return whether the text of the example's API has changed since it was mined."""
     return example.api_hash != api_hash(library.api_set(example.api).entries(example.task))
 
 
 def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
-    """Names called that nobody has, with a hint at one that is spelled alike."""
+    """Return the called names that nothing defines, each with a hint at a similar name."""
     functions, methods = _offered(library)
     own = _own_names(tree)
     imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
@@ -89,7 +89,8 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
 
 
 def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
-    """Names called that some API lists for the task, and the example's own does not."""
+    """Return the called names that another API lists for the task but the example's own does
+    not."""
     own = {entry.name for entry in library.api_set(example.api).entries(example.task)}
     elsewhere = {
         entry.name for api in api_names() for entry in library.api_set(api).entries(example.task)
@@ -103,7 +104,7 @@ def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
 
 
 def _offered(library: Library) -> tuple[set[str], set[str]]:
-    """The functions and the methods that programs may call."""
+    """Return the functions and methods that programs may call."""
     routines = {routine.name for file in library.files for routine in file.routines}
     functions = {*BUILTIN_NAMES, *reserved_names(), *routines}
     methods = {name for kind in _PLAIN_TYPES for name in dir(kind)}
@@ -113,7 +114,7 @@ def _offered(library: Library) -> tuple[set[str], set[str]]:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Everything that the program itself binds, wherever in it."""
+    """Return every name that the program itself binds."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -130,7 +131,8 @@ def _own_names(tree: ast.Module) -> set[str]:
 
 
 def _judged(called: ast.Attribute, *, imports: bool) -> bool:
-    """Whether a method can be judged by its name: not where it may be of a module's object."""
+    """Return whether a method can be judged by its name, which a method of a module's object
+    cannot."""
     base: ast.expr = called.value
     while isinstance(base, ast.Attribute):
         base = base.value

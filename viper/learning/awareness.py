@@ -138,26 +138,26 @@ class Awareness:
 
     @property
     def samples(self) -> int:
-        """How many there are."""
+        """Return the number of samples."""
         return len(self.each)
 
     @property
     def causes(self) -> dict[str, int]:
-        """How many wrong answers have which cause, those of :data:`CAUSES` that there are."""
+        """Count the wrong answers of each cause that occurs, in the order of :data:`CAUSES`."""
         counted = Counter(one.cause for one in self.each)
         return {cause: counted[cause] for cause in CAUSES if counted[cause]}
 
     def share_of(self, cause: str) -> Estimate:
-        """Of all samples, those that were wrong for that cause."""
+        """Return the share of all samples that were wrong for that cause."""
         return share([one.cause == cause for one in self.each], [one.unit for one in self.each])
 
     def share_of_wrong(self, cause: str) -> Estimate:
-        """Of the samples that were wrong, those that were so for that cause."""
+        """Return the share of the wrong samples that were wrong for that cause."""
         wrong = [one for one in self.each if one.cause]
         return share([one.cause == cause for one in wrong], [one.unit for one in wrong])
 
     def of_tool(self, like: OfTool) -> OfTool:
-        """The figures of the same tool and type of question; zeros where there are none."""
+        """Return the figures of the same tool and type of question, or zeros if there are none."""
         for one in self.tools:
             if (one.tool, one.kind) == (like.tool, like.kind):
                 return one
@@ -167,7 +167,7 @@ class Awareness:
 def causes_of(
     explored: Sequence[Workflow], tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None
 ) -> list[str]:
-    """Why each sample is wrong, one of :data:`CAUSES`; "" of those that are right.
+    """Return the cause of each wrong sample, one of :data:`CAUSES`; "" for right ones.
 
     Args:
         tools_of: tools without error, where there are any.
@@ -180,7 +180,7 @@ def causes_of(
 
 
 def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None) -> Awareness:
-    """The figures of explored samples.
+    """Return the figures of explored samples.
 
     Args:
         causes: of each what :func:`causes_of` says; by default what it says without tools.
@@ -205,7 +205,7 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
 
 
 def cause_of(one: Workflow, tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None) -> str:
-    """Why a wrong answer is wrong, one of :data:`CAUSES`."""
+    """Return the cause of a wrong answer, one of :data:`CAUSES`."""
     if one.answer is None:
         return "no answer"
     if one.query.task == "question" and _nearly(one.answer, one.label):
@@ -217,7 +217,7 @@ def cause_of(one: Workflow, tools_of: ToolsOf | None = None, sandbox: Sandbox | 
 
 
 def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
-    """Whether the code of a sample's turns gives the label with other tools.
+    """Return whether the code of a sample's turns gives the label with other tools.
 
     An answer that the code spells out is that of the turn whose result it restates; one that was
     forced is the last value that can be an answer.
@@ -250,7 +250,7 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
 
 
 def _nearly(answer: Any, label: Any) -> bool:
-    """Whether one of two texts holds the other, word for word, or differs in a final s."""
+    """Return whether one text contains the other as whole words, or differs by a final s."""
     labels = label if isinstance(label, list | tuple) else [label]
     said = normalise_answer(answer)
     for wanted in map(normalise_answer, labels):
@@ -264,7 +264,7 @@ def _nearly(answer: Any, label: Any) -> bool:
 
 
 def _asked(one: Workflow) -> list[ToolCall]:
-    """Calls that the agent's code made."""
+    """Return the calls that the agent's code made."""
     of_turns = {index for turn in one.turns for index in turn.calls}
     return [call for call in one.tool_calls if call.index in of_turns]
 
@@ -279,7 +279,7 @@ class _Given:
 
 
 def _given(one: Workflow) -> list[_Given]:
-    """The answers of a sample that came from tools, each once, in their order.
+    """Return the distinct answers of a sample that came from tools, in order.
 
     What code stores as an answer without asking a tool came from the tool that was asked last.
     """
@@ -299,7 +299,8 @@ def _given(one: Workflow) -> list[_Given]:
 
 
 def _is_abandoned(one: Workflow, given: Sequence[_Given], number: int) -> bool:
-    """Whether a thought took an answer back, or another tool answered otherwise afterwards."""
+    """Return whether a thought withdrew an answer, or another tool answered otherwise
+    afterwards."""
     this, rest = given[number], given[number + 1 :]
     end = rest[0].place if rest else len(one.turns)
     if any(map(is_rethinking, one.turns[this.place + 1 : end])):
@@ -333,17 +334,18 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
 
 
 def _is_answer(value: Any, one: Workflow) -> bool:
-    """Whether a value can be one of the task; boxes, which JSON does not tell apart, are none."""
+    """Return whether a value can be an answer to the task. Boxes cannot: JSON does not tell them
+    apart."""
     return one.query.task != "ground" and isinstance(value, str | int | float | bool)
 
 
 def _is_label(value: Any, one: Workflow) -> bool:
-    """Whether a turn's value is the label."""
+    """Return whether a turn's value is the label."""
     return normalise_answer(value) in {normalise_answer(label) for label in _labels(one)}
 
 
 def _labels(one: Workflow) -> list[Any]:
-    """What the desired answer can be, in words."""
+    """Return the possible desired answers in words."""
     if one.query.task == "choice" and isinstance(one.label, int):
         return [one.query.options[one.label]]
     return list(one.label) if isinstance(one.label, list | tuple) else [one.label]
@@ -358,7 +360,7 @@ MOST_TOLD = 100
 
 
 def run_awareness(store: RunStore, most_told: int = MOST_TOLD) -> Awareness | None:
-    """The figures of a run; None where none of its samples was explored.
+    """Return the figures of a run, or None if none of its samples was explored.
 
     Args:
         most_told: wrong answers at most, the first ones, whose code is run again.
@@ -371,7 +373,8 @@ def run_awareness(store: RunStore, most_told: int = MOST_TOLD) -> Awareness | No
 
 
 def _causes(store: RunStore, explored: Sequence[Workflow], most_told: int) -> list[str]:
-    """Why each sample is wrong; of more than ``most_told`` not whether the logic was right."""
+    """Return the cause of each wrong sample. Beyond ``most_told`` samples the logic is not
+    checked."""
     told = [one for one in explored if one.outcome == "wrong"][:most_told]
     try:
         tools_of = perfect_tools(samples_of_run(store, None, {one.id for one in told}).values())
@@ -390,7 +393,7 @@ def _causes(store: RunStore, explored: Sequence[Workflow], most_told: int) -> li
 
 
 def explored_samples(store: RunStore) -> Iterator[Workflow]:
-    """The samples of a run that have turns, as workflows."""
+    """Return the samples of a run that have turns, as workflows."""
     for row in store.rows():
         values = store.trace(row.sample_id, row.seed)
         trace = record_from_json(Trace, values) if values is not None else None

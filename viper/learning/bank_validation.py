@@ -69,7 +69,7 @@ class ExampleCheck:
 def check_text(
     number: int, example: Example, library: Library, *, listed: bool = False
 ) -> ExampleCheck:
-    """What the text of an example says: ``broken``, or for the time being ``not run``.
+    """Check the text of an example. The state is ``broken``, or ``not run`` for the time being.
 
     Args:
         listed: calling what its API does not list breaks it, too.
@@ -83,7 +83,7 @@ def check_text(
 
 
 def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleSample]:
-    """The samples of examples, in their order."""
+    """Return the samples of the examples, in their order."""
     asked: dict[tuple[str, str | None], list[int]] = {}
     found = [ExampleSample(why="no data set is known; give --data")] * len(examples)
     for place, one in enumerate(examples):
@@ -99,14 +99,14 @@ def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleS
 
 
 def not_run(checked: ExampleCheck, found: ExampleSample) -> ExampleCheck | None:
-    """The example with the reason why it cannot be run; None where it can."""
+    """Return the example with the reason why it cannot run, or None if it can."""
     if checked.example.polarity == "incorrect":
         return replace(checked, why="it shows what is wrong")
     return replace(checked, why=found.why) if found.sample is None else None
 
 
 def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasoner) -> ExampleCheck:
-    """The example after its program was run on its sample and judged by the set's metric.
+    """Run the example's program on its sample and judge it by the metric of the set.
 
     It holds where the score counts as right, or is no worse than when it was mined. One of a data
     sheet holds where it answers its own query about the sample's media: no label judges it.
@@ -146,7 +146,7 @@ def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasone
 
 
 def _asked_as_kept(example: Example, sample: Sample) -> Sample:
-    """The sample's media with the example's own query; a question about a video has no options."""
+    """Return the sample's media with the example's own query. A video question has no options."""
     task = "question" if example.task == "choice" and not example.options else example.task
     return replace(sample, text=example.query, task=task, options=example.options, target=None)
 

@@ -44,7 +44,7 @@ class SamplingPlan:
     temperature: float = WARM
 
     def evaluation(self) -> Evaluation:
-        """The zero-shot evaluation whose seeds are those of all media.
+        """Return the zero-shot evaluation whose seeds are those of all media.
 
         Raises:
             UsageError: no training split.
@@ -57,7 +57,8 @@ class SamplingPlan:
         return replace(shots.evaluation(), limit=None, seeds=seeds)
 
     def pool(self) -> list[Sample]:
-        """Samples with different media: of the task where the set has any, else all that fit it.
+        """Return samples with different media: those of the task if the set has any, else all that
+        fit it.
 
         Their queries and labels are not looked at.
 
@@ -100,7 +101,7 @@ class MediaQuery:
 def media_queries(
     queries: Sequence[Query], pool: Sequence[Sample], drawing: SamplingPlan
 ) -> list[MediaQuery]:
-    """Each query about media at random, the same ones for equal words and seeds."""
+    """Pair each query with random media. Equal words and seeds give the same media."""
     found = []
     for place, query in enumerate(queries):
         random = Random(f"{drawing.spec.seed} {query.text}")
@@ -113,7 +114,7 @@ def media_queries(
 
 
 def work_items(tried: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
-    """Everything there is to do, query by query, so that a budget ends between queries."""
+    """Return all work, query by query, so that a budget ends between queries."""
     first, count = drawing.spec.seed, drawing.programs
     todo = [
         (one.sample, first + one.medium * count + number)
@@ -126,7 +127,7 @@ def work_items(tried: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]
 def programs_by_query(
     rows: Iterable[SampleResult], tried: Sequence[MediaQuery], source: ExampleSource
 ) -> list[list[list[Candidate]]]:
-    """For each query and each of its media the programs that were written.
+    """Return the programs for each query and each of its media.
 
     The example that each would make names the set's sample that the medium is of.
     """

@@ -64,7 +64,7 @@ class Feedback:
 
 
 def add_feedback(run: Path, feedback: Feedback) -> None:
-    """Appends a remark; when this returns, it is on disk.
+    """Append a remark. It is on disk when this returns.
 
     Raises:
         StoreError: it cannot be written.
@@ -73,7 +73,7 @@ def add_feedback(run: Path, feedback: Feedback) -> None:
 
 
 def read_feedback(run: Path) -> list[Feedback]:
-    """All remarks in the order in which they were given; a last line that was cut is left out.
+    """Read all remarks in order. A last line that was cut off is left out.
 
     Raises:
         StoreError: the file cannot be read, or a line of it is no remark.
@@ -82,7 +82,7 @@ def read_feedback(run: Path) -> list[Feedback]:
 
 
 def answer_from(text: str, row: SampleResult) -> Any:
-    """What would have been right, from what somebody typed, as the metric of the row takes it.
+    """Parse the right answer from typed text, in the form that the metric of the row takes.
 
     Raises:
         UsageError: it is no answer of the row's task.

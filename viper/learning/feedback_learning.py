@@ -62,7 +62,7 @@ class FeedbackLearning:
     _told: set[Unreadable] = field(default_factory=set)
 
     def run(self, cancel: threading.Event, *, follow: bool = False) -> None:
-        """Goes through the remarks that were not learned from, the oldest first.
+        """Learn from the remarks that were not learned from, the oldest first.
 
         Args:
             cancel: set it to end; what was begun is done again next time.
@@ -85,7 +85,7 @@ class FeedbackLearning:
                 self._once(journal, cancel)
 
     def _state(self) -> tuple[int, int] | None:
-        """Another value whenever somebody said something."""
+        """Return a value that changes with every new remark."""
         try:
             found = (self.folder / FEEDBACK).stat()
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class LearnedRemarks:
         return remark in self._ids
 
     def add(self, remarks: Sequence[str]) -> None:
-        """Notes that these were learned from; when this returns, it is on disk.
+        """Mark these remarks as learned from. The mark is on disk when this returns.
 
         Raises:
             StoreError: it cannot be written.
@@ -196,7 +196,8 @@ def feedback_cases(
     *,
     root: Path | None = None,
 ) -> Iterator[FeedbackCase | Unreadable]:
-    """Every answer of a run with a remark that was not learned from, in the order of its first.
+    """Return the answers of a run with remarks that were not learned from, ordered by their first
+    remark.
 
     All remarks about an answer are one case: who corrects a remark is believed in the end. Comments
     without a right answer are no case. Media are read one case at a time.
@@ -244,7 +245,7 @@ def feedback_cases(
 
 
 def remark_id(store: RunStore, remark: Feedback) -> str:
-    """The id of a remark, another one for the same words about another run."""
+    """Return the id of a remark. The same words about another run get another id."""
     run = (store.manifest.created, store.manifest.fingerprint)
     said: list[Any] = [remark.sample_id, remark.seed, remark.answer, remark.comment, remark.given]
     return hashlib.sha256(dumps([*run, *said]).encode("utf-8", "replace")).hexdigest()[:16]

@@ -53,7 +53,7 @@ class TaskExamples:
 def solved_samples(
     store: RunStore, samples: Sequence[Sample], source: ExampleSource
 ) -> list[SolvedSample]:
-    """The samples of a mining run that were answered right, in its order."""
+    """Return the samples of a mining run that were answered right, in its order."""
     known = {sample.sample_id: sample for sample in samples}
     right = [row for row in store.rows() if row.score > RIGHT and row.failure is None]
     found = [_solved(store, row, known[row.sample_id], source) for row in right]
@@ -87,7 +87,7 @@ def first_demonstrations(
     validation: ValidationRun,
     on_found: Callable[[str], None] = lambda what: None,
 ) -> list[TaskExamples]:
-    """The demonstrations of each task, found one after another; the same for the same answers.
+    """Find the demonstrations of each task, one after another. The same answers give the same ones.
 
     Where the budget ends, what was found by then, and no further task.
 
@@ -116,7 +116,7 @@ def first_demonstrations(
 def _found(
     first: TaskExamples, solved: Sequence[SolvedSample], wish: Targets, validation: ValidationRun
 ) -> Iterator[str]:
-    """Fills ``first``, telling each thing that it got."""
+    """Fill ``first`` and yield the polarity of each new demonstration."""
     by_id = {one.sample.sample_id: one for one in solved}
     ordered = [by_id[example.sample_id] for example in diverse(one.example for one in solved)]
     chosen = []
@@ -174,7 +174,7 @@ class SolvedSample:
 
     @property
     def example(self) -> Example:
-        """That of its program, which has the plan, too."""
+        """Return the example of its program, which also holds the plan."""
         return self.demonstrations[-1].example
 
 
@@ -187,7 +187,8 @@ class FaultSearch:
         self._taken: set[str] = set()
 
     def faults(self, solved: Sequence[SolvedSample]) -> Iterator[PoolExample]:
-        """As many as are wished for, a sample each; where samples run out, further ones of them."""
+        """Yield the requested number of faults, one per sample. If samples run out, give further
+        faults of the same ones."""
         there = {each.example.part for one in solved for each in one.demonstrations}
         parts = [part for part in PARTS if part in there]
         count = 0
@@ -205,7 +206,8 @@ class FaultSearch:
                 return
 
     def _fault(self, one: SolvedSample, part: Part) -> PoolExample | None:
-        """A fault of one part that makes the answer wrong and does not mislead when it is shown."""
+        """Return a fault of one part that makes the answer wrong and does not mislead when it is
+        shown."""
         misleading = 0
         for kind, planted in self._harmful(one, part):
             if planted.id in self._taken:
@@ -225,7 +227,7 @@ class FaultSearch:
         return None
 
     def _harmful(self, one: SolvedSample, part: Part) -> Iterator[tuple[str, PoolExample]]:
-        """Faults that answer wrong, those of kinds that were planted less often first."""
+        """Yield faults that answer wrong, the kinds injected less often first."""
         random = Random(f"{self._wish.seed}-{part}-{one.sample.sample_id}")
         return self._in_plan(one, random) if part == "plan" else self._in_program(one, random)
 
@@ -252,7 +254,8 @@ class FaultSearch:
             yield edited.kind, _incorrect(one, "plan", fault, **changed)
 
     def _in_turn(self, edits: Sequence[_E], random: Random) -> list[_E]:
-        """Kinds take turns, the ones planted less often first; within a kind at random."""
+        """Return the edits with kinds in turn, the rarer kinds first, in random order within a
+        kind."""
         shuffled = list(edits)
         random.shuffle(shuffled)
         kinds = list(dict.fromkeys(one.kind for one in shuffled))

@@ -27,7 +27,7 @@ ActionKey = tuple[str, str, int, int]
 
 
 def action_key(workflow: Workflow, index: int) -> ActionKey:
-    """The key of an action of a workflow."""
+    """Return the key of an action of a workflow."""
     return (workflow.id, workflow.manner, workflow.seed, index)
 
 
@@ -50,12 +50,12 @@ class Label:
 
     @property
     def action(self) -> ActionKey:
-        """What it is said of."""
+        """Return the key of the labelled action."""
         return (self.workflow, self.manner, self.seed, self.turn)
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labels of a file; none where it is not there yet.
+    """Read the labels of a file. A missing file has none.
 
     Raises:
         DataError: a line is no label.
@@ -69,17 +69,17 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def write_labels(path: Path, labels: Sequence[Label]) -> None:
-    """Writes labels to a file, in one step, in place of what stood there."""
+    """Write labels to a file in one step and replace its earlier content."""
     write_file(path, "".join(f"{json.dumps(asdict(one))}\n" for one in labels))
 
 
 def add_label(path: Path, label: Label) -> None:
-    """Appends a label; when this returns, it is on disk."""
+    """Append a label. It is on disk when this returns."""
     append_line(path, asdict(label))
 
 
 def said_of(workflow: Workflow, said: Mapping[ActionKey, bool]) -> dict[int, bool]:
-    """What is said of the actions of a workflow, by their index."""
+    """Return the labels of a workflow's actions by their index."""
     found = {}
     for turn in workflow.turns:
         effective = said.get(action_key(workflow, turn.index))
@@ -89,7 +89,7 @@ def said_of(workflow: Workflow, said: Mapping[ActionKey, bool]) -> dict[int, boo
 
 
 def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
-    """What most passes said of each action; of one on which they are even nothing is said.
+    """Return the majority label of each action. An action with a tie has none.
 
     The last word of a pass on an action counts.
     """
@@ -139,11 +139,11 @@ class FlagReport:
     labels: tuple[Label, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, without the flags of single actions."""
+        """Return plain JSON values, without the flags of single actions."""
         return {name: value for name, value in asdict(self).items() if name != "labels"}
 
     def text(self) -> str:
-        """A few lines for people."""
+        """Return a short text for people."""
         total = sum(self.actions.values())
         shares = ", ".join(
             f"{kind} {100 * count / max(1, total):.1f} %" for kind, count in self.actions.items()
@@ -165,7 +165,7 @@ class FlagReport:
 def flag_report(
     workflows: Sequence[Workflow], llm: LLM | None = None, labels: Path | None = None
 ) -> FlagReport:
-    """What is flagged, and how far that is what people said.
+    """Return the flags of the workflows and their agreement with the labels of people.
 
     Args:
         llm: flags instead of the rules, where it can be read.

@@ -61,7 +61,7 @@ class LearningProgress:
     concepts: dict[str, int] = field(default_factory=dict)
 
     def count(self, lesson: LearningRecord) -> None:
-        """Takes a lesson into the sums."""
+        """Add a learning record to the sums."""
         self.learned += 1
         self.score_after += lesson.score_after
         self.demonstrations += len(lesson.demonstrations)
@@ -95,7 +95,7 @@ class LearningLoop:
     def run(
         self, items: Sequence[Item], cancel: threading.Event, *, background: bool = False
     ) -> LearningProgress:
-        """Goes through the items in their order; what is there already is not done again.
+        """Process the items in their order. Finished items are not repeated.
 
         Args:
             cancel: set it to end early; what was begun is done again next time.
@@ -136,7 +136,7 @@ class LearningLoop:
         return standing
 
     def _answered(self, item: Item, cancel: threading.Event) -> tuple[SampleResult, Trace | None]:
-        """The item's row and trace: those of the store, else new ones."""
+        """Return the item's result and trace from the store, or compute them."""
         kept = self.store.row(*item.key)
         if kept is not None:
             values = self.store.trace(*item.key)
@@ -150,7 +150,7 @@ class LearningLoop:
     def _learn_from(
         self, item: Item, row: SampleResult, trace: Trace | None, stale: bool = False
     ) -> LearningRecord:
-        """The lesson of an answered item, in the journal when this returns."""
+        """Learn from an answered item. The record is in the journal when this returns."""
         lesson = LearningRecord(item.sample.sample_id, item.seed, row.score, row.score)
         if trace is not None:
             task = replace(self._task(item, row, trace), stale=stale)
@@ -173,7 +173,7 @@ class LearningLoop:
 
 
 def desired_of(sample: Sample) -> Any:
-    """What a sample's label says would be right, where a reflector can use it; else None."""
+    """Return the sample's label if a reflector can use it, else None."""
     return sample.target if sample.task in _REFLECTED else None
 
 
@@ -189,13 +189,14 @@ class _Worker:
         self._thread.start()
 
     def give(self, item: Item, row: SampleResult, trace: Trace | None) -> None:
-        """Another task to learn from; raises what ended the thread, if anything did."""
+        """Queue another task to learn from. Raise the error that ended the thread, if there is
+        one."""
         if self._error is not None:
             raise self._error
         self._waiting.put((item, row, trace))
 
     def finish(self, cancel: threading.Event, on_change: Callable[[], None]) -> None:
-        """Waits until all is learned."""
+        """Wait until every queued task is learned."""
         self._waiting.put(None)
         while self._thread.is_alive():
             self._thread.join(0.2)
@@ -206,7 +207,7 @@ class _Worker:
             raise self._error
 
     def abandon(self) -> None:
-        """Ends the thread after the task that it is at."""
+        """Stop the thread after its current task."""
         self._stop.set()
         self._waiting.put(None)
         self._thread.join()
@@ -236,7 +237,7 @@ class Reevaluator:
     judge: Callable[[Answer | None], float]
 
     def __call__(self, program: str | None, shown: Sequence[PoolExample]) -> ScoredAnswer:
-        """By a program, or by one that is written anew.
+        """Answer by this program, or by a newly written one.
 
         Args:
             program: None has one written.
@@ -259,14 +260,14 @@ class Reevaluator:
         return ScoredAnswer(trace, self.judge(result.answer))
 
     def _planned(self, trace: Trace) -> Trace:
-        """The trace of a program that ran again, with the plan that it was written from."""
+        """Return the trace of a program that ran again, with the plan that it was written from."""
         plan = next((one.plan for one in self.first.trials[::-1] if one.plan), None)
         trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
         return replace(trace, trials=trials)
 
 
 def _showing(components: Components, shown: Sequence[PoolExample]) -> Components:
-    """The same parts, with demonstrations that are shown before those of the pool."""
+    """Return the same components with demonstrations that come before those of the pool."""
     tried = TrialPool(shown, components.demonstrations)
     examples = components.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples

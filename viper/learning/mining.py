@@ -31,7 +31,7 @@ _SPREAD_OVER = 10
 
 
 def zero_shot(temperature: float = 0.0) -> RunOptions:
-    """One program, without examples or corrections."""
+    """Return options for one program without examples or corrections."""
     return RunOptions(
         trials=1,
         temperature=temperature,
@@ -67,7 +67,7 @@ class Shots:
     spread: bool = False
 
     def evaluation(self) -> Evaluation:
-        """The zero-shot evaluation: one program a seed, nothing corrected.
+        """Return the zero-shot evaluation with one program per seed and no corrections.
 
         Raises:
             UsageError: no training split, or several programs at temperature 0.
@@ -92,7 +92,7 @@ class Shots:
         )
 
     def samples(self) -> list[Sample]:
-        """The samples, the same ones for equal shots.
+        """Return the samples. Equal shots give the same samples.
 
         Raises:
             DataError: files are missing, or an id is of no sample of the split.
@@ -111,7 +111,7 @@ class Shots:
         return [one for its in families.values() for one in of_each_kind(its, self.count)]
 
     def _parts(self, split: str) -> int:
-        """The families that the set would divide its samples among."""
+        """Return the number of families that the set divides its samples among."""
         drawn = data_set(self.set_name)
         families = drawn.families if isinstance(drawn, DrawnSet) else ()
         return sum(f"{split}:{family}" in drawn.splits for family in families) or 1
@@ -130,7 +130,7 @@ class ExampleSource:
 def candidates(
     rows: Iterable[SampleResult], samples: Sequence[Sample], source: ExampleSource
 ) -> list[Candidate]:
-    """Every program that was written, as the example it would make."""
+    """Return every written program as a candidate example."""
     known = {sample.sample_id: sample for sample in samples}
     hashes: dict[str, str] = {}
     return [
@@ -164,12 +164,12 @@ def _example(
 
 
 def kind_of(groups: Mapping[str, str]) -> str:
-    """The type of a query: ``query_type`` where the set has one, else its first group."""
+    """Return the type of a query: ``query_type`` if the set has one, else its first group."""
     return groups.get("query_type") or next(iter(groups.values()), "")
 
 
 def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
-    """So many of the samples: of each kind of query the first, then of each the second, …"""
+    """Return up to ``count`` samples, taking the kinds of query in turn."""
     by_kind: dict[str, list[Sample]] = {}
     for sample in samples:
         by_kind.setdefault(kind_of(sample.groups), []).append(sample)
@@ -187,6 +187,7 @@ def _answered(row: SampleResult) -> Answered | None:
 
 
 def work_folder(bank: Path, api: str, work: Path | None = None) -> Path:
-    """Where the rows of a bank's API are kept: ``WORK/API``, by default ``BANK.mining/API``."""
+    """Return the folder for the results of a bank's API: ``WORK/API``, by default
+    ``BANK.mining/API``."""
     name = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in api)
     return (work or bank.with_name(bank.name + ".mining")) / name

@@ -28,7 +28,7 @@ def model_card(
     held_out: HeldOut | None,
     command: str,
 ) -> str:
-    """Markdown.
+    """Return the model card as Markdown.
 
     Args:
         data: what was made of the workflows: ``variant``, and what else is to be told.

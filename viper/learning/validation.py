@@ -94,11 +94,11 @@ class ValidationRun:
 
     @property
     def shows_incorrect(self) -> bool:
-        """Whether the strategy is shown what did not work."""
+        """Return whether the strategy shows incorrect demonstrations."""
         return self._options.strategy == "plan"
 
     def with_demonstrations(self, sample: Sample, tried: Sequence[PoolExample]) -> Outcome:
-        """The sample answered anew with these in its prompts, and nothing else.
+        """Answer the sample again with only these demonstrations in its prompts.
 
         Raises:
             BudgetSpentError: it may take more requests than are left.
@@ -126,8 +126,7 @@ class ValidationRun:
         return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
 
     def of_plan(self, sample: Sample, plan: str) -> Outcome:
-        """What a program that is written for this plan answers; raises as
-        :meth:`with_demonstrations`."""
+        """Answer by a program written for this plan. Raise as :meth:`with_demonstrations`."""
         key = _key("plan", sample.sample_id, plan)
 
         def run() -> Outcome:
@@ -141,7 +140,7 @@ class ValidationRun:
         return self._once(key, 1, run)
 
     def of_program(self, sample: Sample, program: str) -> Outcome:
-        """What a program answers; asks no language model for one."""
+        """Answer by this program, without any request to a language model."""
         key = _key("program", sample.sample_id, program)
 
         def run() -> Outcome:

@@ -66,7 +66,7 @@ class WorkflowSettings:
 
 
 def read_workflows(path: Path) -> list[Workflow]:
-    """The workflows of a file or of a folder that holds :data:`WORKFLOWS`, in their order.
+    """Read the workflows of a file, or of a folder that holds :data:`WORKFLOWS`, in their order.
 
     Raises:
         UsageError: there is no such file.
@@ -92,7 +92,7 @@ def make_workflows(
     on_made: Callable[[Workflow], None] = lambda workflow: None,
     on_kept: Callable[[Workflow], None] = lambda workflow: None,
 ) -> list[Workflow]:
-    """The workflows of the samples, in their order; the budget may leave no room for some.
+    """Make the workflows of the samples, in their order. The budget may leave some out.
 
     The budget counts all that the folder holds, of every mode. A sample that cannot be explored,
     because its picture cannot be read or its prompt is too long, is kept as unanswered with the
@@ -192,7 +192,7 @@ def workflow_of(
     making: WorkflowSettings,
     cancel: threading.Event | None = None,
 ) -> Workflow:
-    """The workflow of one sample.
+    """Make the workflow of one sample.
 
     Raises:
         CancelledError: ``cancel`` was set.
@@ -237,7 +237,7 @@ def workflow_of(
 
 
 def _failed(sample: Sample, making: WorkflowSettings, error: Exception) -> Workflow:
-    """What is kept of a sample that could not be explored."""
+    """Build the unanswered workflow of a sample that could not be explored."""
     return Workflow(
         id=sample.sample_id,
         set=making.set_name,
@@ -256,7 +256,7 @@ def _failed(sample: Sample, making: WorkflowSettings, error: Exception) -> Workf
 
 
 def _sum(one: Usage, other: Usage) -> Usage:
-    """What both cost; the cost in dollars of those that know it."""
+    """Add two usages. Unknown costs in dollars are left out."""
     known = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
     return Usage(
         one.llm_calls + other.llm_calls,
@@ -268,7 +268,8 @@ def _sum(one: Usage, other: Usage) -> Usage:
 
 
 def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
-    """The share that can be learned from, with its interval; the share that copied the label."""
+    """Return the share of usable workflows with its interval, and the share that copied the
+    label."""
     right = sum(one.outcome == "right" for one in workflows)
     copied = sum(one.outcome == "copied" for one in workflows)
     return proportion(right, len(workflows)), copied / max(1, len(workflows))
@@ -279,7 +280,7 @@ _KINDS = ("query_type", "question_type", "type", "semantic")
 
 
 def kind_of(groups: Mapping[str, str]) -> str:
-    """The type of a question by the groups of its sample; "" where it has none."""
+    """Return the type of a question from the groups of its sample, or "" if it has none."""
     for name in _KINDS:
         if name in groups:
             return groups[name]
@@ -297,7 +298,7 @@ def _in_words(sample: Sample, desired: Any) -> str:
 
 
 def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
-    """What the run opened with: the calls before any turn."""
+    """Return the captions at the start of the run, before any turn."""
     named = "caption_video" if kind == "video" else "caption_image"
     found = []
     for call in calls:
@@ -320,7 +321,7 @@ class _Spent:
 
 
 def _maker(reasoner: Reasoner, making: WorkflowSettings) -> str:
-    """The agent and what else decides what its workflows are, in a line."""
+    """Describe in one line the agent and the settings that determine its workflows."""
     components = reasoner.components
     settings = making.options.settings(components.settings)
     agent = components.models.get("explorer", components.llm)
@@ -339,7 +340,8 @@ def _each(
     cancel: threading.Event,
     has_room: Callable[[int], bool],
 ) -> None:
-    """Works on so many at once; what ends is settled, also while an error or Ctrl-C ends the rest.
+    """Work on several samples at once. Finished ones are settled even while an error or Ctrl-C ends
+    the rest.
 
     An error that comes with a sample, of viper or of a library, is settled as well.
     """

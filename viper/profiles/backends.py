@@ -103,17 +103,18 @@ _ON_A_CHAT_MODEL = {("vqa", "chat"), ("video", "chat")}
 
 
 def played(role: str) -> str:
-    """The role whose backends play this one: those that are no tool's are language models."""
+    """Return the role whose backends play this one. Roles that are no tool's are language
+    models."""
     return role if role in ROLES else "llm"
 
 
 def installed_backends() -> dict[str, str]:
-    """``ROLE.NAME`` to ``module:class`` of the backends that installed packages offer."""
+    """Return the backends of installed packages, from ``ROLE.NAME`` to ``module:class``."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 
 def known_backends(role: str) -> dict[str, str]:
-    """Backend name to ``module:class`` for a role, the installed packages' among them."""
+    """Return the backends of a role, from name to ``module:class``, installed packages included."""
     role = played(role)
     found = dict(SHIPPED.get(role, {}))
     for name, target in installed_backends().items():
@@ -124,7 +125,7 @@ def known_backends(role: str) -> dict[str, str]:
 
 
 def resolve_backend(role: str, backend: str) -> str:
-    """The ``module:class`` of a backend.
+    """Return the ``module:class`` of a backend.
 
     Raises:
         UnknownNameError: no backend of that name plays the role.
@@ -138,23 +139,23 @@ def resolve_backend(role: str, backend: str) -> str:
 
 
 def needs_model(role: str, backend: str) -> bool:
-    """Whether a profile must name a model for it."""
+    """Return whether a profile must name a model for the backend."""
     return (played(role), backend) not in _WITHOUT_MODEL
 
 
 def loads_weights(role: str, backend: str) -> bool:
-    """Whether it takes the options of :class:`viper.models.loading.LoadOptions`."""
+    """Return whether the backend takes the options of :class:`viper.models.loading.LoadOptions`."""
     role = played(role)
     return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
 
 
 def extra_of(role: str, backend: str) -> tuple[str, str] | None:
-    """``(package, extra)`` that a backend needs beside the core, or None."""
+    """Return the ``(package, extra)`` that a backend needs beside the core, or None."""
     return _EXTRAS.get((played(role), backend))
 
 
 def backend_class(role: str, backend: str) -> Any:
-    """The class behind a backend name.
+    """Return the class behind a backend name.
 
     Raises:
         UnknownNameError: no such backend.
@@ -169,7 +170,7 @@ def backend_class(role: str, backend: str) -> Any:
 
 
 def load_backend(role: str, backend: str, source: str | None, options: Mapping[str, Any]) -> Any:
-    """The loaded backend.
+    """Load the backend.
 
     Raises:
         ProfileError: an option that the backend does not take, or no model named.
@@ -184,7 +185,7 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
 def built(
     role: str, backend: str, make: Any, given: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
-    """``make(*given, **options)``.
+    """Call ``make(*given, **options)`` and report wrong options.
 
     Raises:
         ProfileError: an option that it does not take; names those that it does.
@@ -198,7 +199,7 @@ def built(
 
 
 def check_options(role: str, backend: str, options: Mapping[str, Any]) -> None:
-    """Compares options with those that a backend's class takes; loads nothing.
+    """Check the options against those that a backend's class takes, without loading anything.
 
     Raises:
         ProfileError: one that it does not take; names those that it does.
@@ -223,7 +224,7 @@ def _taken(load: Any) -> list[str]:
 
 
 def missing_extra(role: str, backend: str) -> MissingExtraError | None:
-    """What is not installed of what a backend needs, or None."""
+    """Return an error for a package that a backend needs and that is not installed, or None."""
     from importlib.util import find_spec
 
     extra = extra_of(role, backend)
@@ -240,7 +241,7 @@ class SharedModel:
     loading: LoadOptions
 
     def load(self, role: str, backend: str, options: Mapping[str, Any]) -> Any:
-        """The model, for the first of its roles.
+        """Load the model for the first of its roles.
 
         Raises:
             ProfileError: an option that the role's backend does not take; nothing was loaded.
@@ -255,7 +256,8 @@ class SharedModel:
 def shared_model(
     role: str, backend: str, source: str | None, options: Mapping[str, Any]
 ) -> SharedModel | None:
-    """What a role may share; None for one that loads its own weights, or names no model.
+    """Return the model that a role may share, or None if it loads its own weights or names no
+    model.
 
     Raises:
         ProfileError: a value that no checkpoint can be loaded with.
@@ -266,7 +268,7 @@ def shared_model(
 
 
 def on_shared_model(role: str, backend: str, options: Mapping[str, Any], model: Any) -> Any:
-    """The backend of a role on its loaded model.
+    """Build the backend of a role on its loaded model.
 
     Raises:
         ProfileError: an option that it does not take, or a wrong value.

@@ -106,17 +106,17 @@ class ProfileDocument(_Header, _Resources):
 
     @property
     def llm(self) -> BackendChoice:
-        """The program writer."""
+        """Return the program writer."""
         return self.models[WRITER]
 
     @property
     def base(self) -> Path | None:
-        """The folder from which relative paths are meant; None for the working folder."""
+        """Return the folder of relative paths, or None for the working folder."""
         return self.path.parent if self.path else None
 
 
 def state_dir(chosen: Path | None = None) -> Path:
-    """Where pools, caches and the user's own profiles live.
+    """Return the folder of pools, caches and the user's own profiles.
 
     The folder that was chosen, else ``VIPER_HOME``, else the platform's folder for data.
     """
@@ -124,7 +124,7 @@ def state_dir(chosen: Path | None = None) -> Path:
 
 
 def known_profiles(state: Path | None = None) -> dict[str, Path]:
-    """Shipped profiles and the user's own, by name; the user's win."""
+    """Return the shipped and the user's own profiles by name. The user's take precedence."""
     own = state_dir(state) / "profiles"
     found = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
     found.update({path.stem: path for path in sorted(own.glob("*.toml"))})
@@ -132,7 +132,7 @@ def known_profiles(state: Path | None = None) -> dict[str, Path]:
 
 
 def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:
-    """The profile of that name, or in that ``.toml`` file.
+    """Read the profile of that name, or in that ``.toml`` file.
 
     Args:
         state: where the user's own are looked for; see :func:`state_dir`.

@@ -27,7 +27,7 @@ def with_values(
     run: Mapping[str, Any] | None = None,
     sensitivities: Mapping[str, ThresholdSchedule] | None = None,
 ) -> str:
-    """The text of the profile in ``path`` under another name and with these values.
+    """Return the text of the profile in ``path`` with another name and these values.
 
     Paths that the profile means from its own folder are written whole, since the new profile
     may lie in another one.
@@ -47,19 +47,20 @@ def with_values(
 
 
 def whole_path(path: str, base: Path) -> str:
-    """A path that is meant from a folder, as it is found from everywhere."""
+    """Return a path of a folder as a path that is valid from everywhere."""
     return str((base / Path(path).expanduser()).resolve())
 
 
 def whole_api(api: str, base: Path) -> str:
-    """The name of an API whose files are found from everywhere."""
+    """Return the name of an API with paths that are valid from everywhere."""
     return "+".join(
         whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
     )
 
 
 def _write_whole_paths(document: Any, base: Path) -> None:
-    """See :class:`viper.profiles.wiring.Profile` for what is relative to the profile's folder."""
+    """Replace relative paths; :class:`viper.profiles.wiring.Profile` says which are relative to the
+    profile's folder."""
     run = document.get("run", {})
     bank, api = run.get("bank"), run.get("api")
     if bank is not None and not bank.startswith("embedded:"):
@@ -77,13 +78,13 @@ def _write_whole_paths(document: Any, base: Path) -> None:
 
 
 def _write_whole(table: Any, key: str, base: Path) -> None:
-    """The path under a key, where it is one that is meant from the profile's folder."""
+    """Replace the path under a key if it is relative to the profile's folder."""
     if str(table.get(key, "")).startswith(("./", "../")):
         table[key] = str((base / table[key]).resolve())
 
 
 def _update(table: Any, value: ThresholdSchedule) -> None:
-    """Changes what is another number now; the rest is left as it was written."""
+    """Update the numbers that changed and leave the rest of the text as it is."""
     for part in ("start", "step", "floor", "fixed"):
         number = getattr(value, part)
         if number is not None and table.get(part) != number:
@@ -91,7 +92,7 @@ def _update(table: Any, value: ThresholdSchedule) -> None:
 
 
 def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
-    """The profile's agent as what is tuned, and the style of its prompts.
+    """Return the profile's agent as the model to tune, and the style of its prompts.
 
     Raises:
         UsageError: it is not a model that is loaded here.
@@ -115,7 +116,7 @@ def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
 def tuned_profile(
     profile: Profile, name: str, result: Path, is_adapter: bool, api: str | None = None
 ) -> str:
-    """The text of the profile with the tuned model as its ``[explorer]``.
+    """Return the text of the profile with the tuned model as its ``[explorer]``.
 
     Args:
         result: folder of the adapter, or of the whole model.

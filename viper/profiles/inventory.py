@@ -53,7 +53,7 @@ class ModelState:
 
 
 def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
-    """The state of every role, the language model first.
+    """Return the state of every role, the language model first.
 
     Args:
         offline: a model that is still on the hub is a problem.
@@ -72,7 +72,7 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
 
 
 def readiness(profile: Profile) -> tuple[str, str | None]:
-    """``runs here``, ``downloads first`` or ``cannot run``, and why."""
+    """Return ``runs here``, ``downloads first`` or ``cannot run``, and the reason."""
     states = list(inventory(profile))
     problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
     known = {state.problem for state in states}
@@ -135,7 +135,7 @@ def _weights(folder: Path) -> int:
 
 
 def _cached_size(repository: str) -> int | None:
-    """Bytes that the hub's cache holds of a repository; None where it holds nothing."""
+    """Return the bytes that the hub's cache holds of a repository, or None if it holds nothing."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 

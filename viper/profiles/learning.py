@@ -100,7 +100,7 @@ def learner_for(
     on_progress: Progress | None = None,
     memory: Memory | None = None,
 ) -> Learner:
-    """A learner whose pools are in a state's folder.
+    """Build a learner whose pools are in a state's folder.
 
     Args:
         components: that use these pools, so that they see what is learned at once.
@@ -137,7 +137,7 @@ def learner_for(
 
 
 def origin_of(components: Components, set_name: str = "", split: str = "") -> Origin:
-    """What demonstrations of these parts say of where they are from."""
+    """Return the origin that demonstrations of these components record."""
     api = components.library.api_set(components.settings.api)
     return Origin(
         components.llm.model_id,
@@ -148,7 +148,8 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Or
 
 
 def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
-    """Who is asked what was wrong, in order; a language model globally first, then locally.
+    """Return the reflectors in the order of use. A language model is asked globally first, then
+    locally.
 
     The language model is the profile's critic, or the program writer where it has none.
 
@@ -207,7 +208,7 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
 
 
 def every_tool(only: Sequence[str]) -> frozenset[str] | None:
-    """Tools by the pool's names; none given: all.
+    """Check the names of tools; no name means all.
 
     Raises:
         UnknownNameError: one of them takes no soft prompts.

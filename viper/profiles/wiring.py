@@ -80,7 +80,7 @@ class Profile:
         return self.document.name
 
     def components(self) -> Components:
-        """The wired parts; every model is loaded on first use.
+        """Build the wired components. Every model is loaded on first use.
 
         Raises:
             ProfileError, UnknownNameError: a backend or model that cannot be had.
@@ -119,7 +119,7 @@ class Profile:
         )
 
     def library(self) -> Library:
-        """The names that programs may call.
+        """Return the names that programs may call.
 
         Raises:
             UsageError: a file of routines that cannot be used.
@@ -129,7 +129,8 @@ class Profile:
         return library_for(self.document.run.api, self.document.base)
 
     def problems(self) -> list[str]:
-        """What keeps this profile from running here, a line each; loads nothing."""
+        """Return one line per problem that keeps this profile from running here. Nothing is
+        loaded."""
         checks: list[Callable[[], Any]] = [
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
             self._examples,
@@ -145,16 +146,17 @@ class Profile:
         return found
 
     def without_examples(self) -> Profile:
-        """The same profile in the zero-shot setting."""
+        """Return the same profile in the zero-shot setting."""
         return replace(self, document=replace(self.document, bank=None))
 
     def with_bank(self, bank: str) -> Profile:
-        """The same profile with the examples of another bank: a file, or ``embedded:NAME``."""
+        """Return the same profile with another bank of examples: a file, or ``embedded:NAME``."""
         found = bank if bank.startswith("embedded:") else str(Path(bank).resolve())
         return replace(self, document=replace(self.document, bank=found))
 
     def with_thresholds(self, values: Mapping[str, float]) -> Profile:
-        """The same profile with these thresholds to start from, and to keep where none is tuned.
+        """Return the same profile with these thresholds as start values, used as they are without
+        self-tuning.
 
         Raises:
             UnknownNameError: it has no threshold of that name; lists those it has.
@@ -163,12 +165,12 @@ class Profile:
         return replace(self, document=replace(self.document, tools=tools))
 
     def choices(self) -> Iterator[tuple[str, BackendChoice]]:
-        """Role and backend of every model, the language models first."""
+        """Yield the role and backend of every model, the language models first."""
         yield from self.document.models.items()
         yield from self.document.roles.items()
 
     def model_source(self, choice: BackendChoice) -> str | None:
-        """What a backend is asked to load: the shipped folder, the named folder, or a hub id.
+        """Return the model to load: the shipped folder, the named folder, or a hub id.
 
         Raises:
             ProfileError: a shipped model of that name does not exist.
@@ -176,7 +178,8 @@ class Profile:
         return self._source(choice.model)
 
     def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
-        """The options of a backend: the profile's ``[load]`` where it loads weights, its own.
+        """Return the options of a backend: the profile's ``[load]`` if it loads weights, then its
+        own.
 
         An adapter is named as models are.
 
@@ -190,7 +193,7 @@ class Profile:
         return options
 
     def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
-        """The model that a role has in common with all roles for which this is equal, or None.
+        """Return the model that a role shares with all roles for which this is equal, or None.
 
         Raises:
             ProfileError: a shipped model that does not exist, or a wrong option of loading.
@@ -212,7 +215,7 @@ class Profile:
         return str(folder)
 
     def _beside(self, name: str) -> str:
-        """A path that begins with ``./`` or ``../`` is meant from the profile's folder."""
+        """Resolve a path that begins with ``./`` or ``../`` against the profile's folder."""
         base = self.document.base
         if not name.startswith(("./", "../")) or base is None:
             return name
@@ -229,7 +232,7 @@ class Profile:
             raise missing
 
     def _run_settings(self) -> RunSettings:
-        """The profile's settings with whole paths where they name files."""
+        """Return the profile's settings with whole paths for files."""
         run = self.document.run
         return run.changed(
             **{
@@ -279,7 +282,8 @@ class Profile:
         return self._load(role, choice)
 
     def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:
-        """A search: of an index in the state, or on the web, whose replies the state keeps."""
+        """Load a search: of an index in the state, or on the web with replies cached in the
+        state."""
         state = state_dir(self.state)
         if choice.backend in ENGINES:
             from viper.search.web_text import WebTexts
@@ -322,7 +326,7 @@ def load_profile(
     state: Path | None = None,
     learned: bool = False,
 ) -> Profile:
-    """The profile of that name or in that ``.toml`` file; loads no model yet.
+    """Return the profile of that name or in that ``.toml`` file. No model is loaded yet.
 
     Args:
         name_or_path: a known name (``viper setup profile list``) or a path ending in ``.toml``.

@@ -55,14 +55,14 @@ class CodeView:
 
     @property
     def is_candidate(self) -> bool:
-        """Whether it ends with storing an answer. A value that it only shows may be one on the
-        way to it."""
+        """Return whether the code ends by storing an answer. A value that is only shown may be an
+        intermediate one."""
         return self.gives in CANDIDATES
 
 
 @lru_cache(maxsize=4096)
 def view(code: str) -> CodeView | None:
-    """The names of some code; None where it does not parse."""
+    """Return the names of some code, or None if it does not parse."""
     try:
         tree = ast.parse(code)
         found = names_of(tree.body)
@@ -90,8 +90,8 @@ class Constant:
 def constants_after(
     code: str, known: Mapping[str, Constant], place: int
 ) -> tuple[dict[str, Constant], Constant | None]:
-    """The names that hold constants once some code has run, and the constant that its last
-    statement is worth.
+    """Return the names that hold constants after some code, and the constant value of its last
+    statement.
 
     A constant stays one under another name, and by way of ``str``, ``bool_to_yesno`` and their
     like. Code that does not parse changes nothing.
@@ -117,7 +117,7 @@ def constants_after(
 
 
 def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all within it, each after what it is made of."""
+    """Yield all nodes within a node, each after its parts."""
     parts = list(ast.iter_child_nodes(node))
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
         parts = [*node.generators, *(one for one in parts if one not in node.generators)]
@@ -133,7 +133,7 @@ def _plain(node: ast.expr) -> str:
 
 
 def _constant(statement: ast.stmt, known: Mapping[str, Constant], place: int) -> Constant | None:
-    """The constant that a statement assigns or shows."""
+    """Return the constant that a statement assigns or shows."""
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
         return None
     value = statement.value
@@ -174,17 +174,17 @@ class Names:
     loaded: set[str] = field(default_factory=set)
 
     def read(self, names: Iterable[str]) -> None:
-        """Names that are read now."""
+        """Add names that are read now."""
         self.loaded |= set(names) - self.sure
 
     def store(self, names: Iterable[str]) -> None:
-        """Names that are assigned now, for sure."""
+        """Add names that are surely assigned now."""
         found = set(names)
         self.stored |= found
         self.sure |= found
 
     def branch(self, *ways: Names) -> None:
-        """Code of which one of several ways is gone; what all assign is sure."""
+        """Add branches of which one is run. Names that all branches assign are sure."""
         for way in ways:
             self.read(way.loaded)
             self.stored |= way.stored
@@ -192,7 +192,7 @@ class Names:
 
 
 def names_of(statements: Sequence[ast.stmt], bound: frozenset[str] = frozenset()) -> Names:
-    """The names of statements that follow each other.
+    """Return the names of consecutive statements.
 
     Args:
         bound: variables of loops and functions around them.
@@ -257,7 +257,7 @@ def _in_order(statements: Sequence[ast.stmt], bound: frozenset[str], found: Name
 
 
 def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
-    """Names that expressions read, their own variables left out."""
+    """Return the names that expressions read, without their own variables."""
     found: set[str] = set()
     for node in nodes:
         if node is None:
@@ -281,7 +281,8 @@ def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
 
 
 def _targets(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Names that assignments and loops assign; variables of expressions are no targets."""
+    """Return the names that assignments and loops assign. Variables of expressions are no
+    targets."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name):

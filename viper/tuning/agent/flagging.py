@@ -55,7 +55,7 @@ class Flag:
 
 
 def flagged(turns: Sequence[Turn]) -> list[Flag]:
-    """A flag for every turn, in their order; the end at a bound counts as unreadable."""
+    """Return a flag for every turn, in order. A stop at a limit counts as unreadable."""
     reasons = []
     names = _Names()
     for place, turn in enumerate(turns):
@@ -67,7 +67,8 @@ def flagged(turns: Sequence[Turn]) -> list[Flag]:
 
 
 def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
-    """A flag for every turn; what the reply does not speak of is flagged by the rules."""
+    """Return a flag for every turn by a language model. The rules flag turns that its reply leaves
+    out."""
     actions = [one for one in workflow.turns if one.kind in ("code", "thought", "done")]
     numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
     lines = [
@@ -101,14 +102,14 @@ def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
 
 
 def is_rethinking(turn: Turn) -> bool:
-    """Whether a turn is a thought that takes something back."""
+    """Return whether a turn is a thought that revises something."""
     return turn.kind == "thought" and (
         turn.by == "checker" or _RETHINKS.search(turn.text) is not None
     )
 
 
 def _reason(turn: Turn, after: Turn | None) -> str:
-    """What the turn itself and the next one say."""
+    """Return the reason that the turn itself and the next one give."""
     if turn.kind in ("unreadable", "forced"):
         return "unreadable"
     if turn.kind == "code" and turn.failure is not None:
@@ -129,7 +130,7 @@ class _Names:
         self._ran: dict[tuple[str, frozenset[tuple[str, int]]], int] = {}
 
     def idle(self, turn: Turn) -> str:
-        """Why the code of a turn that is of use by itself changed nothing; follows what it wrote.
+        """Return why the useful code of a turn changed nothing, and follow its assignments.
 
         ``repeated``: it ran before on the same values of what it reads.
         ``confirmed``: it gave an answer that its only name held already.
@@ -158,7 +159,7 @@ class _Names:
 
 
 def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
-    """Places of code of use by itself of which nothing of the answer was made.
+    """Return the indices of useful code whose values the answer does not depend on.
 
     Followed from the end: what is needed there is the answer, stored or, at a bound, the last value
     that could be one; code that assigns something needed is used, and needs what it reads. Code
@@ -180,7 +181,8 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
 
 
 def _forced_name(turns: Sequence[Turn]) -> set[str]:
-    """The name of the value that a bound made the answer, where it was not stored as one."""
+    """Return the name of the value that a limit turned into the answer, if it was not stored as
+    one."""
     if not turns or turns[-1].kind != "forced" or turns[-1].value is None:
         return set()
     for turn in reversed(turns[:-1]):

@@ -68,7 +68,7 @@ def masked(
     seed: int = 0,
     said: Mapping[int, bool] | None = None,
 ) -> Iterator[MaskedWorkflow]:
-    """The training texts of a workflow, one for each action that counts.
+    """Return the training texts of a workflow, one for each action that counts.
 
     Args:
         entries: names that the prompts list.
@@ -97,7 +97,7 @@ def masked(
 def _places(
     workflow: Workflow, variant: str, random: Random, said: Mapping[int, bool]
 ) -> list[int]:
-    """Places of the actions that count, in their order."""
+    """Return the indices of the actions that count, in order."""
     turns = [one for one in workflow.turns if one.kind != "forced"]
     flags = flagged(workflow.turns)[: len(turns)]
     readable = [n for n, one in enumerate(turns) if one.kind != "unreadable"]
@@ -143,7 +143,7 @@ class Encoder:
         )
 
     def encoded(self, texts: Iterable[MaskedWorkflow]) -> list[EncodedWorkflow]:
-        """The texts; those of a plain model that go on from one another share one row.
+        """Encode the texts. Texts of a plain model that continue one another share one row.
 
         A plain prompt is the workflow so far, so that the next action's prompt begins with this one
         and its action: one row with several counted stretches is the same loss at a fraction of the
@@ -168,7 +168,7 @@ class Encoder:
         return found
 
     def _row(self, text: MaskedWorkflow) -> EncodedWorkflow | None:
-        """None where it is too long."""
+        """Encode one text, or return None if it is too long."""
         prompt = self._prompts.encode(self._prompts.wrapped(text.prompt))
         target = self._tokenizer.encode(text.target, add_special_tokens=False)
         if len(prompt) + len(target) > self._longest:
@@ -177,7 +177,8 @@ class Encoder:
 
 
 def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow | None:
-    """Both in one row; None where the second's tokens do not begin with the first's."""
+    """Join both rows into one, or return None if the second does not begin with the first's
+    tokens."""
     if second.ids[: len(first.ids)] != first.ids:
         return None
     rest = second.labels[len(first.ids) :]
@@ -185,7 +186,8 @@ def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow 
 
 
 def padded(rows: Sequence[EncodedWorkflow], pad: int) -> dict[str, list[list[int]]]:
-    """Rows of one length: ``input_ids``, ``attention_mask`` and ``labels``, filled at the right."""
+    """Return rows of one length, padded at the right: ``input_ids``, ``attention_mask``,
+    ``labels``."""
     longest = max(len(row.ids) for row in rows)
     gaps = [longest - len(row.ids) for row in rows]
     pairs = list(zip(rows, gaps, strict=True))

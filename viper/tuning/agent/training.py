@@ -100,7 +100,8 @@ def tune(
     held_out: Sequence[MaskedWorkflow] = (),
     left_out: Callable[[int], None] = lambda count: None,
 ) -> Path:
-    """Tunes and saves to ``out``; goes on where ``work`` holds a checkpoint of the same tuning.
+    """Tune the model and save it to ``out``. Continue from a checkpoint of the same tuning in
+    ``work``.
 
     Args:
         work: folder for checkpoints and losses.
@@ -186,7 +187,7 @@ def tune(
 
 
 def token_count(tuned: TunedAgent, prompt: str) -> int:
-    """The tokens that a model reads for a prompt.
+    """Count the tokens that a model reads for a prompt.
 
     Raises:
         ModelError: no tokenizer there.
@@ -198,7 +199,7 @@ def token_count(tuned: TunedAgent, prompt: str) -> int:
 
 
 def losses(work: Path) -> list[tuple[int, float]]:
-    """The loss of each step; of a step that was taken again after a kill the last one."""
+    """Return the loss of each step. A step repeated after a kill has its last loss."""
     file = work / LOSSES
     found: dict[int, float] = {}
     if file.is_file():
@@ -212,7 +213,7 @@ def losses(work: Path) -> list[tuple[int, float]]:
 
 
 def _loaded(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
-    """The model, ready to be trained, and its tokenizer."""
+    """Load the model, ready for training, and its tokenizer."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -249,7 +250,7 @@ def _check_same(
     rows: Sequence[EncodedWorkflow],
     kept_out: Sequence[EncodedWorkflow],
 ) -> None:
-    """Refuses a folder that holds another tuning; notes this one in a fresh one."""
+    """Refuse a folder that holds another tuning, and note this one in a fresh folder."""
     what = {
         "model": tuned.model,
         "adapter": tuned.adapter,
@@ -279,7 +280,7 @@ def _check_same(
 
 
 def _train(trainer: Any, steps: int, last: str | None) -> None:
-    """All steps that the last checkpoint does not hold; it may be that of the last step."""
+    """Run all steps after the last checkpoint, which may be that of the last step."""
     if last is not None and int(Path(last).name.rpartition("-")[2]) >= steps:
         trainer._load_from_checkpoint(last)  # ``train`` would take one more step
         return
@@ -298,7 +299,7 @@ def _last_checkpoint(work: Path) -> str | None:
 
 
 def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
-    """A callback that keeps the loss of each step."""
+    """Return a callback that stores the loss of each step."""
     from transformers import TrainerCallback
 
     class Losses(TrainerCallback):
@@ -312,7 +313,7 @@ def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:
-    """The adapter alone, or the whole model, as safetensors; nothing is half-written."""
+    """Save the adapter alone, or the whole model, as safetensors. Nothing is half-written."""
     part = out.with_name(f"{out.name}.part")
     part.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(part, safe_serialization=True)
@@ -344,7 +345,7 @@ class HeldOut:
 def split(
     workflows: Sequence[Workflow], share: float, seed: int
 ) -> tuple[list[Workflow], list[Workflow]]:
-    """The workflows to tune on and those that are held out.
+    """Split the workflows into those to tune on and those that are held out.
 
     Workflows of the same media stay together, in whatever manner they were made: ``share`` of all
     media, rounded down, is held out with what is asked about them.
@@ -360,7 +361,7 @@ def split(
 def token_loss(
     model: Any, rows: Sequence[EncodedWorkflow], pad: int, batch: int
 ) -> tuple[float, int]:
-    """Mean loss of the tokens that count, and how many they are."""
+    """Return the mean loss of the tokens that count, and their number."""
     import torch
 
     device = next(model.parameters()).device
@@ -380,7 +381,7 @@ def token_loss(
 
 
 def read_held_out(work: Path) -> HeldOut | None:
-    """What is noted in a folder; None where nothing was held out, or nothing readable stands."""
+    """Read the held-out figures of a folder, or return None if there are none that can be read."""
     try:
         return record_from_json(HeldOut, json.loads((work / HELD_OUT).read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -388,5 +389,5 @@ def read_held_out(work: Path) -> HeldOut | None:
 
 
 def note_held_out(work: Path, found: HeldOut) -> None:
-    """Notes it, in one step."""
+    """Write the held-out figures in one step."""
     write_file(work / HELD_OUT, json.dumps(asdict(found)) + "\n")

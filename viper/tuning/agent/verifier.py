@@ -47,7 +47,7 @@ class LabelVerifier:
         self._query, self._label = query, label
 
     def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
-        """The thought that names what cannot be right; "" where nothing is."""
+        """Return a thought that names the wrong result, or "" if there is no objection."""
         last = turns[-1]
         if last.failure is not None or last.kind not in ("code", "done"):
             return ""
@@ -75,7 +75,7 @@ class LanguageVerifier:
         self.meter = UsageMeter()
 
     def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
-        """As :class:`LabelVerifier`; the label does not stand in what is said."""
+        """Return a critique as :class:`LabelVerifier` does, without the label in its text."""
         last = turns[-1]
         if last.failure is not None or last.kind not in ("code", "done"):
             return ""
@@ -95,8 +95,8 @@ class LanguageVerifier:
 
 
 def tool_of(turns: Sequence[Turn]) -> str:
-    """The tool that the last result came from: the last that its own code asked, else that the code
-    before it did; named as calls in traces are. "" where none was asked."""
+    """Return the tool that the last result came from, named as in traces, or "" if there is none.
+    It is the last tool that the turn's own code called, else the code before it."""
     for turn in reversed(turns):
         found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if found is not None and found.tools:
@@ -105,7 +105,7 @@ def tool_of(turns: Sequence[Turn]) -> str:
 
 
 def concealed(text: str, label: str, shown: str) -> str:
-    """A text without the label, where the result that it is about did not show it.
+    """Replace the label in a text unless the result that the text is about showed it.
 
     Words are compared whole; a small number is concealed as a word, too.
     """
@@ -118,7 +118,7 @@ def concealed(text: str, label: str, shown: str) -> str:
 
 
 def _shown(turn: Turn) -> str:
-    """What the turn gave, in a line."""
+    """Return the result of the turn in one line."""
     if turn.result:
         return one_line(turn.result)
     return one_line(str(turn.value))

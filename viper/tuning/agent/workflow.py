@@ -70,17 +70,17 @@ class Workflow:
 
     @property
     def unit(self) -> str:
-        """What is drawn as one where chance is reckoned with: the cluster, else the sample."""
+        """Return the unit of resampling: the cluster, else the sample."""
         return f"{self.set} {self.cluster or self.id}"
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The turns as prompts show them."""
+        """Return the turns as prompts show them."""
         return tuple(step_of(turn) for turn in self.turns if turn.kind != "forced")
 
 
 def step_of(turn: Turn) -> Step:
-    """A turn as a prompt shows it."""
+    """Return a turn as a prompt shows it."""
     if turn.kind == "code":
         return Step(Action("code", turn.text), turn.result)
     if turn.kind == "thought":
@@ -91,7 +91,7 @@ def step_of(turn: Turn) -> Step:
 
 
 def outcome_of(turns: Sequence[Turn], answer: Any, is_right: bool) -> str:
-    """How a workflow ended."""
+    """Return the outcome of a workflow."""
     if answer is None:
         return "unanswered"
     if not is_right:
@@ -100,7 +100,7 @@ def outcome_of(turns: Sequence[Turn], answer: Any, is_right: bool) -> str:
 
 
 def is_copied(turns: Sequence[Turn]) -> bool:
-    """Whether the answer was written down without any result before it that says so.
+    """Return whether the answer was written as a constant that no earlier result contains.
 
     It is a constant that the agent's code spells out, under whatever name it went on, and no turn
     before that had the value: as it is, as the length of a list, or among the words of a text.
@@ -110,7 +110,7 @@ def is_copied(turns: Sequence[Turn]) -> bool:
 
 
 def written_answer(turns: Sequence[Turn]) -> Constant | None:
-    """The constant that is the answer; None where the answer was computed.
+    """Return the constant that is the answer, or None if the answer was computed.
 
     At a bound without a stored answer, the constant that the last code that was worth anything is.
     """
@@ -130,7 +130,7 @@ def written_answer(turns: Sequence[Turn]) -> Constant | None:
 
 
 def restated(turns: Sequence[Turn], written: Constant) -> Turn | None:
-    """The turn whose result a constant says again, the last before it; None where none does."""
+    """Return the last earlier turn whose result a constant repeats, or None."""
     literal = normalise_answer(written.value)
     for turn in reversed(turns[: written.place]):
         if turn.kind != "code" or turn.failure is not None:
@@ -142,7 +142,8 @@ def restated(turns: Sequence[Turn], written: Constant) -> Turn | None:
 
 
 def tells(value: Any, literal: str) -> bool:
-    """Whether a value is that literal, normalised; holds it; or is a list so long."""
+    """Return whether a value equals the literal once normalised, contains it, or is a list of that
+    length."""
     if value is None:
         return False
     if isinstance(value, Mapping):

@@ -99,7 +99,7 @@ def _of_packed_runs(text: str, height: int, width: int) -> NDArray[np.bool_]:
         mask = coco.decode({"size": [height, width], "counts": text})
     except ValueError as error:
         raise OutlineError(f"the packed runs do not fit the picture ({error})") from None
-    # Runs that end too early leave the rest of the mask as the memory was.
+    # Runs that end too early leave the rest of the mask uninitialised.
     if coco.encode(mask)["counts"] != text.encode():
         raise OutlineError(f"the packed runs do not add up to {height} x {width} pixels")
     return np.asarray(mask, np.bool_)

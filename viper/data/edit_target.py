@@ -23,12 +23,12 @@ class EditTarget:
     """Label of an instruction to edit a picture.
 
     Attributes:
-        operation: what is to be done, by the name of the tool that does it.
+        operation: name of the tool that makes the edit.
         old: the objects in words, as ``red cube``.
-        new: what shall stand there afterwards, as ``blue metal ball``; of ``put_emoji`` the
-            emoji's name; empty for the others.
-        boxes: of the objects before the edit, ``(x0, y0, x1, y1)`` from the top-left corner.
-        outlines: of the same objects, ``{"size": [H, W], "counts": […]}`` as
+        new: the new content in words, as ``blue metal ball``; the emoji's name for ``put_emoji``;
+            empty for other operations.
+        boxes: boxes of the objects before the edit, ``(x0, y0, x1, y1)`` from the top-left corner.
+        outlines: outlines of the same objects, ``{"size": [H, W], "counts": […]}`` as
             :func:`viper.data.coco_masks.mask_of` takes them.
     """
 

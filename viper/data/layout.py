@@ -1,4 +1,4 @@
-"""What every set in official files shares: its folder, its splits, and checking what is there."""
+"""Shared parts of sets with official files: folder, splits, and checks of the files."""
 
 from __future__ import annotations
 

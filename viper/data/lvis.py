@@ -49,7 +49,7 @@ class Category:
     """One category of an annotated set.
 
     Attributes:
-        names: as the set spells them, the usual one first, then its synonyms.
+        names: names as the set spells them, the usual name first, then synonyms.
     """
 
     category_id: int

@@ -1,4 +1,4 @@
-"""Pictures packed in tables or zip archives that nobody vouches for; nothing is unpacked."""
+"""Pictures in tables or untrusted zip archives. Nothing is unpacked to disk."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PngArchive:
         return decoded(data, where, ("PNG",))
 
     def _zip(self) -> ZipFile:
-        # A handle that a fork shares would share its position, too.
+        # A handle that is shared by a fork would share its position, too.
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = (os.getpid(), ZipFile(self.path))
         return self._opened[1]

@@ -21,7 +21,7 @@ class Record:
     Attributes:
         values: its fields.
         source: the file.
-        at: where in the file, as ``:3`` or `` question '20'``; messages begin with it.
+        at: place in the file, as ``:3`` or `` question '20'``; messages begin with it.
     """
 
     values: Mapping[Any, Any]

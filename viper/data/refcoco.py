@@ -42,7 +42,7 @@ class RefCoco:
     """One of the three data sets; see the module.
 
     Attributes:
-        split_by: the division that splits without a prefix are of.
+        split_by: the division of splits without a prefix.
     """
 
     name: str

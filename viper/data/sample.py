@@ -19,16 +19,16 @@ class Sample:
         text: the question, the statement, or what to find.
         task: ``ground``, ``question``, ``choice``, ``statement``, ``edit`` or ``tag``.
         media: ``image``, ``images`` or ``video``.
-        target: what is right. ``ground``: ``(x0, y0, x1, y1)`` in pixels from the top-left
+        target: the right answer. ``ground``: ``(x0, y0, x1, y1)`` in pixels from the top-left
             corner; ``question``: a text, or all annotators' texts; ``choice``: the index of
             the option, from 0; ``statement``: a truth value; ``tag``: pairs of label and box;
             ``edit``: None, or whatever the set's metric compares.
-        load: gives what :func:`viper.models.media.media_from` takes; reads the files when called.
-        options: of a choice, in order.
-        groups: by what a report breaks figures down, as ``{"semantic": "rel"}``.
-        cluster: samples with the same one are not independent (the same sentence, the same
-            picture): metrics of consistency and bootstrap intervals go by it. Empty: alone.
-        files: names of the media for reports, relative to the set's root where it has one.
+        load: reads the files; returns what :func:`viper.models.media.media_from` takes.
+        options: options of a choice, in order.
+        groups: groups in reports, as ``{"semantic": "rel"}``.
+        cluster: samples of one cluster are not independent (same sentence or picture). Consistency
+            metrics and bootstrap intervals use clusters. Empty: the sample is alone.
+        files: names of the media for reports, relative to the set's root if it has one.
     """
 
     sample_id: str
@@ -64,11 +64,11 @@ class DatasetSpec:
     """Selection of samples from a data set.
 
     Attributes:
-        root: the folder that holds the set's official files; None for sets that need none.
+        root: folder of the set's official files; None for sets that need none.
         split: name of the split; None is the set's first.
-        seed: for sets that draw their samples (the embedded world): which ones.
-        limit: for sets that draw their samples: how many; None is the set's default.
-            Others give all and are cut by :func:`viper.data.registry.chosen`.
+        seed: random seed of sets that generate samples (the embedded world).
+        limit: number of samples of such sets; None is the set's default. Other sets return all
+            samples, and :func:`viper.data.registry.chosen` selects some.
     """
 
     root: Path | None = None
@@ -82,9 +82,9 @@ class Finding:
     """One line of ``viper data check``.
 
     Attributes:
-        ok: whether the thing is there and readable.
+        ok: whether the file or folder exists and is readable.
         what: the file, folder or fact, as ``dev/dev.json``.
-        says: what was seen, and if something is missing, where it comes from.
+        says: the finding in words, and the origin of missing files.
     """
 
     ok: bool
@@ -99,7 +99,7 @@ class DataSet(Protocol):
     Attributes:
         name: as typed on the command line.
         splits: names of its splits, the default one first.
-        metric: name of the metric its answers are judged by, see ``viper.evaluate.metrics``.
+        metric: name of its metric, see ``viper.evaluate.metrics``.
         summary: one line for ``viper data list``.
     """
 

@@ -88,8 +88,8 @@ class SourceFile:
         """Read the JSON value in the file.
 
         Args:
-            hook: as ``object_hook`` of :func:`json.load`: drops what is not needed while
-                reading, so that a huge file costs little more than its text.
+            hook: as ``object_hook`` of :func:`json.load`. It drops unneeded values while
+                reading, so that a huge file needs little more memory than its text.
 
         Raises:
             DataError: missing, unreadable or not JSON.

@@ -39,11 +39,11 @@ class Evaluation:
     Attributes:
         set_name: as :func:`viper.data.registry.data_set` takes it.
         spec: root, split and the seed that chooses samples.
-        limit: samples at most; None takes all.
-        ids: these samples, in this order; ``limit`` is not looked at then.
-        seeds: of sampling; every sample is answered once under each.
+        limit: largest number of samples; None takes all.
+        ids: these samples, in this order; ``limit`` is then ignored.
+        seeds: random seeds; every sample is answered once under each.
         options: settings of every run; task, options, seed and sample id come from the sample.
-        deadline_s: of one sample; None sets none.
+        deadline_s: time limit of one sample; None sets none.
     """
 
     set_name: str
@@ -109,7 +109,7 @@ def manifest_of(
         samples: its samples.
         reasoner: that will answer.
         document: the resolved profile as JSON values.
-        execution: what changes no answer: workers, engine, budget of the whole run.
+        execution: settings that change no answer: workers, engine, budget of the whole run.
     """
     components, options = reasoner.components, evaluation.options
     settings = options.settings(components.settings)

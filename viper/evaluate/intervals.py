@@ -37,7 +37,7 @@ class PairedTest:
     Attributes:
         difference: mean of after minus before, with a bootstrap interval.
         better, worse, equal: samples whose score rose, fell, stayed.
-        p_value: of "neither is better", two-sided and exact.
+        p_value: exact two-sided p-value of "neither is better".
     """
 
     difference: Estimate
@@ -71,9 +71,9 @@ def mean(
     """Return a mean with its bootstrap percentile interval; 0 if there are no values.
 
     Args:
-        values: one of each sample.
-        resamples: how often to draw.
-        clusters: each value's cluster; those of one are drawn together. "" is alone.
+        values: one value per sample.
+        resamples: number of resamples.
+        clusters: each value's cluster. Values of a cluster are drawn together; "" is alone.
     """
     return ratio(values, [1.0] * len(values), clusters, resamples)
 
@@ -96,8 +96,8 @@ def ratio(
 def share(hits: Sequence[bool], clusters: Sequence[str] | None = None) -> Estimate:
     """Return the share of right answers: Wilson interval for independent samples, else bootstrap.
 
-    Where all are right, or none, resampling cannot vary: the interval is Wilson's for as many
-    observations as there are clusters.
+    If all are right, or none, resampling cannot vary. The interval is then Wilson's with one
+    observation per cluster.
     """
     n, right = len(hits), sum(map(bool, hits))
     units = int(cluster_numbers(clusters, n).max(initial=-1)) + 1
@@ -114,14 +114,14 @@ def paired(
     """Compare two runs. Both lists hold the same samples in the same order.
 
     The p-value is the exact sign test, which for right-or-wrong scores is McNemar's exact
-    test. With clusters it goes by clusters, each voting with its summed difference: samples of
-    one picture are no independent votes.
+    test. With clusters, each cluster votes with its summed difference, since samples of one
+    picture are not independent.
     Source: McNemar 1947; Dixon and Mood 1946.
     """
     from scipy.stats import binomtest
 
     gains = [late - early for early, late in zip(before, after, strict=True)]
-    # scores are compared, not differences: their sign survives rounding
+    # compare scores, not differences: their sign survives rounding
     ups = [late > early for early, late in zip(before, after, strict=True)]
     downs = [late < early for early, late in zip(before, after, strict=True)]
     rises, falls = sum(ups), sum(downs)

@@ -128,9 +128,9 @@ class SheetFigures:
     """Judgements of people on a sheet.
 
     Attributes:
-        correct: the share of rows that are; those without a picture are wrong.
-        without_picture: how many rows have none.
-        unfilled: ids of rows that nobody judged and that counted as wrong.
+        correct: share of correct rows; rows without a picture are wrong.
+        without_picture: number of rows without a picture.
+        unfilled: ids of rows without a judgement, which counted as wrong.
     """
 
     correct: Estimate
@@ -142,7 +142,7 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
     """Read a filled sheet: ``correct`` holds yes or no, true or false, 1 or 0.
 
     Args:
-        missing: whether a row that nobody judged is an error, or counts as wrong.
+        missing: whether a row without a judgement is an error, or counts as wrong.
 
     Raises:
         DataError: no such file, no such sheet, a word that is neither, or rows without one.

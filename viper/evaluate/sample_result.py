@@ -17,9 +17,9 @@ class Prediction:
 
     Attributes:
         value: text, number, truth value or None, as ``viper.schema.Answer.value``.
-        box: pixels from the top-left corner, ``(x0, y0, x1, y1)``; of a grounding.
-        choice_index: of a choice, from 0.
-        picture: uint8 [H, W, 3] of an edit, for who judges it; rows are kept without it.
+        box: box of a grounding, ``(x0, y0, x1, y1)`` in pixels from the top-left corner.
+        choice_index: index of the chosen option, from 0.
+        picture: edited picture, uint8 [H, W, 3], for the judge; it is not stored.
     """
 
     __pydantic_config__ = {"arbitrary_types_allowed": True}
@@ -40,8 +40,8 @@ class Score:
     """Score of one prediction.
 
     Attributes:
-        value: in [0, 1]; the mean over all samples is the metric's headline figure.
-        details: further per-sample values by name, as ``{"iou": 0.7, "acc@0.5": 1.0}``.
+        value: score in [0, 1]; the mean over all samples is the metric's headline figure.
+        details: further values of the sample by name, as ``{"iou": 0.7, "acc@0.5": 1.0}``.
     """
 
     value: float
@@ -53,11 +53,11 @@ class SampleResult:
     """Result of one sample under one seed. A failed sample has score 0 and a kind of failure.
 
     Attributes:
-        failure: None where there was an answer, right or wrong; else why there was none: a
+        failure: None for an answer, right or wrong. Else the reason without an answer: a
             kind of :class:`viper.schema.Failure`, the ``code`` of an error that ended the run
             (``media``, ``model``, ``budget``, ``deadline``), or ``missing`` (``viper data score``).
         message: the failure in words.
-        marks: what a report must tell apart, as ``fallback:average_box``.
+        marks: flags for the report, as ``fallback:average_box``.
         seconds: wall-clock time, waiting for shared models included.
     """
 

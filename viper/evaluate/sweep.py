@@ -39,7 +39,7 @@ class SampledEvaluation:
         """Read or generate the samples of an evaluation.
 
         Raises:
-            DataError: files are missing or broken, or there is no sample at all.
+            DataError: files are missing or broken, or there are no samples.
         """
         return cls(evaluation, evaluation.samples())
 
@@ -58,12 +58,12 @@ def answer_all(
 ) -> list[SampleResult]:
     """Return one result for each sample and seed, in the evaluation's order.
 
-    What the folder holds already is not answered again.
+    Results that the folder holds are not answered again.
 
     Args:
         document: the profile as JSON values, for the run's manifest.
-        on_done: called after every new row.
-        budget: of all sessions; rows that it leaves no room for are not there.
+        on_done: called after every new result.
+        budget: budget of all sessions; results beyond it are missing.
 
     Raises:
         UsageError: the folder holds a run of another configuration.
@@ -93,7 +93,7 @@ class SweepPoint:
 
     Attributes:
         shots: mean score on the few labelled samples.
-        full: mean score on the samples to compare with; None where there are none.
+        full: mean score on the samples to compare with; None without such samples.
     """
 
     value: float
@@ -106,8 +106,8 @@ class SweepResult:
     """Scores of all values of one setting, in rising order.
 
     Attributes:
-        name: ``temperature``, or a sensitivity as ``detector.threshold``.
-        current: the profile's own value, which is kept where others are only as good.
+        name: ``temperature``, or a threshold as ``detector.threshold``.
+        current: the profile's value, which is preferred among equals.
     """
 
     name: str
@@ -130,7 +130,7 @@ class SweepResult:
     def agreement(self) -> float | None:
         """Return Kendall's tau-b between the two orders, in [-1, 1].
 
-        None where one of them is missing or all its values are equal: nothing is ordered then.
+        None if one order is missing or all its values are equal.
         """
         full = [point.full for point in self.tried if point.full is not None]
         shots = [point.shots for point in self.tried]
@@ -165,8 +165,8 @@ class SweepSetup:
 
     Attributes:
         shots: the few labelled samples.
-        full: the samples whose order the shots shall foretell; None compares with none.
-        folder: takes the runs.
+        full: samples whose order the shots should predict; None compares with no samples.
+        folder: folder for the runs.
         document: the profile as JSON values, for their manifests.
     """
 

@@ -41,10 +41,10 @@ class Document:
     """Text with a title.
 
     Attributes:
-        text: paragraphs are parted by empty lines.
-        direct: a short answer that stands for the whole, as a knowledge panel's; "": none.
+        text: the text; empty lines separate paragraphs.
+        direct: a short answer for the whole, as in a knowledge panel; "" without one.
         related: questions that it answers.
-        source: an address or a name to look it up by; "": the file's.
+        source: address or name to look it up by; "" for the file's name.
     """
 
     title: str

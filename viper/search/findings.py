@@ -33,10 +33,10 @@ class Passage:
     """Passage of a text.
 
     Attributes:
-        title: of the text that it is from.
-        text: at most :data:`MAX_TEXT` characters, in one line.
-        source: where it is from: a file's name, an address; for people to look up.
-        score: the provider's own; larger is better.
+        title: title of the whole text.
+        text: the passage in one line, at most :data:`MAX_TEXT` characters.
+        source: origin for people to look up: a file's name, an address.
+        score: score of the provider; larger is better.
     """
 
     title: str
@@ -50,9 +50,9 @@ class TextFindings:
     """Results of a text search.
 
     Attributes:
-        passages: the best first.
-        direct: an answer that the provider gives by itself, as a knowledge panel does; "": none.
-        related: questions that others asked, at most five.
+        passages: passages, best first.
+        direct: direct answer of the provider, as in a knowledge panel; "" without one.
+        related: at most five related questions.
     """
 
     passages: tuple[Passage, ...] = ()
@@ -77,12 +77,12 @@ class SimilarPicture:
     """Picture of a collection that resembles the query picture.
 
     Attributes:
-        picture_id: names it in the collection.
-        score: likeness in [-1, 1].
-        caption: what is written under it; "": nothing is.
-        title: of the page or product that it is of; "": none.
-        entities: what is known of what it shows.
-        identical: the same picture, perhaps of another size or packed otherwise.
+        picture_id: name in the collection.
+        score: similarity in [-1, 1].
+        caption: its caption; "" without one.
+        title: title of its page or product; "" without one.
+        entities: entities that it shows.
+        identical: whether it is the same picture, in any size or encoding.
     """
 
     picture_id: str
@@ -146,7 +146,7 @@ def json_line(line: bytes, where: str) -> Any:
 def plain(value: object, most: int = MAX_TEXT) -> str:
     """Return an untrusted text in one line, shortened and without control or invisible characters.
 
-    What is no text is nothing.
+    Return "" if the value is not a text.
     """
     if not isinstance(value, str):
         return ""

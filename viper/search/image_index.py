@@ -45,7 +45,7 @@ class ImageIndex:
 
     Args:
         folder: as :class:`~viper.search.picture_index.PictureIndex` takes it.
-        matcher: embeds what is asked, as it embedded the folder's pictures.
+        matcher: embeds the query picture, as it embedded the folder's pictures.
         state: the folder of the user's state.
 
     Raises:
@@ -53,7 +53,7 @@ class ImageIndex:
     """
 
     def __init__(self, folder: Path, matcher: Matcher, state: Path) -> None:
-        # Before it: where usearch comes first, a later import of onnxruntime crashes.
+        # Import this first: if usearch comes first, a later import of onnxruntime crashes.
         import torch  # noqa: F401
         import usearch.index
 

@@ -32,7 +32,7 @@ class NamedTexts(TextIndex):
         state: the folder of the user's state.
 
     Raises:
-        UsageError: a name that can be no folder's.
+        UsageError: a name that a folder cannot have.
     """
 
     def __init__(self, state: Path, name: str = DEFAULT) -> None:
@@ -47,7 +47,7 @@ class NamedPictures:
         state: the folder of the user's state.
 
     Raises:
-        UsageError: a name that can be no file's.
+        UsageError: a name that a file cannot have.
     """
 
     def __init__(self, state: Path, matcher: Matcher, name: str = DEFAULT) -> None:

@@ -84,12 +84,12 @@ class PictureIndex:
     """Index of one folder by one matcher.
 
     Args:
-        folder: pictures in any depth; hidden files, links that lead out of it and files that are
-            no pictures are passed over.
+        folder: folder with pictures at any depth. Hidden files, links that lead out of it and files
+            that are not pictures are skipped.
         state: the folder of the user's state; the index lies in its ``pictures``.
 
     Attributes:
-        path: of the SQLite file.
+        path: path of the SQLite file.
 
     Raises:
         UsageError: there is no such folder.

@@ -64,7 +64,7 @@ class TextIndex:
     """Search (:class:`~viper.search.findings.TextSearch`) over text files.
 
     Args:
-        folder: of the index; made by :meth:`update`.
+        folder: folder of the index; :meth:`update` creates it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -106,7 +106,7 @@ class TextIndex:
         when it is called again.
 
         Args:
-            prune: take out what is indexed and not below these paths any more.
+            prune: remove indexed files that are no longer below these paths.
 
         Raises:
             UsageError: a path that is not there, or nothing to index.

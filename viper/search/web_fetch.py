@@ -23,7 +23,7 @@ class Fetcher:
     """Fetches addresses within the hosts and limits of one service.
 
     Args:
-        sleep: waits between tries.
+        sleep: waits between attempts.
 
     Raises:
         MissingExtraError: ``httpx`` is not installed.
@@ -90,7 +90,7 @@ class Fetcher:
                 self._check(reply, address)
                 return self._content(reply, most, until), None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            # The error's words are left out: they may quote an address that holds the key.
+            # Leave the error's text out: it may quote an address that holds the key.
             raise TransientError(f"no complete answer ({type(error).__name__})") from None
 
     def _check(self, reply: Any, address: str) -> None:

@@ -25,22 +25,22 @@ class WebService:
     """Description of a service that answers with JSON. Subclasses describe its items.
 
     Attributes:
-        address: of a search, with ``{text}`` and, if the service takes it, ``{limit}``, as
+        address: address of a search with ``{text}`` and, if the service takes it, ``{limit}``, as
             ``https://search.example.org/find?q={text}&count={limit}``.
-        items: path of the list in the reply, names parted by dots; empty: the reply is the list.
-        hosts: that may be fetched from beside the service's own, as ``img.example.org``;
-            ``.example.org`` stands for it and all names that end so.
-        most: items that one request may ask for.
-        key_env: environment variable that holds the key; empty: none is sent.
-        key_header: header of the key; empty: it is sent as ``key_parameter``.
-        key_scheme: what stands before the key in the header.
-        key_parameter: parameter of the address that the key is sent as.
-        timeout_s: for one request, from connecting to its last byte.
-        max_reply_bytes: of a reply.
-        backoff: how often and how late a request that fails in passing is repeated.
+        items: dotted path of the list in the reply; empty if the reply is the list.
+        hosts: further hosts that may be fetched from, as ``img.example.org``; ``.example.org``
+            stands for the host and all its subdomains.
+        most: most items that one request may ask for.
+        key_env: environment variable with the key; empty sends no key.
+        key_header: header of the key; empty sends it as ``key_parameter``.
+        key_scheme: text before the key in the header.
+        key_parameter: address parameter of the key.
+        timeout_s: time limit of one request, from connecting to its last byte.
+        max_reply_bytes: largest size of a reply.
+        backoff: retries of temporary failures.
 
     Raises:
-        UsageError: an address or a host that is none, no place for the text, or a bad limit.
+        UsageError: an invalid address or host, no ``{text}`` in the address, or a bad limit.
     """
 
     __pydantic_config__ = {"extra": "forbid"}

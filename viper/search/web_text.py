@@ -38,10 +38,10 @@ class TextService(WebService):
     Attributes:
         title: path in an item of its title.
         text: path in an item of its snippet.
-        page: path in an item of its address; empty: none.
-        direct: path in the reply of an answer by itself, or of a list of them; empty: none.
-        related: path in the reply of a list of questions; empty: none.
-        per_minute: requests at most; 0 sets no bound.
+        page: path in an item of its address; empty without one.
+        direct: path in the reply of a direct answer, or of a list of them; empty without one.
+        related: path in the reply of a list of questions; empty without one.
+        per_minute: most requests per minute; 0 sets no limit.
     """
 
     title: str = "title"
@@ -87,7 +87,7 @@ class RateLimiter:
     """Limits requests to a number per minute, evenly spaced. Safe for several threads.
 
     Args:
-        per_minute: 0 lets all through at once.
+        per_minute: requests per minute; 0 sets no limit.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class WebTexts:
     """Text search (:class:`~viper.search.findings.TextSearch`) on the web.
 
     Args:
-        store: what was found before; None: kept for the life of this object.
-        sleep: waits between requests and tries.
+        store: earlier replies; None keeps them for the life of this object.
+        sleep: waits between requests and attempts.
 
     Raises:
         MissingExtraError: ``httpx`` is not installed.
@@ -127,8 +127,8 @@ class WebTexts:
         """Build the search from a profile: ``searxng`` or ``json``, and fields of the service.
 
         Raises:
-            ProfileError: a field that there is not, or of the wrong kind.
-            UsageError: a service that makes no sense.
+            ProfileError: an unknown field, or one of the wrong kind.
+            UsageError: an invalid service.
         """
         field_names = {option.name for option in fields(TextService)} - {"backoff"}
         values: dict[str, Any] = {
@@ -173,7 +173,7 @@ class WebTexts:
         cached = self._store.get(key)
         findings = None
         if cached is not None:
-            with suppress(ValueError):  # damaged: asked anew
+            with suppress(ValueError):  # damaged: ask again
                 findings = record_from_json(TextFindings, json.loads(cached))
         if findings is None:
             findings = self._asked(plain(query), most)

@@ -16,11 +16,11 @@ class Admission:
     """Gives out slots in the order of requests. Belongs to one event loop.
 
     Args:
-        workers: places that may run at a time.
-        queue: places beside those.
+        workers: slots that may run at a time.
+        queue: further slots, which wait.
 
     Attributes:
-        running: places whose turn it is.
+        running: number of slots that run.
     """
 
     def __init__(self, workers: int, queue: int) -> None:

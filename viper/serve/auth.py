@@ -39,7 +39,7 @@ class Gatekeeper:
     def _check_token(self, headers: Headers) -> None:
         values = headers.getlist("authorization")
         scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        # Digests have one length, so that the comparison tells nothing of the token's.
+        # Digests have one length, so that the comparison does not reveal the token's length.
         right = hmac.compare_digest(_digest(token.strip().encode("latin-1")), self._digest or b"")
         if scheme.lower() != "bearer" or not right:
             raise UnauthorizedError("no valid token; send the header Authorization: Bearer TOKEN")

@@ -24,9 +24,9 @@ Event = Trial | RunResult | BaseException
 class WorkerThreads:
     """A fixed number of threads that live as long as the server.
 
-    Runs share threads because what libraries keep for each thread (pools, memory arenas)
-    would pile up otherwise. They are daemons because a run that cannot be interrupted must
-    not keep a stopped server alive.
+    Runs share threads, since libraries allocate pools and memory arenas for each thread. The
+    threads are daemons, since a run that cannot be interrupted must not keep a stopped server
+    alive.
     """
 
     def __init__(self, count: int) -> None:
@@ -58,17 +58,17 @@ class WorkerThreads:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None:
             work()
-            del work  # while the thread waits, what it worked on last must not stay in memory
+            del work  # free the memory of the last run while the thread waits
 
 
 class Job:
     """Run that waits or goes on. Its slot is free again once its thread has finished.
 
     Args:
-        cleanup: closed at the very end, whether or not the run ever began.
+        cleanup: closed at the end, even if the run never began.
 
     Attributes:
-        queued_s: how long it waited for its turn; None while it waits.
+        queued_s: seconds that it waited for its turn; None while it waits.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Job:
         self._asked = time.monotonic()
         self.queued_s: float | None = None
         self.task = self._loop.create_task(self._run())
-        # Not inside the task: one that is cancelled before its first step runs none of itself.
+        # Not inside the task, since a task that is cancelled before its first step never runs.
         self.task.add_done_callback(lambda _: cleanup.close())
 
     async def next(self) -> Event:
@@ -112,7 +112,7 @@ class Job:
         self._tell(RuntimeError("the run ended without a result"))
 
     def _in_thread(self, done: asyncio.Event) -> None:
-        # A closed loop means that the server is gone, and nobody is left to be told.
+        # A closed loop means that the server has stopped, so no caller is left.
         with contextlib.suppress(RuntimeError):
             try:
                 for event in self._work(self._cancel):

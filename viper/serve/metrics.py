@@ -18,9 +18,9 @@ class Metrics:
     """The server's counters.
 
     Args:
-        admission: whose places the gauges tell.
-        endpoints: the paths that may stand in a label; any other path counts as ``other``, so
-            that callers cannot make up labels without end.
+        admission: the gauges show its slots.
+        endpoints: paths that may be labels. Any other path counts as ``other``, so that callers
+            cannot create labels without limit.
     """
 
     def __init__(self, admission: Admission, endpoints: frozenset[str]) -> None:

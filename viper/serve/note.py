@@ -41,11 +41,11 @@ class RequestNote:
     """Log record of one request.
 
     Attributes:
-        status: of the answer, None while there is none.
+        status: HTTP status of the answer; None before the answer.
         outcome: ``answered``, ``no_answer``, ``ok``, or an error's code.
-        error: what ended it early.
-        facts: what else the log line says.
-        query: the caller's words; logged only where that was asked for.
+        error: the error that ended it early.
+        facts: further fields of the log line.
+        query: the caller's words; logged only if the settings say so.
     """
 
     request_id: str

@@ -41,7 +41,7 @@ def trial_json(trial: Trial) -> bytes:
 def encoded(value: Any) -> bytes:
     """Return ASCII JSON in one line. Infinite numbers become null.
 
-    Programs choose much of what is in a record. Escapes leave no line break that could
+    Programs control much of a record's content. Escapes leave no line break that could
     end an event early, and no half of a character that UTF-8 could not hold.
     """
     return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -34,32 +34,32 @@ class Refusal(ViperError):
 
 
 class NotMultipartError(Refusal):
-    """A body that is no multipart form in UTF-8."""
+    """The body is not a multipart form in UTF-8."""
 
     code, status = "not_multipart", 415
 
 
 class TooLargeError(Refusal):
-    """A body above the limit."""
+    """The body is above the limit."""
 
     code, status = "too_large", 413
 
 
 class UnauthorizedError(Refusal):
-    """No token, or a wrong one."""
+    """The token is missing or wrong."""
 
     code, status = "unauthorized", 401
     headers = {"WWW-Authenticate": "Bearer"}
 
 
 class ForbiddenError(Refusal):
-    """A request that a web page of somebody else may have sent."""
+    """A foreign web page may have sent the request."""
 
     code, status = "forbidden", 403
 
 
 class QueueFullError(Refusal):
-    """Every place is taken."""
+    """Every slot is in use."""
 
     code, status = "queue_full", 429
 
@@ -69,7 +69,7 @@ class QueueFullError(Refusal):
 
 
 class ShuttingDownError(Refusal):
-    """The server is about to end."""
+    """The server is shutting down."""
 
     code, status = "shutting_down", 503
     headers = {"Retry-After": "10"}
@@ -88,7 +88,7 @@ class DeadlineError(Refusal):
 
 
 class ClientGoneError(Refusal):
-    """The caller hung up; nobody reads this answer."""
+    """The caller has disconnected; this answer is not read."""
 
     code, status = "client_gone", 499
 
@@ -97,7 +97,7 @@ class ClientGoneError(Refusal):
 
 
 class RouteError(Refusal):
-    """No such path, or not with this method."""
+    """The path does not exist, or not with this method."""
 
     def __init__(self, error: HTTPException) -> None:
         self.status = error.status_code

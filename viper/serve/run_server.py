@@ -38,7 +38,7 @@ class LineFormatter(logging.Formatter):
 class StoppingServer(uvicorn.Server):
     """Server (uvicorn) that drains on the first signal and stops at once on the second.
 
-    Requests that arrive meanwhile are told so, where uvicorn alone would refuse the connection.
+    Requests that arrive meanwhile get an error, while uvicorn alone would refuse the connection.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -53,7 +53,7 @@ class StoppingServer(uvicorn.Server):
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Without the base class's note of the signal, which would make it end this process.
+        # Do not call the base class, which would store the signal and end this process.
         self._stop_soon()
 
     def _stop_soon(self) -> None:

@@ -30,9 +30,9 @@ class Warmup:
     """Loads the models and starts the sandbox in its own thread.
 
     Attributes:
-        state: where that is; ``failed`` once something could not be loaded.
-        error: what could not, and why.
-        on_failure: called then, in the thread.
+        state: state of loading; ``failed`` once a part cannot be loaded.
+        error: the error of a failed load.
+        on_failure: called in the thread after a failure.
     """
 
     def __init__(self, reasoner: Reasoner) -> None:
@@ -71,8 +71,8 @@ class Service:
     """Reasoner with the state of a server around it.
 
     Attributes:
-        closing: no further requests are taken.
-        jobs: the runs that wait or go on.
+        closing: whether new requests are refused.
+        jobs: runs that wait or are under way.
     """
 
     def __init__(self, reasoner: Reasoner, settings: ServeSettings) -> None:
@@ -89,7 +89,7 @@ class Service:
         """Start a run.
 
         Raises:
-            ShuttingDownError: the server began to stop while the request was read.
+            ShuttingDownError: the server began to stop while it read the request.
         """
         if self.closing:
             raise ShuttingDownError

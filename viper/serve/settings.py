@@ -18,16 +18,16 @@ class ServeSettings:
 
     Attributes:
         port: 0 takes a free one.
-        token: what callers must show, or None for a server of this machine alone.
-        workers: runs at a time.
-        queue: requests that may wait, or still be sending, beside those that run.
-        max_upload_mb: size of one request in MiB.
-        max_files: pictures or videos of one request.
-        deadline_s: from a request's first byte to its answer.
-        grace_s: how long a stopping server lets runs finish.
+        token: token that callers must show; None for a server of this machine alone.
+        workers: number of parallel runs.
+        queue: requests that may wait or be sending, in addition to running ones.
+        max_upload_mb: largest size of one request in MiB.
+        max_files: most pictures or videos of one request.
+        deadline_s: time limit from a request's first byte to its answer.
+        grace_s: time that a stopping server gives runs to finish.
         media_roots: folders whose files callers may name.
-        allow_exec: callers may send programs of their own.
-        log_queries: write queries, and what errors say, into the log.
+        allow_exec: whether callers may send their own programs.
+        log_queries: whether queries and error messages are logged.
 
     Raises:
         UsageError: a value out of range, a root that is no folder, an address that others

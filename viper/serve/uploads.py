@@ -78,8 +78,8 @@ class RequestMedia:
     """Media of one request, not decoded yet.
 
     Attributes:
-        uploads: what was sent, in order.
-        paths: files of the server's own instead, checked to lie under a media root.
+        uploads: uploaded files, in order.
+        paths: files of the server instead, each under a media root.
         names: these paths as the caller wrote them.
     """
 
@@ -96,7 +96,7 @@ class RequestMedia:
         if self.paths:
             return _decoded(self.paths, self.names)
         with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
-            # Numbers, not the caller's names: endings alone make some decoders open other files.
+            # Numbers instead of the caller's names: suffixes make some decoders open other files.
             files = [Path(folder) / f"media{i}" for i in range(len(self.uploads))]
             for upload, path in zip(self.uploads, files, strict=True):
                 with path.open("xb") as copy:
@@ -121,7 +121,7 @@ def under_roots(name: str, roots: Sequence[Path]) -> Path:
     Raises:
         UsageError: this server has no media roots.
         MediaError: there is no such file under any; the same words whether the file is
-            missing, lies outside or is no file, so that nobody learns what lies outside.
+            missing, lies outside or is not a file, so that callers learn nothing about it.
     """
     if not roots:
         raise UsageError("this server reads no files of its own; send the media as uploads")

@@ -37,9 +37,9 @@ def behind_token(
     """Build the application. Its routes and ``static/`` lie below ``/TOKEN/``.
 
     Args:
-        policy: of all pages that set none themselves, for the header Content-Security-Policy.
-        forms: addresses below the token that pages of the application itself may send forms to.
-        static: gives the text and the media type of a file below ``static/``, or None.
+        policy: Content-Security-Policy of pages that set none themselves.
+        forms: addresses below the token that accept forms of the application's own pages.
+        static: returns text and media type of a file below ``static/``, or None.
     """
 
     async def static_response(request: Request) -> Response:
@@ -62,7 +62,7 @@ async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:
     """Return the fields of a form, each with its first value.
 
     Raises:
-        HTTPException: it is too long, or no form.
+        HTTPException: it is too long or not a form.
     """
     body = b""
     async for chunk in request.stream():

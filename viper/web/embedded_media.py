@@ -25,9 +25,9 @@ class PageImage:
     """Picture of a page.
 
     Attributes:
-        name: as traces call it, ``image0``, ``video0#7`` or that of an edited picture.
-        width, height: of the original, which all boxes refer to, in pixels.
-        address: ``data:`` address of the picture, maybe smaller.
+        name: name in traces: ``image0``, ``video0#7`` or that of an edited picture.
+        width, height: size of the original in pixels, which all boxes refer to.
+        address: ``data:`` URL of the picture, possibly scaled down.
     """
 
     name: str
@@ -50,7 +50,7 @@ def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
     """Return every picture or frame and the latest edits, scaled down together until they fit.
 
     Args:
-        most_bytes: of all together, before base64 makes a third more of them.
+        most_bytes: limit for all pictures together, before base64 adds a third.
     """
     pictures = dict(_named(media))
     packed: dict[str, tuple[str, bytes]] = {}

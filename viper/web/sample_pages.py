@@ -34,7 +34,7 @@ class SamplePages:
     """Writes each sample's page once, since results of a run never change.
 
     Args:
-        samples: of the run by id; those that are missing get no page.
+        samples: samples of the run by id; missing ones get no page.
     """
 
     def __init__(self, store: RunStore, samples: Mapping[str, Sample], replayer: Replayer) -> None:
@@ -43,7 +43,7 @@ class SamplePages:
     def write(self, result: SampleResult) -> str | None:
         """Write the page of a result, and return its address relative to the report.
 
-        None where there is no trace, or where its pictures cannot be read.
+        None if there is no trace or its pictures cannot be read.
 
         Raises:
             StoreError: the page cannot be written.

@@ -82,7 +82,7 @@ class PathView:
     """View of a whole search.
 
     Attributes:
-        split: the visual sub-question and the one about knowledge; empty where none was made.
+        split: the visual sub-question and the knowledge sub-question; empty without a split.
     """
 
     split: tuple[str, str]

@@ -43,10 +43,10 @@ class FeedbackForm:
     """Feedback form, with earlier remarks.
 
     Attributes:
-        address: that takes it.
-        right_is: what the right answer looks like.
+        address: address that takes the form.
+        right_is: form of the right answer, in words.
         known: the right answer, the comment and the time of each earlier remark.
-        refused: why the last remark was not kept; ``answer`` and ``comment`` are then its own.
+        refused: why the last remark was not stored; ``answer`` and ``comment`` then repeat it.
     """
 
     address: str
@@ -63,13 +63,13 @@ class Extras:
 
     Attributes:
         command: a command line that repeats the run.
-        truth: None where it is not known.
+        truth: the right answer; None if unknown.
         depth: maps ``[H, W]`` by picture, larger is farther.
-        score: of the answer by the data set's metric.
+        score: score of the answer by the data set's metric.
         back: address of the page that lists this one.
-        lesson: what was learned from the answer, where a run learned.
-        most_bytes: that all pictures together may take.
-        saying: a form to say what would have been right; a page on disk has nobody to say it to.
+        lesson: what a learning run learned from the answer.
+        most_bytes: limit for all pictures together.
+        saying: feedback form; a page on disk has none.
     """
 
     command: str = ""
@@ -86,8 +86,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     """Render the page of a trace.
 
     Args:
-        media: what was asked about.
-        replays: of the trials, in their order.
+        media: media of the query.
+        replays: replays of the trials, in their order.
     """
     pictures, depth = embedded(media, extras.most_bytes), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)

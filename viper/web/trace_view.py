@@ -33,8 +33,8 @@ class CallView:
     """View of a tool call.
 
     Attributes:
-        given: its arguments with their names, empty for those given by place.
-        threshold: value of the sensitivity that its candidates were held against.
+        given: its arguments with their names; positional arguments have an empty name.
+        threshold: value of the threshold that its candidates were compared with.
     """
 
     call: ToolCall
@@ -78,11 +78,11 @@ class TrialView:
     """View of a trial.
 
     Attributes:
-        came: how it came about, in words.
-        after: calls that came after the program had ended.
-        prompt: number of its prompt among those of the page.
-        plan_prompt: number of its planner's prompt among them.
-        whole: whether the lines tell all; False for a program that could not be run again.
+        came: why it was run, in words.
+        after: calls after the end of the program.
+        prompt: number of its prompt among the prompts of the page.
+        plan_prompt: number of its planner's prompt among these.
+        whole: whether the lines are complete; False if the program could not be replayed.
     """
 
     trial: Trial
@@ -109,7 +109,7 @@ def trial_views(
     """Return the views of a trace's trials, and their prompts, each once.
 
     Args:
-        replays: of the trials, in their order.
+        replays: replays of the trials, in their order.
     """
     prompts: list[str] = []
     views = []
@@ -238,8 +238,8 @@ class TurnView:
 
     Attributes:
         what: the action in words.
-        tools: that its code called, each with how often.
-        reason: why it was of no use; "" where it was.
+        tools: the tools that its code called, with counts.
+        reason: why it was useless; "" if it was useful.
     """
 
     number: int

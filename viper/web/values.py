@@ -21,12 +21,12 @@ class DisplayValue:
     """View of a JSON value.
 
     Attributes:
-        text: of a ``text``; of the others a caption.
-        picture: name of the picture that a ``crop`` is of.
-        box: of the crop, in pixels from the top-left corner.
-        span: of a ``span`` of frames, the end exclusive.
-        items: of a list, or of ``pairs`` with their names in ``names``.
-        more: items that are not display_value.
+        text: the text, or the caption of another kind.
+        picture: name of the picture of a ``crop``.
+        box: box of the crop, in pixels from the top-left corner.
+        span: first and end frame of a ``span``, the end exclusive.
+        items: items of a list, or of ``pairs`` with their names in ``names``.
+        more: number of items that are left out.
     """
 
     kind: Kind
@@ -45,7 +45,7 @@ class Sizes:
 
     Attributes:
         pictures: width and height of every picture by name.
-        frames: of the video; 0 where there is none.
+        frames: number of frames of the video; 0 without a video.
     """
 
     pictures: Mapping[str, tuple[int, int]] = field(default_factory=dict)

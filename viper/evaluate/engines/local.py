@@ -33,7 +33,7 @@ class Bounds:
 
     Attributes:
         in_flight: samples at once.
-        deadline_s: of one sample, waiting for shared models included; None sets none.
+        deadline_s: time limit of one sample, waiting for models included; None sets none.
     """
 
     in_flight: int = 16
@@ -53,8 +53,8 @@ class LocalEngine:
     """Engine that runs in one process.
 
     Args:
-        answering: turns an item into a judged row.
-        bounds: how much at once, and how long.
+        answering: answers and scores an item.
+        bounds: limits on parallel samples and time.
     """
 
     def __init__(self, answering: SampleRunner, bounds: Bounds) -> None:
@@ -70,7 +70,7 @@ class LocalEngine:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
-        run is cancelled; a thread that does not come back from it holds nobody up.
+        run is cancelled. A thread that does not return from it delays no other.
         """
         pool = _ThreadPool(self._answering, iter(items), self._bounds.in_flight)
         try:

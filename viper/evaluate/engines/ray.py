@@ -23,9 +23,9 @@ class RayEngine:
     """Engine of a pool of actors, good for one run.
 
     Args:
-        pool: of actors that know the run's samples. Killed where the run ends early.
+        pool: actors that know the run's samples. It is killed if the run ends early.
         in_flight: samples at once in each actor.
-        on_death: is told which actor died, in words.
+        on_death: called with the actor that died, in words.
     """
 
     def __init__(
@@ -81,14 +81,13 @@ _KILLS = 2
 class WorkQueue:
     """Queue that gives each item to one actor and takes one outcome: judged, or given up.
 
-    Which of the items under way killed an actor cannot be told, so they are under suspicion
-    and done again one at a time: an actor without other work takes a single suspect. Only an
-    item whose actor died a second time, with nothing else under way there, is given up; the
-    others are answered as if nothing had happened.
+    It is unknown which item under way killed an actor. So all of them become suspects, and each
+    is answered again alone by an actor without other work. An item whose actor dies a second time
+    is given up. The others are answered as usual.
 
     Args:
-        items: taken one by one as there is room.
-        room: items that an actor may have at once.
+        items: read one by one when an actor has room.
+        room: most items of an actor at a time.
     """
 
     def __init__(self, items: Iterable[Item], room: int) -> None:

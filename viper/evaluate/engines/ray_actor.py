@@ -48,10 +48,10 @@ class ActorSettings:
     """Settings that every actor gets when it is created.
 
     Attributes:
-        folder: working folder of the driver; an actor goes there where it exists, so that
+        folder: working folder of the driver. If it exists, an actor changes to it, so that
             relative paths mean the same.
         in_flight: samples at once in this actor.
-        threads: that its models compute with.
+        threads: number of threads for its models.
         sees_gpus: False hides the node's GPUs.
     """
 

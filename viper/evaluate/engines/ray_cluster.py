@@ -69,7 +69,7 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
     Args:
         address: of a cluster, or ``auto`` for the one that this machine belongs to; None
             starts one here that ends with the block.
-        cpus: a Ray started here gives away at least so many processors.
+        cpus: least number of processors of a Ray started here.
 
     Raises:
         MissingExtraError: the package ``ray`` is not installed.

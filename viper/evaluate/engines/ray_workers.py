@@ -62,9 +62,9 @@ class WorkerPool:
     """Actors with the same :class:`ActorSettings` and share. End the pool with :meth:`close`.
 
     Args:
-        settings: what each actor is told.
-        share: what each gets of the cluster.
-        actors: how many; those that do not fit begin when there is room for them.
+        settings: settings of each actor.
+        share: share of the cluster for each actor.
+        actors: number of actors; those that do not fit begin when there is room.
     """
 
     def __init__(self, settings: ActorSettings, share: Share, actors: int) -> None:

@@ -25,10 +25,10 @@ class Budget:
     """Limits of a whole run, earlier sessions included. None sets no limit.
 
     Attributes:
-        usd: no item is begun once programs cost this much; what is under way is finished.
-        llm_calls: requests to the program writer. No item is begun that could pass it, those
-            under way counted with all they may ask, so that it holds exactly.
-        calls_an_item: requests that one item makes at most.
+        usd: once programs cost this much, no item begins; items under way finish.
+        llm_calls: requests to the program writer. No item begins that could exceed it. Items under
+            way count with all requests they may make, so that the limit holds exactly.
+        calls_an_item: largest number of requests of one item.
     """
 
     usd: float | None = None
@@ -52,11 +52,11 @@ class RunProgress:
     """Progress of a run, earlier sessions included.
 
     Attributes:
-        score: sum of the headline scores of ``done`` rows.
+        score: sum of the headline scores of ``done`` results.
         failures: kinds of failure so far.
-        cost_usd: what programs cost so far, where a price is known.
+        cost_usd: cost of programs so far, as far as prices are known.
         llm_calls: requests to the program writer so far.
-        fresh: rows of this session, for the rate.
+        fresh: results of this session, for the rate.
     """
 
     total: int

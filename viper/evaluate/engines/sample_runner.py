@@ -55,7 +55,7 @@ class Engine(Protocol):
 
         Args:
             items: taken one by one as there is room, so that the caller may end them early.
-            stop: set it to give up at once: what is under way is cancelled and not yielded.
+            stop: set it to stop at once: items under way are cancelled and not yielded.
         """
         ...
 
@@ -74,10 +74,10 @@ class SampleRunner:
     """Answers items with one reasoner. Safe to call from several threads.
 
     Attributes:
-        reasoner: with the models.
-        metric: judges the answers.
+        reasoner: reasoner with the models.
+        metric: scores the answers.
         options: settings of every run; task, options, seed and sample id come from the item.
-        media: pictures that several samples are about are read once.
+        media: cache of pictures, so that pictures of several samples are read once.
     """
 
     reasoner: Reasoner
@@ -106,7 +106,7 @@ class SampleRunner:
         Args:
             item: what to answer.
             cancel: set it to give up.
-            usage: counts what it costs while it goes on, for who gives up on it.
+            usage: counts the cost while the item is answered, for callers that give it up.
         """
         for event in self.stream(item, cancel, usage):
             if isinstance(event, ItemOutcome):
@@ -118,7 +118,7 @@ class SampleRunner:
     ) -> Iterator[Trial | ItemOutcome]:
         """Yield each Trial as it ends, then the outcome. Arguments as for :meth:`answer`.
 
-        Without a row at the end where ``cancel`` was set before it was there.
+        Yields no outcome if ``cancel`` was set first.
         """
         started = time.perf_counter()
         meter, trials = usage or UsageMeter(), list[Trial]()
@@ -161,7 +161,7 @@ class SampleRunner:
     def _media(self, sample: Sample) -> Media:
         if not sample.files:
             return media_from(sample.load())
-        # The files of an edit name its reference too, which is no part of its media.
+        # The files of an edit also name its reference, which is not part of its media.
         key = ("media", sample.media, sample.task == "edit", *sample.files)
         media, _ = self.media.get(key, lambda: media_from(sample.load()))
         assert isinstance(media, Media)

@@ -19,7 +19,7 @@ class Accuracy:
     """``accuracy``: right answers / all samples, overall and by every group.
 
     Attributes:
-        right: whether a prediction that is there is right.
+        right: returns whether a prediction is right.
         figure: the name of the share.
     """
 
@@ -40,7 +40,7 @@ class Accuracy:
 def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     """Return whether the prediction equals a target after :func:`normalised`.
 
-    None, and an answer of which nothing is left, is never right.
+    None is never right, and neither is an answer that normalisation leaves empty.
     Source: GQA (Hudson and Manning 2019) compares strings exactly.
     Differs: both sides are normalised, because free answers of programs are compared with
     annotations of one fixed form; ViperGPT normalises the prediction alone, which makes

@@ -130,8 +130,9 @@ LEAST_IOU = 0.5
 class RolesJudge:
     """Judge that uses the detector and the matcher of a profile.
 
-    Both answer as tools of programs do, learned prompts included: a judge that shares what it
-    judges. Give a toolbox of its own for an independent one.
+    An object is shown if the detector finds it in the box and the matcher prefers its phrase. Both
+    answer as in programs, with learned prompts, so the judge shares the tools that it judges. Give
+    it another toolbox for an independent judge.
     """
 
     toolbox: Toolbox
@@ -171,14 +172,14 @@ class NeedsEditJudge(Protocol):
 class Editing:
     """``edited``: right edits / all; ``asked``, ``gone``, ``unchanged``: the three things apart.
 
-    An edit is right if what was asked is there, what was there is gone, and no pixel beyond reach
-    of the edit has changed; see :func:`edit_verdict`.
+    An edit is right if the new content is there, the old is gone, and no pixel beyond the reach of
+    the edit has changed; see :func:`edit_verdict`.
 
     Source: CLOVA (Gao et al. 2024, sec. 4.1) asks people whether an edit is semantically correct;
     :mod:`viper.evaluate.judgements` asks them, too.
 
     Attributes:
-        judge_of: looks at what was painted; None where rows that are judged already are counted.
+        judge_of: looks at painted objects; None is enough to compute figures.
     """
 
     judge_of: JudgeOf | None = None
@@ -192,7 +193,7 @@ class Editing:
         """Return 1 if all three hold, else 0, with each of them in the details.
 
         Raises:
-            UsageError: there is no judge, or the sample does not say what is right.
+            UsageError: there is no judge, or the sample has no target.
         """
         if not isinstance(sample.target, EditTarget):
             raise UsageError(

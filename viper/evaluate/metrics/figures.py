@@ -17,11 +17,11 @@ class Figures:
     """Figures of a set of results. Failed samples count as 0 in every figure.
 
     Attributes:
-        headline: the name of the main one of ``overall``.
+        headline: name of the main figure in ``overall``.
         overall: figures over all samples.
         groups: ``{"semantic": {"rel": Estimate, …}, …}``.
         failures: kind to share of all samples.
-        n: how many samples.
+        n: number of samples.
     """
 
     headline: str

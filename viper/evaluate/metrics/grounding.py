@@ -15,7 +15,7 @@ class Grounding:
 
     Source: mean IoU as in Stanić et al. 2024, sec. 3; acc@0.5 (IoU at least 0.5) as in Yu et al.
     2016; acc@0.7 (IoU above 0.7) as in ViperGPT's ``datasets/refcoco.py``.
-    Differs: where there is no box the IoU is 0; ViperGPT puts an average box in its place.
+    Differs: without a box the IoU is 0; ViperGPT uses an average box instead.
     """
 
     name = "grounding"

@@ -31,8 +31,8 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 class InfoSeek:
     """``accuracy``, and ``final``: the harmonic mean of the accuracies of both unseen splits.
 
-    ``final`` is there only where both splits are. Its interval is that of the two splits' lower and
-    upper ends, which is rather too wide. Source: the official scorer.
+    ``final`` needs both splits. Its interval comes from the splits' lower and upper ends, which
+    makes it slightly too wide. Source: the official scorer.
     """
 
     name = "infoseek"
@@ -91,7 +91,7 @@ def number_matches(answer: str, bounds: Sequence[float]) -> bool:
     if low <= first <= high and low <= second <= high:
         return True
     shared = max(0.0, min(second, high) - max(first, low))
-    # The official scorer's small number keeps two equal points from being divided by nothing.
+    # The official scorer's small number avoids a division by 0 for two equal points.
     total = (second - first + 1e-12) + (high - low + 1e-12) - shared
     return (shared / total if total else 0.0) >= TOLERANCE_IOU - 1e-12
 

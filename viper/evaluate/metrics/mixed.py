@@ -40,8 +40,8 @@ class Mixed:
     """``mean_score`` over all samples but edits, and every task's own figures as ``TASK.FIGURE``.
 
     Scores: the IoU of a box, 0 or 1 of an answer, a choice, a statement, the F1 of tags.
-    ``edit.came_out`` only says how often a picture came out: what is in it nobody judged, so it
-    is no part of the mean.
+    ``edit.came_out`` only says how often there was a picture. Its content is not judged, so it is
+    not part of the mean.
     """
 
     name = "mixed"

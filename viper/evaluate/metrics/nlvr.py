@@ -17,7 +17,7 @@ _SINGLE = ("example",)
 class Consistency(Accuracy):
     """``accuracy``: right rows / rows. ``consistency``: clusters with every row right / clusters.
 
-    A row without a cluster is one of its own.
+    A result without a cluster is its own cluster.
     """
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:

@@ -105,7 +105,7 @@ def soft_accuracy(
     matches = sum(normalise(answer) == said for answer in answers)
     if total < 2:
         return float(matches)
-    # A subset without one of the matching annotators sees a match less.
+    # A subset without a matching annotator has one match less.
     thirds = matches * min(3, matches - 1) + (total - matches) * min(3, matches)
     return thirds / (3 * total)
 

@@ -26,7 +26,7 @@ class PredictionRecord:
 
     Attributes:
         source: the file.
-        at: where in the file, as ``:3``.
+        at: place in the file, as ``:3``.
         fields: ``word`` (a truth value as the official CSV has it), ``index`` (NExT-QA), or
             ``box`` and ``answer`` (JSON lines).
     """
@@ -42,8 +42,8 @@ class PredictionsFile:
 
     Attributes:
         records: the last prediction of each key, see :func:`key_of`.
-        names: key to the id as the file has it.
-        duplicates: predictions that a later one of the same key replaced.
+        names: ids as in the file, by key.
+        duplicates: number of predictions that a later one with the same key replaced.
     """
 
     records: Mapping[str, PredictionRecord]

@@ -37,10 +37,10 @@ class ScoredPredictions:
     """Scores of a predictions file.
 
     Attributes:
-        rows: one of each sample, in the set's order.
-        figures: the metric's.
-        duplicates: predictions that a later one replaced.
-        unknown: ids, as the file has them, that the set does not have.
+        rows: one result per sample, in the set's order.
+        figures: figures of the metric.
+        duplicates: number of predictions that a later one replaced.
+        unknown: ids of the file that the data set does not have.
     """
 
     rows: tuple[SampleResult, ...]

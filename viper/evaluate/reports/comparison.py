@@ -44,7 +44,7 @@ class Comparison:
         gain: mean of after minus before with its interval, and the p-value of no difference.
         to_right, to_wrong: samples whose score crossed 0.5; values are scores.
         changed_program: values are programs.
-        changed_failure: values are kinds of failure, None where there was an answer.
+        changed_failure: values are kinds of failure, None if there was an answer.
     """
 
     n: int
@@ -144,7 +144,7 @@ class RoutineEffect:
     Attributes:
         without, with_it: mean scores.
         gain: what changed, sample by sample.
-        used: share of programs that called one of the routines.
+        used: share of programs that called a routine.
     """
 
     without: Estimate

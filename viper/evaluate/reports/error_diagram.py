@@ -34,11 +34,11 @@ class ErrorDiagram:
     """Parts of a run's answers. Together they add up to all answers.
 
     Attributes:
-        n: answers, failed ones among them.
-        counts: part to how many.
-        shares: part to its share of all, the mean over seeds with the mean of their intervals:
-            seeds answer the same samples, so that more of them do not make the set larger.
-        failed: the share of all errors together.
+        n: number of answers, failed ones included.
+        counts: number of answers by part.
+        shares: share by part: the mean over seeds, with the mean of their intervals. Seeds answer
+            the same samples, so more seeds do not make the set larger.
+        failed: share of all errors together.
     """
 
     n: int

@@ -53,7 +53,7 @@ class SetDescription:
     """Description of a run's samples, independent of where their files lie.
 
     Attributes:
-        sha256: over ids, queries, options and targets, in order.
+        sha256: hash of ids, queries, options and targets, in order.
     """
 
     name: str
@@ -74,8 +74,8 @@ class Environment:
     """Software and machine of a run.
 
     Attributes:
-        versions: of viper, python and the packages that compute; without those not installed.
-        revision: git revision of the source tree, with ``+changes`` where files of the package
+        versions: versions of viper, python and the installed packages that compute.
+        revision: git revision of the source tree, with ``+changes`` if files of the package
             differ from it; None outside a checkout.
         platform: operating system, kernel and processor in words.
     """
@@ -101,17 +101,17 @@ class Manifest:
     """Configuration of one run, written to ``run.json`` before anything else.
 
     Attributes:
-        metric: name of the metric that judges it.
+        metric: name of the metric.
         seeds: every sample is answered once under each.
-        settings: what changes answers and comes from the command line or the profile: trials,
+        settings: settings that change answers, from the command line or the profile: trials,
             temperatures, deadline and budgets of a sample, fallbacks, …
         document: the whole resolved profile as JSON values; secrets are hidden.
         models: role to model id (with the hash of its weights where the backend knows it).
-        prompt_hash: of what the language model is shown for a fixed query.
-        bank_hash: of the bank of in-context examples; None without one.
+        prompt_hash: hash of the prompt for a fixed query.
+        bank_hash: hash of the bank of in-context examples; None without one.
         arguments: the command line as typed; secrets are hidden.
-        execution: what changes no answer: workers, engine, budget of the whole run.
-        created: UTC, ISO 8601.
+        execution: settings that change no answer: workers, engine, budget of the whole run.
+        created: time of creation, UTC, ISO 8601.
     """
 
     set: SetDescription
@@ -156,7 +156,7 @@ class Manifest:
             manifest = record_from_json(cls, values)
         except RecordError as error:
             raise StoreError(f"run.json is not a run's manifest ({error})") from None
-        # The defaults are those of a new run: they would tell of this process.
+        # The defaults describe this process, so they are wrong for a stored run.
         missing = [item.name for item in dataclasses.fields(cls) if item.name not in values]
         if missing:
             raise StoreError(f"run.json is not a run's manifest ({missing[0]}: field required)")

@@ -42,7 +42,7 @@ class RunStore:
 
     Attributes:
         folder: the run's folder.
-        manifest: what the run was asked to do.
+        manifest: configuration of the run.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RunStore:
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder}: not the folder of a run ({MANIFEST} is missing)")
         manifest = read_manifest(folder)
-        # A run that was ended before its first sample has no database: it reads as empty.
+        # A run that ended before its first sample has no database; it reads as empty.
         return cls(folder, manifest, open_to_read(folder / DATABASE, RUN) or in_memory(RUN))
 
     @classmethod
@@ -135,7 +135,7 @@ class RunStore:
         Args:
             position: the sample's place in its set, from 0; rows are read in this order.
             row: the sample, judged.
-            trace: everything that happened; None where nothing ran.
+            trace: record of the run; None if nothing ran.
 
         Raises:
             StoreError: it is in the store already, the disk is full, or an I/O error. Nothing

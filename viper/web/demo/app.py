@@ -131,7 +131,7 @@ def build(demo: Demo) -> gr.Blocks:
 def _take_uploads_only(component: gr.UploadButton) -> None:
     """Make a component accept uploaded files only.
 
-    A caller may name any path or address in place of an upload; gradio would fetch the address, and
+    A caller may name any path or address instead of an upload. gradio would fetch the address, and
     under some conditions copy the file.
     """
     folder = Path(component.GRADIO_CACHE).resolve()
@@ -144,5 +144,5 @@ def _take_uploads_only(component: gr.UploadButton) -> None:
             raise gr.Error("this is no upload", print_exception=False)
         return str(path)
 
-    # An instance's own, as gradio gives components no hook for it and files away subclasses.
+    # Set on the instance, since gradio has no hook for this and does not keep subclasses.
     vars(component)["async_move_resource_to_block_cache"] = checked

@@ -47,7 +47,7 @@ class DemoRun:
     """Store of questions and answers. Threads may share it.
 
     Attributes:
-        store: of the run's rows.
+        store: store of the run's results.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -122,7 +122,7 @@ class DemoRun:
         """Return the result of an answered question.
 
         Raises:
-            UsageError: nothing was, under that id.
+            UsageError: no answered question has this id.
         """
         result = self.store.row(sample_id, SEED)
         if result is None:
@@ -190,7 +190,7 @@ class RunOpener:
     """Loads the models and opens the run in its own thread.
 
     Attributes:
-        on_failure: called where it cannot be done, in the thread.
+        on_failure: called in the thread if opening fails.
     """
 
     def __init__(self, reasoner: Reasoner, folder: Path, document: Mapping[str, Any]) -> None:

@@ -44,8 +44,8 @@ class Demo:
 
     Attributes:
         uploads: folder for visitors' files.
-        trace_address: address of an answer's trace page, by sample id.
-        scenes: draws pictures and clips to ask about; None where no package offers any.
+        trace_address: returns the address of an answer's trace page, by sample id.
+        scenes: draws pictures and clips to ask about; None without a package that offers them.
     """
 
     manager: SessionManager
@@ -90,7 +90,7 @@ class Handlers:
     """Event handlers of the page, one method per action of a visitor.
 
     Attributes:
-        parts: what they change; set once the page is built.
+        parts: parts that handlers change; set once the page is built.
     """
 
     parts: PageParts

@@ -61,9 +61,9 @@ def answer_html(event: AnswerEvent) -> str:
 def trace_html(address: str) -> str:
     """Render the frame with the trace of an answer.
 
-    The trace is a page of its own behind an address of its own, in a frame whose sandbox lets its
-    script run and nothing else: no access to this page, no forms, no other windows. Handed over as
-    ``srcdoc`` it would be sent with every change of this page, and be under this page's policy too.
+    The trace is a separate page in a frame. The frame's sandbox lets its script run and nothing
+    else: no access to this page, no forms, no other windows. As ``srcdoc`` the trace would be sent
+    with every change of this page, and this page's policy would apply to it.
     """
     return rendered("demo_trace.html", trace=address)
 

@@ -52,7 +52,7 @@ _EXACT = frozenset(
 )
 _BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/")
 
-# gradio's page evaluates templates of its own and styles elements in place; all of it its own.
+# gradio's page evaluates its own templates and styles elements inline.
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src data:; "
@@ -67,9 +67,9 @@ class DemoAddress:
     """Address where the demo is served.
 
     Attributes:
-        host: address that is listened on.
-        prefix: what every path begins with. Empty on this machine alone; a random token elsewhere.
-        secret: signs addresses of trace pages, so that only who asked knows them.
+        host: address of the server's socket.
+        prefix: prefix of every path. Empty on a loopback address, else a random token.
+        secret: signs addresses of trace pages, so that only the asking visitor knows them.
     """
 
     host: str
@@ -227,6 +227,6 @@ def create_app(
         theme=theme(),
         css=css(),
     )
-    # What launch() would set: without it gradio takes any path of this machine for an upload.
+    # launch() would set this. Without it gradio accepts any path of this machine as an upload.
     blocks.has_launched = blocks.is_running = True
     return Gate(app, place)

@@ -39,7 +39,7 @@ class DemoScene:
 
     Attributes:
         pixels: ``uint8 [H, W, 3]`` of a picture, ``uint8 [T, H, W, 3]`` of a clip, RGB.
-        name: with the number that draws it again.
+        name: name with the number that draws it again.
         examples: queries about it, each with one answer.
     """
 
@@ -70,8 +70,8 @@ class DemoMedia:
 
     Attributes:
         path: the file, private to the session; ``viper view`` gets a copy once it is asked about.
-        name: as it is shown.
-        media: the file's content, decoded.
+        name: display name.
+        media: decoded content of the file.
         examples: queries about it; none for an upload.
     """
 
@@ -86,8 +86,8 @@ class DemoSession:
     """State of one visitor.
 
     Attributes:
-        folder: of the visitor's files; None before there is one.
-        answered: sample id of the answer that feedback would be about; empty while there is none.
+        folder: folder of the visitor's files; None before the first file.
+        answered: sample id of the last answer, for feedback; empty without an answer.
     """
 
     folder: Path | None = None
@@ -99,11 +99,11 @@ class DemoSession:
         """Choose a copy of an uploaded file as the media to ask about.
 
         Args:
-            uploaded: may be another visitor's, too, where both uploaded the same.
+            uploaded: the file. Visitors who upload the same file may share it.
             below: folder for visitors' folders.
 
         Raises:
-            MediaError: it is no picture or video that can be read. What was chosen before stays.
+            MediaError: it is not a readable picture or video. The earlier choice stays.
         """
         suffix, name = uploaded.suffix.lower(), uploaded.name[:SHOWN_NAME]
         is_known = suffix in PICTURE_SUFFIXES or suffix in VIDEO_SUFFIXES
@@ -126,7 +126,7 @@ class DemoSession:
             write_mp4(path, scene.pixels)
         else:
             Image.fromarray(scene.pixels).save(path)
-        # Read back, so that what is asked now is what viper view shows later, to the pixel.
+        # Read back, so that viper view later shows the same pixels.
         return self._choose(DemoMedia(path, scene.name, media_from([path]), scene.examples))
 
     def asked_about(self) -> DemoMedia:

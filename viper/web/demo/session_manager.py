@@ -40,10 +40,10 @@ class TrialEvent:
     """Trial that has ended.
 
     Attributes:
-        number: from 1.
-        came: how it came about, in words.
-        failure: None where it gave an answer.
-        seconds: since the question was asked.
+        number: number of the trial, from 1.
+        came: why it was run, in words.
+        failure: None if it gave an answer.
+        seconds: time since the question was asked.
     """
 
     number: int
@@ -83,7 +83,7 @@ class SessionManager:
     """Answers the questions of all visitors.
 
     Args:
-        opener: of models and run; may still go on.
+        opener: opens models and run; may still be at work.
     """
 
     def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:
@@ -98,7 +98,7 @@ class SessionManager:
         """Yield the events of a question. The last one is AnswerEvent, StopEvent or RejectEvent.
 
         Args:
-            visitor: whose question it is; each may have one at a time.
+            visitor: the visitor, who may have one question at a time.
         """
         started = time.monotonic()
         try:
@@ -134,7 +134,7 @@ class SessionManager:
         """Return the run that stores the questions.
 
         Raises:
-            UsageError: it is not open yet.
+            UsageError: the run is not open yet.
         """
         run = self.opener.wait(0)
         if run is None:

@@ -76,8 +76,8 @@ class Viewer:
 
     Attributes:
         shelves: one run, or two to compare.
-        replayer: runs programs once more for their pages.
-        token: of the address; who does not know it gets nothing.
+        replayer: replays programs for their pages.
+        token: token in the address. Without it, every page is not found.
     """
 
     shelves: tuple[ViewedRun, ...]
@@ -296,7 +296,7 @@ async def read_feedback_form(request: Request) -> FeedbackInput:
     """Read the feedback form of a request.
 
     Raises:
-        HTTPException: it is too long, or no form.
+        HTTPException: it is too long or not a form.
     """
     fields = await form_of(request, _MOST_BYTES)
     answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
@@ -319,8 +319,8 @@ def feedback_form(
     """Build the feedback form of a result's page.
 
     Args:
-        address: that takes the form.
-        refused: what was not kept, and why.
+        address: address that takes the form.
+        refused: the input that was not stored, and why.
     """
     form, why = refused or (FeedbackInput(), "")
     right_is = RIGHT_IS.get(result.task, "in words")

@@ -34,7 +34,7 @@ class Gallery:
         root: folder of the set's official files.
 
     Attributes:
-        problem: why there are no pictures; empty where there are.
+        problem: why there are no pictures; empty if there are.
     """
 
     def __init__(self, store: RunStore, root: Path | None) -> None:
@@ -58,7 +58,7 @@ class Gallery:
         """Return the media of a sample; None if they cannot be read or are not loaded yet."""
         sample = self._samples.get(sample_id)
         if sample is None and keeps_media(self._store):
-            # Asked since this run was opened: the demo may still be going on.
+            # The sample may be newer than the gallery: the demo may still be running.
             sample = samples_of_run(self._store, None, [sample_id]).get(sample_id)
         if sample is None:
             return None

@@ -64,13 +64,13 @@ class RowFilter:
     """Filter of results. Empty fields let everything pass.
 
     Attributes:
-        text: found in the id, the query, the answer, the target or the program, whatever its case.
-        failure: a kind, or ``answered``.
-        part: of the error diagram.
+        text: text in the id, query, answer, target or program, in any case.
+        failure: a kind of failure, or ``answered``.
+        part: a part of the error diagram.
         kind: ``(name, value)`` of a group of the set, as ``("query_type", "counting")``.
-        low, high: of the score, both included.
+        low, high: bounds of the score, both included.
         change: one of ``CHANGES``; needs two runs.
-        page: from 0.
+        page: number of the page, from 0.
     """
 
     text: str = ""
@@ -115,7 +115,7 @@ class ViewerIndex:
     """Index of one run or of two compared runs. Several threads may use it.
 
     Args:
-        stores: the first is the one that is filtered.
+        stores: one or two runs; the first is filtered.
     """
 
     def __init__(self, stores: Sequence[RunStore]) -> None:

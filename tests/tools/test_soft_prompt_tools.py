@@ -15,7 +15,7 @@ from tests.models.vision.adapter_fakes import (
     prompt,
 )
 from viper.models.media import media_from
-from viper.models.vision.soft_prompts import NoSoftPrompts, named_in
+from viper.models.vision.soft_prompts import NoSoftPrompts, find_named
 from viper.sandbox import Ref
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
@@ -66,7 +66,7 @@ def keys(toolbox: Toolbox) -> set[object]:
     ],
 )
 def test_concepts_are_found_as_whole_words(text: str, found: tuple[str, ...]) -> None:
-    assert named_in(text, ["pyramid", "light", "traffic light", "box", "egg", ""]) == found
+    assert find_named(text, ["pyramid", "light", "traffic light", "box", "egg", ""]) == found
 
 
 def test_a_taught_phrase_gets_the_mixture(toolbox: Toolbox) -> None:

@@ -12,7 +12,7 @@ import torch
 from tests.models.vision.tiny_open_clip import digest, tiny_matcher
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
-from viper.models.vision.soft_prompts import LearnedPrompt, mixed
+from viper.models.vision.soft_prompts import LearnedPrompt, mix
 from viper.profiles.wiring import WEIGHTS
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.soft_prompts import match as tuner
@@ -127,7 +127,7 @@ def test_the_concept_is_told_from_others_afterwards(shipped, training) -> None:
         plain = shipped.encode_images([pixels])[0]
         scores = texts @ plain
         if learned:
-            vectors = mixed(kept, plain)
+            vectors = mix(kept, plain)
             prompts = [LearnedPrompt("pink", vectors)]
             scores[-1] = shipped.encode_image_adapted(pixels, prompts) @ (
                 shipped.encode_text_adapted("pink", prompts)

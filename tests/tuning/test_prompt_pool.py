@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from tests.tuning.prompt_fakes import MODEL, learned
 from viper.errors import StoreError, UsageError
-from viper.models.vision.soft_prompts import SoftPrompt, SoftPromptSource, mixed
+from viper.models.vision.soft_prompts import SoftPrompt, SoftPromptSource, mix
 from viper.storage.versioned import FILES, INDEX
 from viper.tuning.prompt_pool import PromptPool
 
@@ -54,8 +54,8 @@ def test_a_tool_without_concepts_takes_its_twenty_nearest_of_all(tmp_path: Path)
     pool = PromptPool(tmp_path)
     pool.add("vqa", None, [learned(float(value)) for value in range(1, 31)])
     found = pool.ensemble("vqa", "whatever", ASKED, model_id=MODEL)
-    near = mixed(pool.candidates("vqa", None, MODEL), ASKED, 20)
-    everything = mixed(pool.candidates("vqa", None, MODEL), ASKED, 30)
+    near = mix(pool.candidates("vqa", None, MODEL), ASKED, 20)
+    everything = mix(pool.candidates("vqa", None, MODEL), ASKED, 30)
     assert found is not None and near is not None and everything is not None
     assert np.array_equal(found, near) and found[0, 0] < everything[0, 0]
 

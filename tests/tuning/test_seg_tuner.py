@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.vision.tiny_segmenters import maskformer, save
 from viper.errors import CancelledError, UsageError
-from viper.models.vision.adapter_segmenter import CUT, ROW, Descriptions, sureness
+from viper.models.vision.adapter_segmenter import CUT, ROW, Descriptions, score_concept
 from viper.models.vision.roles import Segment
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import LearnedPrompt
@@ -52,7 +52,7 @@ class ColourSegmenter:
     def segments_adapted(self, encoding, prompts):
         found, known = self.described(encoding)
         (one,) = prompts
-        sure = sureness(known.features, one.vectors)
+        sure = score_concept(known.features, one.vectors)
         return [
             Segment(each.mask, one.concept, float(by)) if by > CUT else each
             for each, by in zip(found, sure, strict=True)

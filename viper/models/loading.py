@@ -351,7 +351,7 @@ class PictureTextCheckpoint(Checkpoint):
         self._tokenizer = tokenizer
 
 
-def processed(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
+def preprocess(image_processor: Any, images: Sequence[Pixels], **how: Any) -> Any:
     """Return an image processor's tensors by name for pictures ``uint8 [H, W, 3]``."""
     copies = [np.array(image) for image in images]  # torch rejects read-only arrays
     how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Segment
-from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, mixed, named_in
+from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, find_named, mix
 from viper.tools.session import Region, ToolSession
 
 LEAST_CONFIDENCE = 0.1
@@ -36,7 +36,7 @@ def learned_concepts(session: ToolSession, role: str, tool: str) -> Collection[s
 def concepts_named_in(session: ToolSession, role: str, tool: str, text: str) -> tuple[str, ...]:
     """Return the learned concepts that a text names."""
     concepts = learned_concepts(session, role, tool)
-    return named_in(text, concepts) if concepts else ()
+    return find_named(text, concepts) if concepts else ()
 
 
 def prompt_keys(prompts: Sequence[LearnedPrompt]) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def detect(
             )
             > LEAST_CONFIDENCE
         ]
-        prompts += _mixture(session, "loc", concept, mixed(usable, feature, NEAREST.get("loc")))
+        prompts += _mixture(session, "loc", concept, mix(usable, feature, NEAREST.get("loc")))
     if not prompts:
         return None
     key = (*picture_key, phrase, *prompt_keys(prompts))

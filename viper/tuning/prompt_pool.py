@@ -15,7 +15,7 @@ from pathlib import Path
 
 from viper.errors import StoreError, UsageError
 from viper.models.vision.roles import Floats
-from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mixed, unit_features
+from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mix, unit_features
 from viper.storage.cache import ComputeCache
 from viper.storage.versioned import VersionedStore
 from viper.tuning.stored_prompts import (
@@ -172,7 +172,7 @@ class PromptPool:
             ValueError: the feature has another shape than the stored ones.
         """
         prompts, units = self._known(tool, concept, model_id)
-        return mixed(prompts, feature, NEAREST.get(tool), units, LEAST_ALIKE.get(tool, 0.0))
+        return mix(prompts, feature, NEAREST.get(tool), units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
         """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""

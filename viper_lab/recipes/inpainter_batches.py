@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viper.models.vision.inpaint_window import resized, resized_mask, window_around
+from viper.models.vision.inpaint_window import resize_mask, resize_square, window_around
 from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
@@ -67,8 +67,8 @@ def draw_example(views: ObjectViews, rng: np.random.Generator, side: int) -> Inp
     if mask is None or not mask.any():
         mask, prompt = boxed(view.box, _shape(views, view), rng.uniform(0, 0.25)), named
     window = window_around(mask, side // 2)
-    square = resized(window.cut(views.image(view)), side)
-    masked = resized_mask(window.cut(mask), side)
+    square = resize_square(window.cut(views.image(view)), side)
+    masked = resize_mask(window.cut(mask), side)
     if rng.random() < 0.5:
         square, masked = square[:, ::-1], masked[:, ::-1]
     return InpaintExample(square, masked, prompt)

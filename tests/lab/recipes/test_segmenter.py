@@ -171,7 +171,7 @@ def test_an_exported_model_is_read_back(tmp_path, pictures):
 
 
 def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
-    from viper.models.loading import processed
+    from viper.models.loading import preprocess
     from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
     from viper_lab.recipes.object_views import normalised
     from viper_lab.recipes.segmenter_model import IMAGE_MEAN, IMAGE_STD
@@ -179,7 +179,7 @@ def test_the_processor_sees_pictures_as_the_training_does(tmp_path, pictures):
     export(new_model(SMALL).eval(), tmp_path)
     processor = MaskFormerSegmenter.from_pretrained(tmp_path, device="cpu")._processor
     image = pictures[0].image
-    given = processed(processor, [image])["pixel_values"]
+    given = preprocess(processor, [image])["pixel_values"]
     seen = normalised(torch.from_numpy(image.copy())[None], IMAGE_MEAN, IMAGE_STD)
     assert torch.allclose(given, seen, atol=1e-4)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
-from viper.models.vision.soft_prompts import LearnedPrompt, SoftPrompt, mixed
+from viper.models.vision.soft_prompts import LearnedPrompt, SoftPrompt, mix
 from viper.testing.fake_models import (
     FakeAnswerer,
     FakeDetector,
@@ -95,7 +95,7 @@ class PromptsInMemory:
     def ensemble(
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
-        return mixed(self.candidates(tool, concept, model_id), feature)
+        return mix(self.candidates(tool, concept, model_id), feature)
 
     def version(self, tool: str, concept: str | None) -> int:
         return 1

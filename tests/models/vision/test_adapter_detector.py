@@ -14,11 +14,11 @@ from viper.models.media import Media
 from viper.models.vision.adapter_detector import (
     MOST_MOVED,
     Proposals,
-    moved,
-    moves_to,
+    move_boxes,
+    moves_between,
     prompt_of,
     rest_of,
-    sureness,
+    score_concept,
 )
 from viper.models.vision.detector_owlv2 import MAYBE, Owlv2Detector
 from viper.models.vision.second_look import (
@@ -125,7 +125,7 @@ def test_of_a_phrase_every_part_must_be_sure(detector, encoding, monkeypatch) ->
 def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
     found = detector.proposals(encoding)
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 40
-    scores = sureness(found, prompt_of(query, 0.5))
+    scores = score_concept(found, prompt_of(query, 0.5))
     logits = found.features @ query + 0.5
     assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-4)
     assert (scores >= 0).all() and (scores <= 1).all() and scores.dtype == np.float32
@@ -134,7 +134,7 @@ def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
 def test_a_prompt_of_another_width_is_refused(detector, encoding) -> None:
     found = detector.proposals(encoding)
     with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(275, 32\)"):
-        sureness(found, np.zeros((1, 9), np.float32))
+        score_concept(found, np.zeros((1, 9), np.float32))
 
 
 def test_boxes_about_the_same_object_are_one_proposal(detector, encoding) -> None:
@@ -183,11 +183,11 @@ def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkey
     monkeypatch.setattr(detector, "_scores", lambda _, texts: np.ones((1, len(encoding.boxes))))
     prompt = shifting(4.0, seed=6)
     found = detector.proposals(encoding)
-    once = moved(found, prompt.vectors, encoding.size)
+    once = move_boxes(found, prompt.vectors, encoding.size)
     seen = detector._cutout_features(
         encoding.kept, once * encoding.kept.shape[1] / encoding.size[1]
     )
-    twice = moved(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
+    twice = move_boxes(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
     assert not np.allclose(once, twice, atol=0.01)
     drawn = [one.box for one in detector.detect_adapted(encoding, "zebra", [prompt])]
     assert drawn and all(np.isclose(twice, box, atol=1e-3).all(axis=1).any() for box in drawn)
@@ -206,7 +206,7 @@ def test_only_boxes_that_may_show_the_concept_are_looked_at_again(
     assert looks == [], "no box is sure enough"
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 10
     some = LearnedPrompt("zebra", prompt_of(query, -2.0))
-    maybe = int((sureness(found, some.vectors) >= MAYBE).sum())
+    maybe = int((score_concept(found, some.vectors) >= MAYBE).sum())
     assert 0 < maybe < len(found.boxes)
     detector.detect_adapted(encoding, "zebra", [some])
     assert looks == [maybe]
@@ -285,15 +285,15 @@ def test_a_cut_out_shows_the_box_and_a_little_around_it() -> None:
 def test_boxes_move_as_they_were_fitted_to() -> None:
     boxes = np.array([[10, 10, 30, 20], [40, 40, 60, 60]], np.float32)
     wanted = np.array([[12, 9, 34, 21], [38, 44, 56, 60]], np.float32)
-    moves = moves_to(boxes, wanted)
+    moves = moves_between(boxes, wanted)
     features = np.eye(2, PLACES, dtype=np.float32)  # each box has a feature of its own
     found = Proposals(boxes, features, np.ones((2, 1), bool))
     vectors = prompt_of(np.zeros(PLACES), 0.0, np.c_[moves.T, np.zeros((4, PLACES - 1))])
-    assert np.allclose(moved(found, vectors, (100, 100)), wanted, atol=1e-4)
-    assert np.allclose(moved(found, vectors, (50, 50))[1], [38, 44, 50, 50], atol=1e-4)
+    assert np.allclose(move_boxes(found, vectors, (100, 100)), wanted, atol=1e-4)
+    assert np.allclose(move_boxes(found, vectors, (50, 50))[1], [38, 44, 50, 50], atol=1e-4)
     still = prompt_of(np.zeros(PLACES), 0.0)
-    assert np.array_equal(moved(found, still, (100, 100)), boxes)
-    far = moves_to(boxes, wanted + 500)
+    assert np.array_equal(move_boxes(found, still, (100, 100)), boxes)
+    far = moves_between(boxes, wanted + 500)
     assert np.abs(far).max() == MOST_MOVED, "no box is moved further than that"
 
 

@@ -34,8 +34,8 @@ def prompt(matcher, seed=0, size=0.3):
 
 def seen(matcher, vectors, count=3):
     with torch.no_grad():
-        begun = matcher.begun(matcher.as_input(pictures(count)))
-        return matcher.embedded(begun, vectors).numpy()
+        begun = matcher.run_stem(matcher.as_input(pictures(count)))
+        return matcher.embed_from(begun, vectors).numpy()
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_each_picture_may_have_a_prompt_of_its_own(matcher) -> None:
 
 def test_gradients_reach_what_is_looked_at_and_no_weight(matcher) -> None:
     vectors = torch.from_numpy(prompt(matcher)).requires_grad_()
-    begun = matcher.begun(matcher.as_input(pictures()))
-    found = matcher.embedded(begun, vectors)[:, 0].sum()
+    begun = matcher.run_stem(matcher.as_input(pictures()))
+    found = matcher.embed_from(begun, vectors)[:, 0].sum()
     (found + text_row(matcher.places, vectors).sum()).backward()
     reached = vectors.grad != 0
     assert not reached[~matcher.places.used()].any()

@@ -6,7 +6,7 @@ import pytest
 from tests.models.vision.tiny_segmenters import eomt, mask2former, maskformer, pictures, save
 from viper.errors import UsageError
 from viper.models.media import media_from
-from viper.models.vision.adapter_segmenter import ROW, described, prompt_of, sureness
+from viper.models.vision.adapter_segmenter import ROW, described, prompt_of, score_concept
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt, NoSoftPrompts
 from viper.tools.models import ModelSet
@@ -112,7 +112,7 @@ def test_the_feature_tells_pictures_apart(segmenter):
 
 def test_a_prompt_of_another_width_is_refused():
     with pytest.raises(ValueError, match=r"a prompt of shape \(1, 4\); .* are \(1, 256\)"):
-        sureness(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
+        score_concept(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
 
 
 def test_a_query_longer_than_a_row_goes_on_in_the_next():
@@ -122,7 +122,7 @@ def test_a_query_longer_than_a_row_goes_on_in_the_next():
     features = np.zeros((2, ROW + 3), np.float32)
     features[1, -1] = 2.0
     logits = [-2.0, 2 * query[-1] - 2.0]
-    assert sureness(features, vectors) == pytest.approx([1 / (1 + np.exp(-x)) for x in logits])
+    assert score_concept(features, vectors) == pytest.approx([1 / (1 + np.exp(-x)) for x in logits])
 
 
 def cutouts(side=24):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
-from viper.models.vision.boxes import MIN_SCORE, NMS_IOU, suppressed
+from viper.models.vision.boxes import MIN_SCORE, NMS_IOU, suppress
 from viper.models.vision.detector_owlv2 import DEFAULT_THRESHOLD, Owlv2Detector, _pixel_boxes
 from viper.models.vision.roles import Detector
 from viper.storage.cache import RecentTexts
@@ -127,7 +127,7 @@ def test_suppression_drops_near_copies_weak_and_empty_boxes() -> None:
         [[0, 0, 10, 10], [0, 0, 10, 9], [20, 0, 30, 10], [5, 5, 5, 9], [40, 0, 50, 10]], np.float32
     )
     scores = np.array([0.5, 0.9, 0.2, 0.8, MIN_SCORE / 2], np.float32)
-    kept = suppressed(boxes, scores)
+    kept = suppress(boxes, scores)
     assert [d.box for d in kept] == [(0, 0, 10, 9), (20, 0, 30, 10)]
     assert NMS_IOU == 0.5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.models.vision.inpaint_window import Window, resized, resized_mask, window_around
+from viper.models.vision.inpaint_window import Window, resize_mask, resize_square, window_around
 
 
 def masked(shape, rows, columns):
@@ -59,6 +59,6 @@ def test_what_is_pasted_lies_where_it_was_cut() -> None:
 def test_sizes_change_smoothly_and_masks_stay_masks() -> None:
     square = np.zeros((20, 20, 3), np.uint8)
     square[:, 10:] = 200
-    assert resized(square, 8).shape == (8, 8, 3)
-    mask = resized_mask(square[..., 0] > 0, 8)
+    assert resize_square(square, 8).shape == (8, 8, 3)
+    mask = resize_mask(square[..., 0] > 0, 8)
     assert mask.dtype == np.bool_ and mask[:, 4:].all() and not mask[:, :4].any()

@@ -14,7 +14,7 @@ from tests.models.vision.tiny_segmenters import (
     save,
 )
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import processed
+from viper.models.loading import preprocess
 from viper.models.vision.roles import Segmenter
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.profiles.backends import check_options, resolve_backend
@@ -45,7 +45,7 @@ def test_its_halves_say_what_the_whole_network_says(folder):
 
     segmenter = loaded(folder)
     picture = pictures()[0]
-    batch = processed(segmenter._processor, [picture])
+    batch = preprocess(segmenter._processor, [picture])
     with torch.inference_mode():
         whole = segmenter._model(pixel_values=batch["pixel_values"])
     said = segmenter.query_logits(segmenter.encode(picture))

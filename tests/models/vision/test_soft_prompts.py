@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPrompt, mixed
+from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPrompt, mix
 
 
 def prompt(feature: list[float], value: float) -> SoftPrompt:
@@ -18,7 +18,7 @@ def feature(*values: float) -> np.ndarray:
 
 def test_weights_are_cosine_similarities() -> None:
     prompts = [prompt([5, 0], 1.0), prompt([1, 1], 3.0)]
-    found = mixed(prompts, feature(2, 0))
+    found = mix(prompts, feature(2, 0))
     share = np.sqrt(0.5)
     assert found is not None and found.dtype == np.float32 and found.shape == (2, 3)
     assert found == pytest.approx(np.full((2, 3), (1.0 + 3.0 * share) / (1 + share)), abs=1e-6)
@@ -26,21 +26,21 @@ def test_weights_are_cosine_similarities() -> None:
 
 def test_one_prompt_comes_back_bit_for_bit() -> None:
     alone = SoftPrompt(feature(1, 2), np.random.default_rng(0).normal(size=(4, 5)).astype("f4"))
-    found = mixed([alone], feature(2, 1))
+    found = mix([alone], feature(2, 1))
     assert found is not None and np.array_equal(found, alone.vectors)
 
 
 def test_only_so_many_of_the_nearest_are_mixed() -> None:
     prompts = [prompt([1, 9], 100.0), prompt([1, 0], 1.0), prompt([9, 1], 1.0)]
-    found = mixed(prompts, feature(1, 0), nearest=2)
+    found = mix(prompts, feature(1, 0), nearest=2)
     assert found == pytest.approx(np.ones((2, 3)), abs=1e-6)
 
 
 def test_what_is_not_alike_at_all_has_no_weight() -> None:
     prompts = [prompt([1, 0], 2.0), prompt([0, 1], 50.0), prompt([-1, 0], 90.0)]
-    found = mixed(prompts, feature(1, 0))
+    found = mix(prompts, feature(1, 0))
     assert found is not None and np.array_equal(found, np.full((2, 3), 2.0))
-    assert mixed(prompts[1:], feature(1, 0)) is None
+    assert mix(prompts[1:], feature(1, 0)) is None
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,17 @@ def test_what_is_not_alike_at_all_has_no_weight() -> None:
     ],
 )
 def test_no_prompt_means_the_tool_as_it_came(prompts: list[SoftPrompt], asked: np.ndarray) -> None:
-    assert mixed(prompts, asked) is None
+    assert mix(prompts, asked) is None
 
 
 def test_zero_prompts_hold_the_others_back() -> None:
-    found = mixed([prompt([1, 0], 0.0), prompt([1, 0], 4.0)], feature(1, 0))
+    found = mix([prompt([1, 0], 0.0), prompt([1, 0], 4.0)], feature(1, 0))
     assert found == pytest.approx(np.full((2, 3), 2.0))
 
 
 def test_a_feature_of_another_shape() -> None:
     with pytest.raises(ValueError, match=r"shape \(3,\)"):
-        mixed([prompt([1, 0], 1.0)], feature(1, 2, 3))
+        mix([prompt([1, 0], 1.0)], feature(1, 2, 3))
 
 
 def test_nothing_learned() -> None:

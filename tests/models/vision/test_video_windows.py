@@ -8,12 +8,12 @@ from viper.models.vision.video_windows import (
     as_sentences,
     check_at_least,
     checked_texts,
-    clamped,
+    clamp,
     evenly,
-    merged,
+    merge_windows,
     overlapping,
     parts,
-    smoothed,
+    smooth,
     spread,
 )
 
@@ -37,10 +37,10 @@ def test_evenly_chosen_frames_differ() -> None:
 
 
 def test_ranges_are_cut_to_the_clip() -> None:
-    assert clamped(-3, 20, 10) == (0, 10)
-    assert clamped(2, 5, 10) == (2, 5)
-    assert clamped(7, 3, 10) == (7, 7)
-    assert clamped(12, 15, 10) == (10, 10)
+    assert clamp(-3, 20, 10) == (0, 10)
+    assert clamp(2, 5, 10) == (2, 5)
+    assert clamp(7, 3, 10) == (7, 7)
+    assert clamp(12, 15, 10) == (10, 10)
 
 
 def test_parts_fill_the_clip() -> None:
@@ -58,36 +58,36 @@ def test_windows_overlap_by_half_and_the_last_ends_with_the_clip() -> None:
 
 
 def test_scores_are_averaged_with_their_neighbours() -> None:
-    assert smoothed([0.0, 0.9, 0.0, 0.3], 1) == pytest.approx([0.45, 0.3, 0.4, 0.15])
-    assert smoothed([0.2, 0.4], 0) == [0.2, 0.4]
-    assert smoothed([], 2) == []
+    assert smooth([0.0, 0.9, 0.0, 0.3], 1) == pytest.approx([0.45, 0.3, 0.4, 0.15])
+    assert smooth([0.2, 0.4], 0) == [0.2, 0.4]
+    assert smooth([], 2) == []
 
 
 def test_neighbours_that_score_half_as_much_join_the_best() -> None:
     windows = scored((0, 4, 0.1), (2, 6, 0.9), (4, 8, 0.5), (6, 10, 0.2))
-    found = merged(windows)
+    found = merge_windows(windows)
     assert found[0] == EventWindow(2, 8, 0.9)
     assert found[1:] == scored((6, 10, 0.2), (0, 4, 0.1))
 
 
 def test_the_best_score_decides_who_joins_not_the_nearest() -> None:
     windows = scored((0, 1, 0.8), (1, 2, 0.5), (2, 3, 0.3), (3, 4, 0.5))
-    assert merged(windows) == scored((0, 2, 0.8), (2, 4, 0.5))
+    assert merge_windows(windows) == scored((0, 2, 0.8), (2, 4, 0.5))
 
 
 def test_two_events_stay_two_and_what_lies_between_them_is_covered() -> None:
     windows = scored((0, 4, 0.9), (2, 6, 0.3), (4, 8, 0.8))
-    assert merged(windows) == scored((0, 4, 0.9), (4, 8, 0.8))
+    assert merge_windows(windows) == scored((0, 4, 0.9), (4, 8, 0.8))
 
 
 def test_windows_that_do_not_touch_stay_apart() -> None:
-    assert merged(scored((0, 2, 0.6), (3, 5, 0.6))) == scored((0, 2, 0.6), (3, 5, 0.6))
+    assert merge_windows(scored((0, 2, 0.6), (3, 5, 0.6))) == scored((0, 2, 0.6), (3, 5, 0.6))
 
 
 def test_candidates_end_at_one_percent() -> None:
-    assert merged(scored((0, 2, 0.0099), (2, 4, 0.0001))) == []
-    assert merged(scored((0, 2, 0.01))) == scored((0, 2, 0.01))
-    assert merged([]) == []
+    assert merge_windows(scored((0, 2, 0.0099), (2, 4, 0.0001))) == []
+    assert merge_windows(scored((0, 2, 0.01))) == scored((0, 2, 0.01))
+    assert merge_windows([]) == []
 
 
 def test_texts_become_sentences_once_each() -> None:

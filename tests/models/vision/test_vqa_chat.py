@@ -9,7 +9,7 @@ import tiny_chat
 
 from tests.models.vision.swapping import answer_with
 from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
-from viper.models.vision.vqa_chat import ChatAnswerer, first_line, tidied
+from viper.models.vision.vqa_chat import ChatAnswerer, first_line, tidy
 from viper.testing.conformance import check_vqa
 
 
@@ -49,7 +49,7 @@ def test_answers_are_those_of_the_model_to_the_question_and_the_instruction(fold
         requests = [ChatRequest([p], text) for p, text in zip(shown, texts, strict=True)]
         replies = vlm.ask(requests, 24)
         answers = asking.answer(asking.encode(shown), questions)
-        assert [text for text, _ in answers] == [tidied(text) for text, _ in replies]
+        assert [text for text, _ in answers] == [tidy(text) for text, _ in replies]
         assert [p for _, p in answers] == pytest.approx([p for _, p in replies], rel=1e-3)
 
 
@@ -110,7 +110,7 @@ def test_answers_keep_the_probability_of_the_reply() -> None:
     ],
 )
 def test_replies_are_tidied(reply: str, text: str) -> None:
-    assert tidied(reply) == text
+    assert tidy(reply) == text
 
 
 def test_the_first_line_is_the_first_that_is_not_blank() -> None:

@@ -103,7 +103,7 @@ class ProposalDetector(AdaptableDetector, Protocol):
         ...
 
 
-def sureness(proposals: Proposals, vectors: Floats) -> Floats:
+def score_concept(proposals: Proposals, vectors: Floats) -> Floats:
     """Return the probability of each box to show the concept, float32 [N] in [0, 1].
 
     Args:
@@ -117,7 +117,7 @@ def sureness(proposals: Proposals, vectors: Floats) -> Floats:
     return probabilities
 
 
-def moved(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
+def move_boxes(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
     """Return the boxes after a prompt's moves, clipped to the picture, float32 [N, 4].
 
     A box head draws boxes of known objects; new objects have other outlines.
@@ -138,8 +138,8 @@ def moved(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> Float
     return boxes
 
 
-def moves_to(boxes: Floats, targets: Floats) -> Floats:
-    """Return the moves by which :func:`moved` turns boxes into the target boxes, float32 [N, 4]."""
+def moves_between(boxes: Floats, targets: Floats) -> Floats:
+    """Return the moves of :func:`move_boxes` from boxes to the target boxes, float32 [N, 4]."""
     sides, goal = boxes[:, 2:] - boxes[:, :2], targets[:, 2:] - targets[:, :2]
     shift = (targets[:, :2] + targets[:, 2:] - boxes[:, :2] - boxes[:, 2:]) / 2 / sides
     moves: Floats = np.concatenate((shift, np.log(goal / sides)), axis=1).astype(np.float32)

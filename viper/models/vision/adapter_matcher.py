@@ -96,7 +96,7 @@ def places_in(model: Any, text_width: int) -> Places:
     )
 
 
-def begun(model: Any, places: Places, images: Tensor) -> Tensor:
+def run_stem(model: Any, places: Places, images: Tensor) -> Tensor:
     """Return the part of an image tower's output that no prompt changes: a ResNet's first stage.
 
     Args:
@@ -116,8 +116,8 @@ def begun(model: Any, places: Places, images: Tensor) -> Tensor:
     return outputs[0]
 
 
-def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) -> Tensor:
-    """Return embeddings ``[B, D]`` of length 1 from the output of :func:`begun`.
+def embed_from(model: Any, places: Places, stem: Tensor, vectors: Tensor | None) -> Tensor:
+    """Return embeddings ``[B, D]`` of length 1 from the output of :func:`run_stem`.
 
     Args:
         vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture; None: no prompt.
@@ -125,10 +125,10 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
     from torch.nn.functional import normalize
 
     if places.tokens:
-        with entered(places, vectors):
-            rows: Tensor = model.encode_image(begun, normalize=True)
+        with enter_prompt(places, vectors):
+            rows: Tensor = model.encode_image(stem, normalize=True)
             return rows
-    hidden = begun
+    hidden = stem
     tower = _tower(model)
     for number, width in enumerate(places.widths):
         if number:
@@ -142,7 +142,7 @@ def embedded(model: Any, places: Places, begun: Tensor, vectors: Tensor | None) 
 
 
 @contextmanager
-def entered(places: Places, vectors: Tensor | None) -> Iterator[None]:
+def enter_prompt(places: Places, vectors: Tensor | None) -> Iterator[None]:
     """Put a prompt into the image tower while the block runs.
 
     The block must have the model for itself.

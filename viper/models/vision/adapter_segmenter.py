@@ -119,7 +119,7 @@ def prompt_of(query: Floats, shift: float) -> Floats:
     return np.pad(whole, (0, -len(whole) % ROW)).reshape(-1, ROW)
 
 
-def sureness(descriptions: Floats, vectors: Floats) -> Floats:
+def score_concept(descriptions: Floats, vectors: Floats) -> Floats:
     """Return the probability of each segment to show the concept, float32 ``[N]`` in [0, 1].
 
     Args:

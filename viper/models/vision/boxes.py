@@ -37,7 +37,7 @@ def pixel_boxes(
     return np.clip(corners, 0, limit).astype(np.float32)
 
 
-def suppressed(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
+def suppress(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
     """Return boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
 
     Args:

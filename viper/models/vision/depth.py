@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.loading import Checkpoint, in_equal_groups, processed
+from viper.models.loading import Checkpoint, in_equal_groups, preprocess
 from viper.models.vision.roles import Floats, Pixels
 
 
@@ -44,7 +44,7 @@ class DepthMaps(Checkpoint):
 
         size = images[0].shape[:2]
         with torch.inference_mode():
-            batch = processed(self._processor, images)
+            batch = preprocess(self._processor, images)
             outputs = self._model(**self._fitted(batch))
             input_size = self._input_size(size, batch["pixel_values"].shape[-2:])
             sized = self._processor.post_process_depth_estimation(

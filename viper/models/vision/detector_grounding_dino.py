@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.models.loading import Checkpoint, in_equal_groups
-from viper.models.vision.boxes import pixel_boxes, suppressed
+from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.roles import Detection, Pixels
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def detections(
     scores = output.logits.float().sigmoid().amax(dim=-1).cpu().numpy()
     boxes = output.pred_boxes.float().cpu().numpy()
     return [
-        suppressed(pixel_boxes(row, size, frame), score)
+        suppress(pixel_boxes(row, size, frame), score)
         for row, score in zip(boxes, scores, strict=True)
     ]
 

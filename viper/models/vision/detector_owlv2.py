@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import Checkpoint, processed
+from viper.models.loading import Checkpoint, preprocess
 from viper.models.vision.adapter_detector import (
     GENERAL_NOUN,
     Proposals,
-    moved,
+    move_boxes,
     picture_feature,
     rest_of,
-    sureness,
+    score_concept,
 )
-from viper.models.vision.boxes import pixel_boxes, suppressed
+from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrunk
+from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrink
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.storage.cache import RecentTexts
 
@@ -100,7 +100,7 @@ class Owlv2Detector(Checkpoint):
 
         if not images:
             return []
-        batch = processed(self._processor.image_processor, images)
+        batch = preprocess(self._processor.image_processor, images)
         model = self._model
         with torch.inference_mode():
             grid, _ = model.image_embedder(**self._fitted(batch))
@@ -113,7 +113,7 @@ class Owlv2Detector(Checkpoint):
                 _pixel_boxes(boxes[i], *images[i].shape[:2]),
                 objectness[i],
                 images[i].shape[:2],
-                shrunk(images[i], KEPT_SIDES * model.config.vision_config.image_size),
+                shrink(images[i], KEPT_SIDES * model.config.vision_config.image_size),
             )
             for i in range(len(images))
         ]
@@ -126,7 +126,7 @@ class Owlv2Detector(Checkpoint):
         """
         if not phrases:
             return []
-        return [suppressed(encoding.boxes, row) for row in self._scores(encoding, phrases)]
+        return [suppress(encoding.boxes, row) for row in self._scores(encoding, phrases)]
 
     def feature(self, encoding: Owlv2Encoding) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [D]: the mean of its
@@ -148,7 +148,7 @@ class Owlv2Detector(Checkpoint):
         proposals = self.proposals(encoding)
         concept_scores = _concept_scores(proposals, prompts)
         scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
-        return suppressed(self._moved_boxes(encoding, proposals, concept_scores, prompts), scores)
+        return suppress(self._moved_boxes(encoding, proposals, concept_scores, prompts), scores)
 
     def surest(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -219,7 +219,7 @@ class Owlv2Detector(Checkpoint):
         config = self._model.config.vision_config
         # Without boxes the whole picture runs through, to get the width of the features.
         cuts = [cut_out(pixels, box, config.image_size) for box in boxes] or [pixels]
-        batch = self._fitted(processed(self._processor.image_processor, cuts))
+        batch = self._fitted(preprocess(self._processor.image_processor, cuts))
         outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
         hook = layers[(len(layers) - 1) // 2].register_forward_hook(
@@ -266,7 +266,9 @@ class Owlv2Detector(Checkpoint):
 
 def _concept_scores(proposals: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
     """Return the lowest score of all prompts for each box, float32 [N]."""
-    scores: Floats = np.min([sureness(proposals, prompt.vectors) for prompt in prompts], axis=0)
+    scores: Floats = np.min(
+        [score_concept(proposals, prompt.vectors) for prompt in prompts], axis=0
+    )
     return scores
 
 
@@ -274,7 +276,7 @@ def _mean_moves(
     proposals: Proposals, prompts: Sequence[LearnedPrompt], size: tuple[int, int]
 ) -> Floats:
     """Return the boxes after the mean of the prompts' moves, float32 [N, 4]."""
-    every = [moved(proposals, prompt.vectors, size) for prompt in prompts]
+    every = [move_boxes(proposals, prompt.vectors, size) for prompt in prompts]
     boxes: Floats = np.mean(every, axis=0, dtype=np.float32)
     return boxes
 

@@ -85,7 +85,7 @@ def _start(first: int, end: int, side: int, size: int) -> int:
     return min(max(start, 0), size - side)
 
 
-def resized(pixels: Pixels, side: int) -> Pixels:
+def resize_square(pixels: Pixels, side: int) -> Pixels:
     """Return a square picture at another size, uint8 [side, side, 3], with smooth scaling."""
     from PIL import Image
 
@@ -94,7 +94,7 @@ def resized(pixels: Pixels, side: int) -> Pixels:
     return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC))
 
 
-def resized_mask(mask: Mask, side: int) -> Mask:
+def resize_mask(mask: Mask, side: int) -> Mask:
     """Return a square mask at another size, bool [side, side], without values in between."""
     from PIL import Image
 

@@ -17,7 +17,7 @@ from viper.models.vision.adapter_inpainter import (
     encode_adapted,
     encode_prompts,
 )
-from viper.models.vision.inpaint_window import PADDING, resized, resized_mask, window_around
+from viper.models.vision.inpaint_window import PADDING, resize_mask, resize_square, window_around
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
@@ -143,10 +143,10 @@ class DiffusersInpainter(LocalModel):
         if not mask.any():
             return pixels.copy()
         window = window_around(mask, self._side // 2, self._padding)
-        square = resized(window.cut(pixels), self._side)
-        masked = resized_mask(window.cut(mask), self._side)
+        square = resize_square(window.cut(pixels), self._side)
+        masked = resize_mask(window.cut(mask), self._side)
         painted = self._paint(square, masked, prompt, seed, prompts)
-        return window.paste(pixels, mask, resized(painted, window.side))
+        return window.paste(pixels, mask, resize_square(painted, window.side))
 
     def _paint(
         self, square: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]

@@ -13,10 +13,10 @@ from viper.errors import ProfileError
 from viper.models.loading import LoadOptions, LocalModel, in_batches, load_errors, model_id
 from viper.models.vision.adapter_matcher import (
     Places,
-    begun,
-    embedded,
-    entered,
+    embed_from,
+    enter_prompt,
     places_in,
+    run_stem,
     text_row,
     together,
 )
@@ -112,25 +112,25 @@ class OpenClipMatcher(LocalModel):
         pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in images])
         return self._fitted({"image": pixels})["image"]
 
-    def begun(self, inputs: Tensor) -> Tensor:
+    def run_stem(self, inputs: Tensor) -> Tensor:
         """Return the part of the image tower's output that no soft prompt changes, for
-        :meth:`embedded`.
+        :meth:`embed_from`.
         """
-        return begun(self._model, self.places, inputs)
+        return run_stem(self._model, self.places, inputs)
 
-    def embedded(self, begun: Tensor, vectors: Tensor | None) -> Tensor:
+    def embed_from(self, stem: Tensor, vectors: Tensor | None) -> Tensor:
         """Return embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach the prompts.
 
         Args:
             vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
         """
-        return embedded(self._model, self.places, begun, vectors)
+        return embed_from(self._model, self.places, stem, vectors)
 
     def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
         """Return the L2-normalised embedding [D] of a picture for comparison with the prompts'
         concepts.
         """
-        with entered(self.places, self._vectors(prompts)):
+        with enter_prompt(self.places, self._vectors(prompts)):
             row: Floats = self.encode_images([pixels])[0]
         return row
 

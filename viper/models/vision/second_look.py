@@ -66,7 +66,7 @@ def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArra
     return patches, np.array(members, np.bool_).reshape(len(patches), len(boxes))
 
 
-def shrunk(pixels: Pixels, most: int) -> Pixels:
+def shrink(pixels: Pixels, most: int) -> Pixels:
     """Return a copy of a picture, scaled down if its longer side exceeds ``most``."""
     from PIL import Image
 

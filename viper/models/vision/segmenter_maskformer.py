@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from viper.errors import ModelError, ProfileError, UsageError
-from viper.models.loading import Checkpoint, load_errors, processed
+from viper.models.loading import Checkpoint, load_errors, preprocess
 from viper.models.vision.adapter_segmenter import (
     CUT,
     Descriptions,
     described,
     picture_feature,
-    sureness,
+    score_concept,
 )
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrunk
+from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrink
 from viper.models.vision.soft_prompts import LearnedPrompt
 
 if TYPE_CHECKING:
@@ -132,12 +132,12 @@ class MaskFormerSegmenter(Checkpoint):
         """Return the output of backbone and pixel decoder for one picture, uint8 [H, W, 3]."""
         import torch
 
-        batch = processed(self._processor, [pixels])
+        batch = preprocess(self._processor, [pixels])
         inputs = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
         with torch.inference_mode():
             output = self._halves.look(self._model, inputs)
         height, width = pixels.shape[:2]
-        small = shrunk(pixels, KEPT_SIDES * max(inputs.shape[-2:]))
+        small = shrink(pixels, KEPT_SIDES * max(inputs.shape[-2:]))
         return SegmenterEncoding((height, width), output, small)
 
     def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
@@ -183,7 +183,7 @@ class MaskFormerSegmenter(Checkpoint):
         parts = []
         for start in range(0, len(masks), _AT_ONCE):
             some = masks[start : start + _AT_ONCE]
-            batch = processed(
+            batch = preprocess(
                 self._processor,
                 [_cut(encoding.shrunk, mask, side) for mask in some],
                 do_resize=False,
@@ -208,13 +208,17 @@ class MaskFormerSegmenter(Checkpoint):
         segments, descriptions = self.described(encoding)
         if not segments or not prompts:
             return segments
-        sure = np.stack([sureness(descriptions.features, one.vectors) for one in prompts])  # (P, N)
+        scores = np.stack(
+            [score_concept(descriptions.features, segment.vectors) for segment in prompts]
+        )  # (P, N)
         named = []
-        for one, column in zip(segments, sure.T, strict=True):
+        for segment, column in zip(segments, scores.T, strict=True):
             best = int(column.argmax())
             is_sure = column[best] > CUT
             named.append(
-                Segment(one.mask, prompts[best].concept, float(column[best])) if is_sure else one
+                Segment(segment.mask, prompts[best].concept, float(column[best]))
+                if is_sure
+                else segment
             )
         return sorted(named, key=lambda each: -each.score)
 

@@ -81,7 +81,7 @@ class SoftPromptSource(Protocol):
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
         """Return one prompt ``[N, W]`` for an input, a mixture of up to ``NEAREST``; see
-        :func:`mixed`.
+        :func:`mix`.
 
         Args:
             concept: None for the tools of ``WITHOUT_CONCEPT``.
@@ -115,7 +115,7 @@ class NoSoftPrompts:
         return 0
 
 
-def named_in(text: str, concepts: Collection[str]) -> tuple[str, ...]:
+def find_named(text: str, concepts: Collection[str]) -> tuple[str, ...]:
     """Return the concepts that a text names, in its order; case and a plural's s do not count.
 
     If concepts overlap, the longer one counts: ``traffic light`` is no ``light``.
@@ -135,7 +135,7 @@ def named_in(text: str, concepts: Collection[str]) -> tuple[str, ...]:
     return tuple(concept for _, concept in sorted(matches))
 
 
-def mixed(
+def mix(
     prompts: Sequence[SoftPrompt],
     feature: Floats,
     nearest: int | None = None,

@@ -10,7 +10,13 @@ import numpy as np
 
 from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
 from viper.models.vision.roles import EventWindow, Pixels
-from viper.models.vision.video_windows import check_at_least, clamped, evenly, merged, overlapping
+from viper.models.vision.video_windows import (
+    check_at_least,
+    clamp,
+    evenly,
+    merge_windows,
+    overlapping,
+)
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
 DESCRIPTION_REQUEST = "Describe what happens in it, in the order of time."
@@ -90,7 +96,7 @@ class ChatVideo:
         question = EVENT_QUESTION.format(event=event.strip().rstrip("."))
         requests = [self._request(encoding, start, end, question) for start, end in ranges]
         scores = self._vlm.probability_of_yes(requests)
-        return merged(
+        return merge_windows(
             [EventWindow(*window, score) for window, score in zip(ranges, scores, strict=True)]
         )
 
@@ -102,7 +108,7 @@ class ChatVideo:
 
         A range without a frame gives "".
         """
-        start, end = clamped(start, end, encoding.length)
+        start, end = clamp(start, end, encoding.length)
         if start == end:
             return ""
         instruction = DESCRIPTION_REQUEST

@@ -19,11 +19,11 @@ from viper.models.vision.video_windows import (
     as_sentences,
     check_at_least,
     checked_texts,
-    clamped,
+    clamp,
     evenly,
-    merged,
+    merge_windows,
     parts,
-    smoothed,
+    smooth,
 )
 
 NEUTRAL = ("a picture in which nothing happens", "a still scene", "something else")
@@ -107,10 +107,10 @@ class FramesVideo:
         ranges = parts(len(encoding.frames), self._scored_frames)
         chosen = [(start + end) // 2 for start, end in ranges]
         scores = self._scores(encoding, chosen, event) if chosen else []
-        return merged(
+        return merge_windows(
             [
                 EventWindow(*window, score)
-                for window, score in zip(ranges, smoothed(scores, self._smooth), strict=True)
+                for window, score in zip(ranges, smooth(scores, self._smooth), strict=True)
             ]
         )
 
@@ -125,7 +125,7 @@ class FramesVideo:
         Raises:
             ToolError: there is no visual question answering model.
         """
-        start, end = clamped(start, end, len(encoding.frames))
+        start, end = clamp(start, end, len(encoding.frames))
         if start == end:
             return ""
         answerer = _backend_of(self._answerer)

@@ -36,7 +36,7 @@ def evenly(start: int, end: int, count: int) -> list[int]:
     return spread(start, end, min(count, length)) if length else []
 
 
-def clamped(start: int, end: int, frames: int) -> tuple[int, int]:
+def clamp(start: int, end: int, frames: int) -> tuple[int, int]:
     """Return the range cut to ``[0, frames)``; start equals end if nothing is left."""
     start = max(0, min(start, frames))
     return start, max(start, min(end, frames))
@@ -63,13 +63,13 @@ def overlapping(frames: int, length: int) -> list[tuple[int, int]]:
     return [(start, start + length) for start in starts]
 
 
-def smoothed(scores: Sequence[float], radius: int) -> list[float]:
+def smooth(scores: Sequence[float], radius: int) -> list[float]:
     """Return each score as the mean of those up to ``radius`` places away; fewer at the ends."""
     near = [scores[max(0, i - radius) : i + radius + 1] for i in range(len(scores))]
     return [sum(values) / len(values) for values in near]
 
 
-def merged(windows: Sequence[EventWindow]) -> list[EventWindow]:
+def merge_windows(windows: Sequence[EventWindow]) -> list[EventWindow]:
     """Merge neighbouring windows of one event; return them best first, down to score .01.
 
     Starting from the best window, windows before and after it join while they touch it and score at

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.errors import ToolError
-from viper.models.loading import PictureTextCheckpoint, in_batches, processed
+from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_windows import (
     as_sentences,
     checked_texts,
-    clamped,
-    merged,
+    clamp,
+    merge_windows,
     overlapping,
     spread,
 )
@@ -82,7 +82,7 @@ class XClipVideo(PictureTextCheckpoint):
 
         def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
             window_frames = [frames[i] for window in batch for i in spread(*window, count)]
-            pixels = processed(self._processor, window_frames)["pixel_values"]
+            pixels = preprocess(self._processor, window_frames)["pixel_values"]
             # Some processors take a list as one clip and add an axis for it.
             pixels = pixels.reshape(-1, *pixels.shape[-3:])
             return list(zip(*self._video_features(pixels, len(batch)), strict=True))
@@ -103,7 +103,7 @@ class XClipVideo(PictureTextCheckpoint):
         if not encoding.windows:
             return []
         chances = self._chances(encoding, [event, *self._neutral])[:, 0]
-        return merged(
+        return merge_windows(
             [
                 EventWindow(*window, float(chance))
                 for window, chance in zip(encoding.windows, chances, strict=True)
@@ -122,7 +122,7 @@ class XClipVideo(PictureTextCheckpoint):
         Raises:
             ToolError: there are no descriptions.
         """
-        start, end = clamped(start, end, encoding.length)
+        start, end = clamp(start, end, encoding.length)
         if start == end:
             return ""
         if not self._descriptions:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, processed
+from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, preprocess
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
@@ -43,7 +43,7 @@ class BlipAnswerer(PictureTextCheckpoint):
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = processed(self._processor, batch)
+            inputs = preprocess(self._processor, batch)
             return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
 
         with torch.inference_mode():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from viper.models.loading import PictureTextCheckpoint, in_batches, processed
+from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Pixels
 
@@ -49,7 +49,7 @@ class Blip2Answerer(PictureTextCheckpoint):
         import torch
 
         def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = processed(self._processor, batch)
+            inputs = preprocess(self._processor, batch)
             fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
             return self._model.get_image_features(**fitted, return_dict=True).pooler_output
 

@@ -60,7 +60,7 @@ class ChatAnswerer:
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability.
 
-        The answer is cleaned by :func:`tidied`. The probability is that of the model's original
+        The answer is cleaned by :func:`tidy`. The probability is that of the model's original
         reply.
         """
         if len(encodings) != len(questions):
@@ -70,7 +70,7 @@ class ChatAnswerer:
             for image, question in zip(encodings, questions, strict=True)
         ]
         replies = self._vlm.ask(requests, ANSWER_TOKENS)
-        return [(tidied(text), probability) for text, probability in replies]
+        return [(tidy(text), probability) for text, probability in replies]
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
         """Return a sentence that answers ``questions[i]`` about ``encodings[i]``."""
@@ -88,7 +88,7 @@ class ChatAnswerer:
         return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
 
 
-def tidied(reply: str) -> str:
+def tidy(reply: str) -> str:
     """Return the first line of a reply without surrounding quotes and final period.
 
     ``Yes`` and ``No`` become lower case, because programs compare an answer with ``"yes"``.

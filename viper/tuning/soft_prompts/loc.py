@@ -17,7 +17,12 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import box_iou
-from viper.models.vision.adapter_detector import ProposalDetector, Proposals, moves_to, prompt_of
+from viper.models.vision.adapter_detector import (
+    ProposalDetector,
+    Proposals,
+    moves_between,
+    prompt_of,
+)
 from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
 from viper.models.vision.second_look import BLOCKS, PLACES
@@ -63,7 +68,7 @@ def proposed(found: Proposals, scene: MaskedPicture) -> Proposed:
     of_things = near.max(axis=1, initial=0.0)[places] >= NEAR
     if of_things.any():
         chosen = places[of_things]
-        moves[of_things] = moves_to(found.boxes[chosen], boxes[near[chosen].argmax(axis=1)])
+        moves[of_things] = moves_between(found.boxes[chosen], boxes[near[chosen].argmax(axis=1)])
     return Proposed(rows.features, rows.shown, rows.canvas, rows.source, moves)
 
 

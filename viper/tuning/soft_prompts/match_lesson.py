@@ -181,8 +181,8 @@ def _looked_at(using: Using, part: Tensor) -> tuple[Any, Any]:
     import torch
 
     with using() as backend, torch.no_grad():
-        begun = backend.begun(part)
-        return begun, backend.embedded(begun, None)
+        begun = backend.run_stem(part)
+        return begun, backend.embed_from(begun, None)
 
 
 def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:

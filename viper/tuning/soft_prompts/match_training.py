@@ -178,7 +178,7 @@ def _seen(backend: Any, lesson: Lesson, draw: _Draw, vectors: Tensor) -> tuple[T
     others = lesson.negatives.begun[draw.negatives]  # (M, …)
     every = torch.cat([mine, others[None].expand(count, *others.shape)], dim=1)
     prompts = vectors.repeat_interleave(every.shape[1], dim=0)
-    seen = backend.embedded(every.flatten(0, 1), prompts).float()
+    seen = backend.embed_from(every.flatten(0, 1), prompts).float()
     seen = seen.unflatten(0, (count, -1))
     return seen[:, :each], seen[:, each:]
 
@@ -320,7 +320,7 @@ def margins_of(
         seen = []
         for prompt in prompts:
             with using() as backend, torch.no_grad():
-                seen.append(backend.embedded(pictures.begun[0], prompt).float())
+                seen.append(backend.embed_from(pictures.begun[0], prompt).float())
         rows = text_row(places, prompts)
     wanted = normalize(concept + rows, dim=-1)
     like = lesson.scale * (torch.stack(seen) * wanted[:, None]).sum(-1)

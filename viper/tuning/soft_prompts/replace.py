@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import UsageError
-from viper.models.vision.inpaint_window import resized
+from viper.models.vision.inpaint_window import resize_square
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, Using
@@ -266,7 +266,7 @@ def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
     """
     import torch
 
-    squares = np.stack([resized(middle(picture.pixels()), side) for picture in pictures])
+    squares = np.stack([resize_square(middle(picture.pixels()), side) for picture in pictures])
     tensors = torch.from_numpy(squares).permute(0, 3, 1, 2).float() / 127.5 - 1
     return Gallery(tuple(picture.picture_id for picture in pictures), tensors)
 

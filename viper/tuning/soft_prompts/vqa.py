@@ -19,7 +19,7 @@ import numpy as np
 from viper.errors import UsageError
 from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
 from viper.models.vision.roles import Floats
-from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mixed
+from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mix
 from viper.tuning.soft_prompts.base import (
     USUAL,
     AnsweredQuestion,
@@ -222,7 +222,7 @@ def _judged(
 def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:
     """Whether a prompt makes a question wrong that was right, beside others' zero prompts."""
     held = [SoftPrompt(other.feature, other.prompt) for other in zeros if other is not case]
-    vectors = mixed([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])
+    vectors = mix([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])
     if vectors is None:
         return False
     with using() as backend:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from viper.models.llm.engine.reading import Prefill, PromptReader, joined, repeatable
+from viper.models.llm.engine.reading import Prefill, PromptReader, join_prefills, repeatable
 from viper.models.llm.engine.shared_attention import agrees, forward
 from viper.models.llm.engine.shared_prefix import Rows
 from viper.models.llm.protocol import Sampling
@@ -182,7 +182,7 @@ class Decoder:
 
         device = self._reader.device
         longest = max(len(row.prefill.ids) for row in live)
-        cache = joined([row.prefill for row in live], longest)
+        cache = join_prefills([row.prefill for row in live], longest)
         pads = torch.tensor([longest - len(row.prefill.ids) for row in live], device=device)
         padded = bool(pads.any())
         logits = torch.stack([row.prefill.logits for row in live])

@@ -77,7 +77,7 @@ def repeatable(cache: Any) -> bool:
     return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
 
-def joined(prefills: Sequence[Prefill], longest: int) -> Any:
+def join_prefills(prefills: Sequence[Prefill], longest: int) -> Any:
     """Return one cache for all rows, padded on the left to ``longest`` tokens.
 
     Prompts whose memory is not plain keys and values cannot be joined with others. Then all of
@@ -179,7 +179,7 @@ class PromptReader:
 
         width = max(map(len, tails))
         first = prefill.logits.log_softmax(-1)
-        cache = joined([prefill] * len(tails), len(prefill.ids))
+        cache = join_prefills([prefill] * len(tails), len(prefill.ids))
         # Right padding: tokens after a row's end cannot affect its own tokens.
         rows = [tail + [tail[-1]] * (width - len(tail)) for tail in tails]
         logits, _ = self.forward(rows, cache, len(prefill.ids), last=0)

@@ -89,7 +89,7 @@ def _wrong_program(components: Components, solved: SolvedQuery, random: Random) 
     wrong = edited_programs(solved.program, Vocabulary(families))
     kinds = sorted({edit.kind for edit in wrong})
     random.shuffle(wrong)
-    # Kinds take turns, so that the many words that can be taken for others do not outweigh them.
+    # Kinds take turns, so that the many exchangeable words do not outweigh the other kinds.
     random.shuffle(kinds)
     turns = [[edit for edit in wrong if edit.kind == kind] for kind in kinds]
     attempts = [turn[place] for place in range(TRIES) for turn in turns if place < len(turn)]
@@ -146,7 +146,7 @@ def _with_truth(
     except ToolError:
         return None
     differing = [call.index for call in log if results[call.index] != call.result]
-    # The mistake may show earlier than where it was drawn, or not be asked about any more.
+    # The mistake may appear earlier than the sampled call, or in no call at all.
     tool = log[index].tool if index < len(log) else ""
     calls = tuple(i for i in differing if log[i].tool == tool)
     if not calls:

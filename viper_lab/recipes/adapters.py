@@ -160,14 +160,14 @@ def learn(
     tokenizer = load_tokenizer(WRITER)
 
     def rows_at(seed: str) -> Iterator[Row]:
-        return encoded(tokenizer, documents(Random(seed)), training.longest)
+        return encode(tokenizer, documents(Random(seed)), training.longest)
 
     fresh = fresh_adapter(shape=training.shape, seed=options.seed)
     model = train_adapter(fresh, options, training, rows_at)
     save_adapter(model, options.out)
 
 
-def encoded(
+def encode(
     tokenizer: Tokenizer, documents: Iterable[Sequence[Piece]], longest: float
 ) -> Iterator[Row]:
     """Yield the texts as token ids, without those longer than ``longest``."""

@@ -73,7 +73,7 @@ def critic_documents(cases: Sequence[FaultCase], random: Random) -> Iterator[lis
 
 def pieces_of(case: FaultCase, random: Random) -> list[Piece]:
     """Return a case as a training text with its words exchanged."""
-    prompt, fault = exchanged((case.prompt, case.fault), random)
+    prompt, fault = exchange((case.prompt, case.fault), random)
     if random.random() < WITHOUT_DESIRED:
         prompt = _DESIRED.sub("", prompt)
     program = _PROGRAM.search(prompt)
@@ -88,7 +88,7 @@ def pieces_of(case: FaultCase, random: Random) -> list[Piece]:
     ]
 
 
-def exchanged(texts: Sequence[str], random: Random) -> list[str]:
+def exchange(texts: Sequence[str], random: Random) -> list[str]:
     """Return the texts with the words of each family permuted, in the same way in all texts."""
     replacements: dict[str, str] = {}
     for family in FAMILIES:
@@ -106,7 +106,7 @@ class FaultLine(NamedTuple):
     step: str
 
 
-def named(fault: str) -> FaultLine:
+def read_line(fault: str) -> FaultLine:
     """Read location and step from a line, which may be malformed."""
     words = fault.strip().partition(":")[0].split()
     if len(words) == 2 and words[0].isdigit():
@@ -125,8 +125,8 @@ def evaluate(critic: Path | LLM, cases: Sequence[FaultCase]) -> Mapping[str, flo
     """
     llm = load_llm(critic, WRITER)
     stops = Sampling(max_tokens=48, stop=(END_OF_FAULT,))
-    predictions = [named(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
-    targets = [named(case.fault) for case in cases]
+    predictions = [read_line(llm.generate([case.prompt], stops)[0][0].text) for case in cases]
+    targets = [read_line(case.fault) for case in cases]
     pairs = list(zip(cases, predictions, targets, strict=True))
     figures = {
         "location": _share([p.location == true.location for _, p, true in pairs]),

@@ -327,7 +327,7 @@ def start_from_detector(model: Any, tower: Any, images: Tensor) -> None:
     """
     backbone, (rows, columns) = model.backbone, GRID
     filters = tower.embeddings.patch_embedding.weight
-    # The detector pads its pictures below to a square: only the upper rows ever hold anything.
+    # The detector pads pictures below to a square, so only the upper rows have content.
     places = tower.embeddings.position_embedding.weight[1 : 1 + rows * columns]
     seen = functional.conv2d(images, filters, stride=PATCH).flatten(2).transpose(1, 2) + places
     spread = seen.std(dim=-1, unbiased=False).mean()

@@ -67,10 +67,10 @@ def random_view(
     boxes, unclear, mask = cut_boxes(labels.boxes, window)
     if rng.random() < 0.5:
         pixels = pixels.flip(-1)
-        boxes, unclear = (_mirrored(b, x1 - x0) for b in (boxes, unclear))
+        boxes, unclear = (_mirror(b, x1 - x0) for b in (boxes, unclear))
     pixels = (pixels * float(rng.uniform(0.8, 1.2)) + float(rng.uniform(-0.05, 0.05))).clamp(0, 1)
     if windowed and rng.random() < 0.3:
-        pixels, factor = _shrunk(pixels, float(rng.uniform(0.6, 0.95)))
+        pixels, factor = _shrink(pixels, float(rng.uniform(0.6, 0.95)))
         boxes, unclear = boxes * factor, unclear * factor
     longer = max(pixels.shape[1:])
     scale = np.float32(size / longer)
@@ -134,13 +134,13 @@ def _random_window(rng: np.random.Generator, width: int, height: int) -> tuple[i
     return left, top, left + wide, top + high
 
 
-def _mirrored(boxes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+def _mirror(boxes: NDArray[np.float32], width: int) -> NDArray[np.float32]:
     mirrored = boxes.copy()
     mirrored[:, 0], mirrored[:, 2] = width - boxes[:, 2], width - boxes[:, 0]
     return mirrored
 
 
-def _shrunk(pixels: Tensor, factor: float) -> tuple[Tensor, NDArray[np.float32]]:
+def _shrink(pixels: Tensor, factor: float) -> tuple[Tensor, NDArray[np.float32]]:
     """Return a smaller copy and the factors (x, y, x, y) of its boxes."""
     height, width = pixels.shape[1:]
     small = (max(16, round(height * factor)), max(16, round(width * factor)))
@@ -188,7 +188,7 @@ def select_patches(targets: DetectorTargets, count: int, rng: np.random.Generato
     return torch.from_numpy(chosen)
 
 
-def _touched(box: Iterable[float], shape: DetectorShape) -> NDArray[np.bool_]:
+def _overlaps(box: Iterable[float], shape: DetectorShape) -> NDArray[np.bool_]:
     """Return bool [T], the patches that a box (pixel corners) overlaps."""
     cells = np.arange(shape.grid**2)
     rows, columns = cells // shape.grid, cells % shape.grid
@@ -223,11 +223,11 @@ def batch_targets(
     inside = np.zeros(size, np.float32)
     for b, view in enumerate(views):
         for x0, y0, x1, y1 in view.unclear:
-            touched = _touched((x0, y0, x1, y1), shape)
+            touched = _overlaps((x0, y0, x1, y1), shape)
             valid[b, touched] = 0
             weight[b, touched] = 0
         for box in view.boxes:
-            inside[b, _touched(box, shape)] = 1
+            inside[b, _overlaps(box, shape)] = 1
         if not len(view.boxes):
             continue
         cell = assign_patches(view.boxes, shape)

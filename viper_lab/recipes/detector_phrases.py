@@ -30,7 +30,7 @@ GENERAL_NOUNS = ("object", "thing")
 
 _SIZE, _COLOUR, _MATERIAL, _SHAPE = range(4)
 
-# Which attributes a drawn phrase names, and how often.
+# Attributes of a random phrase, with their shares.
 _KINDS: tuple[tuple[tuple[int, ...], float], ...] = (
     ((_COLOUR, _SHAPE), 0.26),
     ((_SIZE, _COLOUR, _MATERIAL, _SHAPE), 0.22),

@@ -125,12 +125,10 @@ def autoencoder_loss(
         error = decoded - squares
         pixel, divergence = error.abs().mean(), latents.kl().mean() / latents.mean[0].numel()
         squared = SQUARED_WEIGHT * error.square().mean()
-        squared = squared + COLOUR_WEIGHT * _coloured(error).square().mean()
+        squared = squared + COLOUR_WEIGHT * _colour(error).square().mean()
         figures = {
             "pixel": float(pixel.detach()),
-            "colour": float(
-                _coloured(decoded.detach()).abs().sum() / _coloured(squares).abs().sum()
-            ),
+            "colour": float(_colour(decoded.detach()).abs().sum() / _colour(squares).abs().sum()),
             "kl": float(divergence.detach()),
         }
         return pixel + squared + KL_WEIGHT * divergence, figures
@@ -202,7 +200,7 @@ def conditions(
     return latents, cells, left
 
 
-def _coloured(pixels: Tensor) -> Tensor:
+def _colour(pixels: Tensor) -> Tensor:
     """Return the part of pixels [B, 3, H, W] that is not grey."""
     return pixels - pixels.mean(dim=1, keepdim=True)
 

@@ -63,7 +63,7 @@ def draw_example(views: ObjectViews, rng: np.random.Generator, side: int) -> Inp
     if kind < BARE:
         mask, prompt = _bare_place(views, view, rng), str(rng.choice(NOTHING))
     elif kind < BARE + OUTLINED:
-        mask = _some_outline(views, view, rng)
+        mask = _draw_outline(views, view, rng)
     if mask is None or not mask.any():
         mask, prompt = boxed(view.box, _shape(views, view), rng.uniform(0, 0.25)), named
     window = window_around(mask, side // 2)
@@ -123,15 +123,15 @@ def _outline(views: ObjectViews, view: ObjectView) -> Mask:
     return inside & (np.abs(depth - own) < OBJECT_THICKNESS)
 
 
-def _some_outline(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask:
+def _draw_outline(views: ObjectViews, view: ObjectView, rng: np.random.Generator) -> Mask:
     """Return the object's grown outline; half the time merged with another object's outline."""
     mask = _outline(views, view)
     if rng.random() < 0.5:
-        mask = mask | _moved(_outline(views, other := views.pick(rng)), other.box, view.box)
+        mask = mask | _move(_outline(views, other := views.pick(rng)), other.box, view.box)
     return dilated(mask, int(rng.integers(2, 7)))
 
 
-def _moved(outline: Mask, box: PixelBox, target: PixelBox) -> Mask:
+def _move(outline: Mask, box: PixelBox, target: PixelBox) -> Mask:
     """Return the content of a mask in one box, stretched to another box of the same picture."""
     from PIL import Image
 

@@ -81,7 +81,7 @@ def build_unet(shape: InpainterShape, text_width: int) -> Any:
         attention_head_dim=shape.heads,
         norm_num_groups=shape.groups,
     )
-    # Saying nothing is the best first guess: the stock weights begin three times as far off.
+    # Zero is the best first guess; the stock weights start with three times the error.
     torch.nn.init.zeros_(unet.conv_out.weight)
     return unet.to(memory_format=torch.channels_last)
 

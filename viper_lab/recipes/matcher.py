@@ -64,7 +64,7 @@ def train(options: TrainOptions) -> dict[str, float]:
         batch = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
         crops = [training_crop(views, view, IMAGE_SIZE, rng) for view in batch]
         crops[CROPS:] = [recoloured(crop, rng) for crop in crops[CROPS:]]
-        words = [_framed(word, family, rng) for family, word in _family_words()]
+        words = [_frame(word, family, rng) for family, word in _family_words()]
         named = [some_attributes(view.thing, rng) for view in batch[:CROPS]]
         named += [_random_attributes(rng) for _ in range(DISTRACTORS)]
         texts = words + [_framed_phrase(each, rng) for each in named]
@@ -176,7 +176,7 @@ def _family_words() -> list[tuple[str, str]]:
     return [(family, word) for family, words in FAMILIES.items() for word in words]
 
 
-def _framed(word: str, family: str, rng: np.random.Generator) -> str:
+def _frame(word: str, family: str, rng: np.random.Generator) -> str:
     """Return an attribute word in a random form: bare, with a general noun, or in a sentence."""
     draw = rng.random()
     if draw < 0.4:

@@ -105,7 +105,7 @@ def new_model(shape: SegmenterShape) -> Any:
 
 @torch.no_grad()
 def _initialise(model: Any, shape: SegmenterShape) -> None:
-    # The library draws the scales of batch norms around 0, made for weights that are loaded.
+    # The library draws batch norm scales around 0, which suits loaded weights only.
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
@@ -115,12 +115,12 @@ def _initialise(model: Any, shape: SegmenterShape) -> None:
     _place_queries(transformer, shape)
     for layer in transformer.decoder.layers:
         _compare_positions(layer.encoder_attn, shape)
-    # Attention is by place at first: the channels that hold it are kept free of content.
+    # Attention starts by position, so the position channels hold no content.
     channels = _position_channels(shape.width)
     nn.init.xavier_uniform_(transformer.input_projection.weight)
     transformer.input_projection.weight[channels] = 0
     nn.init.normal_(model.class_predictor.weight, std=0.02)
-    # Masks start undecided: else the first losses are ten times what they are soon after.
+    # Masks start undecided; otherwise the first losses are ten times the later ones.
     list(model.mask_embedder.parameters())[-2].mul_(0.2)
 
 
@@ -174,7 +174,7 @@ class SegmenterTrainer(nn.Module):
         embeddings = features.decoder_last_hidden_state  # (B, C, H / 4, W / 4)
         decoded = inner.transformer_module(features.encoder_last_hidden_state, True)
         norm = inner.transformer_module.decoder.layernorm
-        # The first state is what goes in; the last is there already normed.
+        # The first state is the input; the last one is normed already.
         states = [*map(norm, decoded.hidden_states[1:-1]), decoded.last_hidden_state]
         return {
             **self._set_losses(states, embeddings, batch),
@@ -197,7 +197,7 @@ class SegmenterTrainer(nn.Module):
         targets = torch.cat([m[rows] for m, (_, rows) in zip(batch.masks, pairs, strict=True)])
         total: dict[str, Tensor] = {}
         for state in states:
-            # Masks of other queries are not looked at, so they are not made.
+            # The loss ignores masks of other queries, so they are not computed.
             predicted = [
                 model.mask_embedder(state[i, queries]) @ embeddings[i].flatten(1)
                 for i, (queries, _) in enumerate(pairs)
@@ -346,7 +346,7 @@ def _view(picture: Segmented, rng: np.random.Generator) -> Segmented:
     """Mirror half of the time, change the brightness, maybe recolour or enlarge a part."""
     image, ids = picture.image, picture.ids
     if rng.random() < WINDOWED:
-        image, ids = _enlarged(image, ids, rng)
+        image, ids = _enlarge(image, ids, rng)
     if rng.random() < 0.5:
         image, ids = image[:, ::-1], ids[:, ::-1]
     if rng.random() < RECOLOURED:
@@ -355,7 +355,7 @@ def _view(picture: Segmented, rng: np.random.Generator) -> Segmented:
     return Segmented(np.clip(light, 0, 255).astype(np.uint8), ids, picture.labels)
 
 
-def _enlarged(image: Pixels, ids: Ids, rng: np.random.Generator) -> tuple[Pixels, Ids]:
+def _enlarge(image: Pixels, ids: Ids, rng: np.random.Generator) -> tuple[Pixels, Ids]:
     """Return a window of at least 60% per side, resized to the picture's own size."""
     height, width = ids.shape
     wide, high = (int(side * rng.uniform(0.6, 1.0)) for side in (width, height))

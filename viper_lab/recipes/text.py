@@ -60,7 +60,7 @@ def _learn_merges(texts: Iterable[str], merges: int) -> list[tuple[str, str]]:
     tokenizer = Tokenizer(BPE(end_of_word_suffix=WORD_END))
     tokenizer.normalizer = stock.normalizer
     tokenizer.pre_tokenizer = stock.pre_tokenizer
-    # Letters alone and at a word's end come first, so the merges are what is beyond them.
+    # The vocabulary starts with the letters, alone and at a word's end; merges come after them.
     trainer = BpeTrainer(
         vocab_size=merges + 60, end_of_word_suffix=WORD_END, min_frequency=1, show_progress=False
     )

@@ -301,7 +301,7 @@ def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
     others = [i for i in range(len(clip.objects)) if i not in (event.actor, event.target)]
     kinds = [kind for kind in ("start", "stop", "appear", "fall") if kind != event.kind]
     turn = event.start % len(kinds)
-    swapped = [] if event.target is None else [_swapped(event)]
+    swapped = [] if event.target is None else [_swap(event)]
     sorts = {
         "right_object": untrue([replace(event, actor=i) for i in others]),
         "right_kind": untrue(
@@ -312,7 +312,7 @@ def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
     return [(name, rival) for name, events in sorts.items() for rival in events]
 
 
-def _swapped(event: ClipEvent) -> ClipEvent:
+def _swap(event: ClipEvent) -> ClipEvent:
     assert event.target is not None
     return replace(event, actor=event.target, target=event.actor)
 

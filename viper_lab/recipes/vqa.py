@@ -251,7 +251,7 @@ def _batch(
     images[CROPS:] = [recoloured(image, rng) for image in images[CROPS:]]
     pairs = [
         [
-            *_some(about_object(view.thing, rng, coloured=index < CROPS), questions, rng),
+            *_pick(about_object(view.thing, rng, coloured=index < CROPS), questions, rng),
             *judgements(view.thing, rng, judgement_count, coloured=index < CROPS),
         ]
         for index, view in enumerate(objects)
@@ -260,7 +260,7 @@ def _batch(
         index = views.pick(rng).still
         picture = resized(views.stills.image(index), IMAGE_SIZE)
         images.append(picture[:, ::-1] if rng.random() < 0.5 else picture)
-        pairs.append(_some(about_picture(views.things(index), rng), questions, rng))
+        pairs.append(_pick(about_picture(views.things(index), rng), questions, rng))
     return np.stack(images), pairs, [attribute_ids(view.thing) for view in objects]
 
 
@@ -271,7 +271,7 @@ def _by_length(pairs: list[tuple[int, QAPair]]) -> list[list[tuple[int, QAPair]]
     return [part for part in (short, captions) if part]
 
 
-def _some(pairs: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
+def _pick(pairs: Sequence[QAPair], count: int, rng: np.random.Generator) -> list[QAPair]:
     """Draw a few of the questions."""
     order = rng.permutation(len(pairs))[:count]
     return [pairs[int(index)] for index in order]

@@ -220,7 +220,7 @@ def batched(rows: list[tuple[list[int], list[bool]]]) -> list[Batch]:
     """Sort encoded texts by length into at most four batches."""
     rows.sort(key=lambda row: len(row[0]))
     chunk = max(1, -(-len(rows) // 4))
-    return [_padded(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
+    return [_pad(rows[i : i + chunk]) for i in range(0, len(rows), chunk)]
 
 
 def encode_pieces(tokenizer: Tokenizer, pieces: Sequence[Piece]) -> tuple[list[int], list[bool]]:
@@ -253,7 +253,7 @@ def loss_of(
     return loss, {"loss": loss.item(), "right": right / count}
 
 
-def _padded(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
+def _pad(rows: Sequence[tuple[list[int], list[bool]]]) -> Batch:
     """Pad on the right, which needs no attention mask because attention is causal."""
     width = max(len(ids) for ids, _ in rows)
     return Batch(

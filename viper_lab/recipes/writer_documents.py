@@ -119,7 +119,7 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     samples, bare = _samples_and_bare(random, options, family, api, lexicon)
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
     entries = listed_entries(listed, TASK_OF_FAMILY[family])
-    programs = [_annotated(sample.program, entries) for sample in samples]
+    programs = [_annotate(sample.program, entries) for sample in samples]
     header = header_entries(random, options, entries, programs)
     mapping = name_mapping(random, options, [entry.name for entry in entries])
     header = [renamed_entry(entry, mapping) for entry in header]
@@ -224,7 +224,7 @@ def renamed_entry(entry: ApiEntry, mapping: Mapping[str, str]) -> ApiEntry:
 
 def annotated(sample: TextSample) -> str:
     """Return the canonical program with each routine's line restated before its use."""
-    return _annotated(sample.program, listed_entries(sample.api, sample.task))
+    return _annotate(sample.program, listed_entries(sample.api, sample.task))
 
 
 def names_called(program: str, entries: Sequence[ApiEntry]) -> set[str]:
@@ -241,7 +241,7 @@ def evened_sample(random: Random, family: str, api: str, lexicon: Lexicon) -> Te
             return sample
 
 
-def _annotated(program: str, entries: Sequence[ApiEntry]) -> str:
+def _annotate(program: str, entries: Sequence[ApiEntry]) -> str:
     """Call ``annotate``, but restate a routine only once for a line that calls it twice."""
     lines: list[str] = []
     for line in annotate(program, entries).split("\n"):

@@ -188,7 +188,7 @@ class _Builder:
         attention.q_proj.bias[slowest] = weight
         attention.k_proj.weight[slowest, self._blocks()[4]] = weight * query_kind / norm
         self._prefer_near(attention, rows, _LATEST_QUERY)
-        # A blend of some ten words is short; three times its length stands out again.
+        # A blend of some ten words is short; three times its length stands out.
         scale = 3 * (4.5 / self.shape.width) ** 0.5
         self._copy(attention, rows, self._rotation() * scale, self._blocks()[4])
 
@@ -226,7 +226,7 @@ class _Builder:
             attention.q_proj.bias[rows.start + i] = amplitude
             attention.k_proj.bias[rows.start + i] = amplitude * math.cos(angle)
             attention.k_proj.bias[rows.start + i + pairs] = amplitude * math.sin(angle)
-        # After the norm a lone token block has norm sqrt(width); the copy shall have norm 1.
+        # After the norm a lone token block has norm sqrt(width); the copy must have norm 1.
         scale = self.shape.width**-0.5
         self._copy(attention, rows, rotation * scale, self._blocks()[head + 1])
 

@@ -322,7 +322,7 @@ def _example(sample: TextSample, program: str) -> Example:
 
 
 def _programs(llm: LLM, trials: Sequence[WriterTrial]) -> Iterator[str]:
-    # One by one: a lone text is decoded several tokens a pass, which beats a batch on a CPU.
+    # One by one: a single text decodes several tokens per pass, faster than a batch on a CPU.
     for trial in trials:
         yield llm.generate([trial.prompt], GREEDY)[0][0].text
 

@@ -58,12 +58,12 @@ class SceneJudge:
         def distance(other: Pixels) -> float:
             return float(np.abs(pixels[part].astype(int) - other[part])[mask].mean())
 
-        named = distance(self._drawn(looks_of(phrase)))
+        named = distance(self._render(looks_of(phrase)))
         if named == 0:
             return True
         return all(named < distance(other) for other in self._others(phrase, over))
 
-    def _drawn(self, looks: Mapping[str, str | None]) -> Pixels:
+    def _render(self, looks: Mapping[str, str | None]) -> Pixels:
         """Render the scene with these looks of the edited objects."""
         things = [self.scene.scene.objects[index] for index in self.objects]
         if all(getattr(thing, name) == word for thing in things for name, word in looks.items()):
@@ -73,12 +73,12 @@ class SceneJudge:
     def _others(self, phrase: str, over: str) -> Iterator[Pixels]:
         """Yield pictures of the alternatives, the likeliest first."""
         looks: dict[str, str | None] = {**looks_of(phrase)}
-        yield self._drawn(looks_of(over))
+        yield self._render(looks_of(over))
         yield render_scene(without(self.scene.scene, self.objects)).image
         for name, current in looks.items():
             for word in _FAMILIES[name]:
                 if word != current:
-                    yield self._drawn({**looks, name: word})
+                    yield self._render({**looks, name: word})
 
 
 _FAMILIES: Mapping[str, tuple[str | None, ...]] = {

@@ -66,7 +66,7 @@ def sample_scene(
     seed = scene_seed(split, index)
     rng = np.random.default_rng([seed, 1])
     count = int(rng.integers(min_objects, max_objects + 1))
-    # Decided once, so that layouts which are hard to place are not rarer for it.
+    # Decided once, so that layouts that are hard to place do not become rarer.
     unusual = split == "test" and rng.random() < _HELD_OUT
     for _ in range(_TRIES):
         looks = sample_looks(rng, count, unusual) if objects is None else objects

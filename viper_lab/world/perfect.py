@@ -65,7 +65,7 @@ class PerfectTools:
             ToolError: there is no such tool, or it refused.
         """
         if name == "llm_query":
-            return _known(str(args[0]))
+            return _list_facts(str(args[0]))
         if name == "segment":
             return self._segment(*args, **kwargs)
         if name in PICTURE_TOOLS:
@@ -186,7 +186,7 @@ class _Painter:
         return np.where(mask[..., None], after.image, pixels)
 
 
-def _known(prompt: str) -> str:
+def _list_facts(prompt: str) -> str:
     """Return a language model's list: the members of the requested fact."""
     for fact in FACTS:
         if fact.asked in prompt:

@@ -42,7 +42,7 @@ def stands_under(objects: Sequence[SceneObject]) -> list[Solid]:
         x, y, z = thing.position
         bottom = z - half_height(thing.shape, thing.size)
         if bottom > 0.03 and not any(_carries(other, thing, bottom) for other in objects):
-            # Into the object a little: a leaning ring's lowest point is not below its centre.
+            # Reaches into the object: a leaning ring's lowest point is not below its centre.
             poles.append(pole(x, y, 0.0, bottom + 0.1, _POLE_RADIUS))
     return poles
 

@@ -226,7 +226,7 @@ class Stage:
         normals = solid.normals(local)
         lamp = np.array(self.light.position, np.float32)
         to_lamp = lamp[:, None] - points
-        lit = _lit(index, solids, lamp, -to_lamp, (normals * to_lamp).sum(0) > 0)
+        lit = _light(index, solids, lamp, -to_lamp, (normals * to_lamp).sum(0) > 0)
         foot = solid.centre - np.array([0, 0, half_height(thing.shape, thing.size)], np.float32)
         above = (points - foot[:, None]) / np.float32(RADIUS[thing.size])
         surface = Surface(above, normals, _unit(rays), _unit(to_lamp), lit)
@@ -236,7 +236,7 @@ class Stage:
         return light.reshape(3, *which.shape).sum(1)
 
 
-def _lit(
+def _light(
     index: int, solids: Sequence[Solid], lamp: Floats, from_lamp: Floats, facing: NDArray[np.bool_]
 ) -> Floats:
     """Return which of an object's points (``lamp + from_lamp`` [3, N]) are lit, [N], 0 or 1.

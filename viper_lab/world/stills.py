@@ -112,8 +112,8 @@ class Stills(LazySequence[Still]):
         super().__init__(count, self._still)
         self.folder, self.split = folder, split
         shards = range(-(-count // SHARD))
-        self._images = [_mapped(_file(folder, split, i, "images.npy")) for i in shards]
-        self._depths = [_mapped(_file(folder, split, i, "depth.npy")) for i in shards]
+        self._images = [_map_file(_file(folder, split, i, "images.npy")) for i in shards]
+        self._depths = [_map_file(_file(folder, split, i, "depth.npy")) for i in shards]
 
     @cached_property
     def truths(self) -> list[StillTruth]:
@@ -167,7 +167,7 @@ def rendered_stills(
     folder = Path(cache_dir)
     folder.mkdir(parents=True, exist_ok=True)
     shards = range(-(-count // SHARD))
-    # What another process is rendering is left to it at first, and awaited in the end.
+    # Shards of another process are skipped first and awaited in the end.
     for wait in (False, True):
         for shard in shards:
             if _ensure_shard(folder, split, shard, wait) and progress:
@@ -195,7 +195,7 @@ def _ensure_shard(folder: Path, split: str, shard: int, wait: bool) -> bool:
         except BlockingIOError:
             return False
         except ImportError:
-            # No such locks on this platform: two processes may render the same shard.
+            # This platform has no such locks, so two processes may render the same shard.
             pass
         if _is_complete(folder, split, shard):
             return False
@@ -214,14 +214,14 @@ def _render_shard(folder: Path, split: str, shard: int) -> None:
         with part.open("wb") as file:
             np.save(file, array)
         part.replace(target)
-    # Last, because its presence says that the shard is complete.
+    # Written last, because it marks the shard as complete.
     target = _file(folder, split, shard, "truth.json")
     part = target.with_suffix(f".{os.getpid()}.part")
     part.write_text(json.dumps([truth_record(still) for still in stills]))
     part.replace(target)
 
 
-def _mapped(path: Path) -> NDArray[Any]:
+def _map_file(path: Path) -> NDArray[Any]:
     """Return a file's array, memory-mapped and read-only."""
     return np.asarray(np.load(path, "r"))
 

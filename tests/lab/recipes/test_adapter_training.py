@@ -15,7 +15,7 @@ from viper_lab.recipes.adapters import (
     AdapterShape,
     AdapterTraining,
     Row,
-    encoded,
+    encode,
     fresh_adapter,
     save_adapter,
     train_adapter,
@@ -43,7 +43,7 @@ def test_the_loss_falls_the_base_stays_and_a_stopped_training_goes_on(
     def rows_at(seed: str) -> Iterator[Row]:
         random = Random(seed)
         documents = (plan_document(random, PLANS) for _ in count())
-        return encoded(tokenizer, documents, 1500)
+        return encode(tokenizer, documents, 1500)
 
     model = fresh_adapter(base, SHAPE)
     frozen = {n: p.clone() for n, p in model.named_parameters() if not p.requires_grad}

@@ -20,9 +20,9 @@ from viper_lab.recipes.critic import (
     FaultLine,
     critic_documents,
     evaluate,
-    exchanged,
-    named,
+    exchange,
     pieces_of,
+    read_line,
 )
 
 PROMPT = """# task: question
@@ -42,7 +42,7 @@ PROGRAM = FaultCase("question", "program", "direction", PROMPT, " program\n")
 def test_words_change_places_alike_in_prompt_and_target() -> None:
     changes = 0
     for seed in range(20):
-        prompt, fault = exchanged((PROMPT, TOOL.fault), Random(seed))
+        prompt, fault = exchange((PROMPT, TOOL.fault), Random(seed))
         desired = re.search(r"# desired: (\w+)", prompt)
         assert desired is not None and fault == f" 1 simple_query: {desired[1]}\n"
         shape = re.search(r"find image0, (\w+) (\w+):", prompt)
@@ -93,9 +93,9 @@ def test_targets_are_what_the_reflector_reads(truth: Critique, line: str) -> Non
 
 
 def test_what_a_line_names() -> None:
-    assert named(" 1 simple_query: blue\n") == FaultLine("simple_query", "1")
-    assert named(" program\n") == FaultLine("program", "")
-    assert named("") == FaultLine("", "") and named("a b c") == FaultLine("a b c", "")
+    assert read_line(" 1 simple_query: blue\n") == FaultLine("simple_query", "1")
+    assert read_line(" program\n") == FaultLine("program", "")
+    assert read_line("") == FaultLine("", "") and read_line("a b c") == FaultLine("a b c", "")
 
 
 def test_scores_count_place_and_call() -> None:

@@ -122,4 +122,4 @@ def test_rows_compare_the_same_questions() -> None:
 
 def test_a_seed_has_so_many_scenes() -> None:
     with pytest.raises(ValueError, match="question 1000 of a seed; a seed has 1000 scenes"):
-        questions._drawn("egg", 0, questions.SCENES)
+        questions._draw_scene("egg", 0, questions.SCENES)

@@ -80,7 +80,7 @@ def about_old(
 def questions_about(concept: str, split: str, seed: int) -> Iterator[MatchQuestion]:
     """Yield the questions of :func:`about`, two per scene, without end."""
     for place in counted():
-        index, rng = _drawn(concept, seed, place)
+        index, rng = _draw_scene(concept, seed, place)
         still = reserved_still(split, index, concept)
         objects = still.rendered.scene.objects
         showing = [int(i) for i in np.flatnonzero(still.shown)]
@@ -110,7 +110,7 @@ def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Itera
 def _old_four(
     concept: str, concepts: Sequence[str], split: str, seed: int, place: int
 ) -> Iterator[MatchQuestion]:
-    index, rng = _drawn(concept, seed, SCENES // 2 + place)
+    index, rng = _draw_scene(concept, seed, SCENES // 2 + place)
     number = _OLD_FIRST + seed * SCENES + place
     plain = render_scene(sample_scene(split, number))
     sample = f"{split}:old:{number}"
@@ -168,7 +168,7 @@ def _name(concept: str, thing: SceneObject) -> str:
     return "object" if CONCEPTS[concept] == "shape" else thing.shape
 
 
-def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
+def _draw_scene(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
     """Return the index of a scene of the concept, and a generator for its question."""
     if not 0 <= place < SCENES:
         raise ValueError(f"question {place} of a seed; a seed has {SCENES} scenes of a concept")

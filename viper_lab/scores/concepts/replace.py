@@ -63,9 +63,7 @@ def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) 
     )
     edits = _edits(scenes, count)
     prompts, olds = zip(*(_wording(concept, edit, i) for i, edit in enumerate(edits)), strict=True)
-    pictures = [
-        _painted(toolbox, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)
-    ]
+    pictures = [_paint(toolbox, edit, prompt) for edit, prompt in zip(edits, prompts, strict=True)]
     words = shipped_judge().words(_crops(edits, pictures))
     answers = [
         ToolAnswer("replace", concept, edit.sample, float(word == concept))
@@ -87,7 +85,7 @@ def about_old(
     pairs = list(combinations(split))
     phrases = [pairs[int(edit.rng.integers(len(pairs)))] for edit in edits]
     pictures = [
-        _painted(toolbox, edit, f"the {colour} {shape}")
+        _paint(toolbox, edit, f"the {colour} {shape}")
         for edit, (colour, shape) in zip(edits, phrases, strict=True)
     ]
     every = [(colour, shape) for colour in COLOURS for shape in SHAPES]
@@ -135,7 +133,7 @@ def _edits(scenes: Iterator[tuple[str, Scene]], count: int) -> list[_Edit]:
     return edits
 
 
-def _painted(toolbox: Toolbox, edit: _Edit, prompt: str) -> Pixels:
+def _paint(toolbox: Toolbox, edit: _Edit, prompt: str) -> Pixels:
     """Return the picture after the tool ``replace`` on the object's grown box."""
     session = toolbox.session(media_from(edit.pixels))
     height, width = edit.pixels.shape[:2]

@@ -73,10 +73,13 @@ def shipped_judge() -> Judge:
 
 def trained_judge(scenes: int) -> Judge:
     """Train a judge on that many training scenes about each concept."""
-    crops, labels = _shown("train", scenes)
+    crops, labels = _render_crops("train", scenes)
     inputs = features(crops)
     return Judge(
-        {family: _fitted(inputs[family], [label[family] for label in labels]) for family in inputs}
+        {
+            family: _fit_probe(inputs[family], [label[family] for label in labels])
+            for family in inputs
+        }
     )
 
 
@@ -85,7 +88,7 @@ def accuracy(judge: Judge, scenes: int = 12) -> dict[str, float]:
 
     ``reserved`` is the share of the visible reserved words that it names.
     """
-    crops, labels = _shown("val", scenes)
+    crops, labels = _render_crops("val", scenes)
     predicted = judge.words(crops)
     rights = {
         family: [word == label[family] for word, label in zip(words, labels, strict=True)]
@@ -125,7 +128,7 @@ def _colours(small: Pixels) -> Floats:
     return roots
 
 
-def _shown(split: str, scenes: int) -> tuple[list[Pixels], list[dict[str, str]]]:
+def _render_crops(split: str, scenes: int) -> tuple[list[Pixels], list[dict[str, str]]]:
     """Return crops of the objects of scenes about each concept, and their words by family."""
     objects = list(_objects(split, scenes))
     return [crop for crop, _ in objects], [label for _, label in objects]
@@ -145,7 +148,7 @@ def words_of(thing: SceneObject) -> dict[str, str]:
     return {"shape": thing.shape, "colour": thing.colour, "pattern": thing.pattern or PLAIN}
 
 
-def _fitted(data: Floats, labels: Sequence[str]) -> _Probe:
+def _fit_probe(data: Floats, labels: Sequence[str]) -> _Probe:
     """Fit a softmax regression in which every word has the same weight."""
     import torch
 

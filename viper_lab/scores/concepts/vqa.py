@@ -98,12 +98,12 @@ def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[Answer
     for question in islice(questions_about(concept, "train", seed), 10 * count):
         if len(wrong) == count:
             break
-        answered = _answered(toolbox, question, f"{question.sample}:{question.kind}")
+        answered = _answer_case(toolbox, question, f"{question.sample}:{question.kind}")
         if not answered.right_already:
             wrong.append(answered)
             rng = np.random.default_rng([seed, len(wrong), 13])
-            for other in _beside(question, concept, seed, rng):
-                answer = _answered(toolbox, other, f"{question.sample}:right:{len(right)}")
+            for other in _similar_cases(question, concept, seed, rng):
+                answer = _answer_case(toolbox, other, f"{question.sample}:right:{len(right)}")
                 if answer.right_already:
                     right.append(answer)
     return [*wrong, *right[: RIGHT_PER_WRONG * len(wrong)]]
@@ -112,27 +112,27 @@ def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[Answer
 def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion]:
     """Yield the questions of :func:`about`, two per scene, without end."""
     for place in range(SCENES):
-        index, rng = _drawn(concept, seed, place)
+        index, rng = _draw_scene(concept, seed, place)
         still = reserved_still(split, index, concept)
         sample, scene = f"{split}:{concept}:{index}", still.rendered
-        showing = [i for i in _seen(scene) if still.shown[i]]
-        others = [i for i in _seen(scene) if not still.shown[i]]
+        showing = [i for i in _visible(scene) if still.shown[i]]
+        others = [i for i in _visible(scene) if not still.shown[i]]
         if not showing:
             continue
         thing = showing[int(rng.integers(len(showing)))]
         yield _about(
-            scene, thing, sample, "name", concept, _worded(NAMING[CONCEPTS[concept]], rng), concept
+            scene, thing, sample, "name", concept, _fill(NAMING[CONCEPTS[concept]], rng), concept
         )
         judged = others[int(rng.integers(len(others)))] if place % 2 and others else thing
         answer = "yes" if judged == thing else "no"
-        yield _about(scene, judged, sample, "judge", concept, _judging(concept, rng), answer)
+        yield _about(scene, judged, sample, "judge", concept, _ask_judgement(concept, rng), answer)
 
 
 def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[VqaQuestion]:
     """Yield the questions of :func:`about_old`, without end."""
     for place in range(SCENES):
         concept = concepts[place % len(concepts)]
-        index, rng = _drawn(concept, seed, SCENES + place)
+        index, rng = _draw_scene(concept, seed, SCENES + place)
         still = reserved_still(split, index, concept)
         yield from _old(still.rendered, f"{split}:{concept}:{index}", "old+new", rng)
         number = _OLD_FIRST + seed * SCENES + place
@@ -144,7 +144,7 @@ def _old(
     scene: RenderedScene, sample: str, kind: str, rng: np.random.Generator
 ) -> Iterator[VqaQuestion]:
     """Yield questions about two objects, and one about the picture if all words are old."""
-    visible = _seen(scene)
+    visible = _visible(scene)
     for thing in rng.permutation(visible)[:2] if visible else ():
         yield _old_question(scene, int(thing), sample, kind, rng)
     if kind == "old":
@@ -162,13 +162,13 @@ def _old_question(
     truth = scene.scene.objects[thing]
     new = [concept for concept in CONCEPTS if shows(truth, concept)]
     if new:
-        return _about(scene, thing, sample, kind, new[0], *_other_words(truth, new[0], rng))
+        return _about(scene, thing, sample, kind, new[0], *_ask_other(truth, new[0], rng))
     pairs = [pair for pair in about_object(truth, rng) if pair.about != "caption"]
     pair = pairs[int(rng.integers(len(pairs)))]
     return _about(scene, thing, sample, kind, pair.about, pair.question, pair.answer)
 
 
-def _other_words(truth: SceneObject, concept: str, rng: np.random.Generator) -> tuple[str, str]:
+def _ask_other(truth: SceneObject, concept: str, rng: np.random.Generator) -> tuple[str, str]:
     """Return a question about another attribute of an object with a concept, and its answer.
 
     The colour of a patterned object is never asked: it has two.
@@ -176,28 +176,28 @@ def _other_words(truth: SceneObject, concept: str, rng: np.random.Generator) -> 
     unasked = {CONCEPTS[concept], *(("colour",) if CONCEPTS[concept] == "pattern" else ())}
     families = [family for family in FAMILIES if family not in unasked]
     family = families[int(rng.integers(len(families)))]
-    return _worded(WORD_QUESTIONS[family], rng), getattr(truth, family)
+    return _fill(WORD_QUESTIONS[family], rng), getattr(truth, family)
 
 
-def _judging(concept: str, rng: np.random.Generator) -> str:
+def _ask_judgement(concept: str, rng: np.random.Generator) -> str:
     word = concept
     if CONCEPTS[concept] == "shape":
         word = f"{'an' if concept[0] in 'aeiou' else 'a'} {concept}"
     return f"is {('this', 'it')[int(rng.integers(2))]} {word}?"
 
 
-def _worded(templates: Sequence[str], rng: np.random.Generator) -> str:
+def _fill(templates: Sequence[str], rng: np.random.Generator) -> str:
     template = templates[int(rng.integers(len(templates)))]
     return template.format(this=("this", "it", "the object")[int(rng.integers(3))])
 
 
-def _beside(
+def _similar_cases(
     case: VqaQuestion, concept: str, seed: int, rng: np.random.Generator
 ) -> Iterator[VqaQuestion]:
     """Yield cases like a failed one, of the same scene, which the tool may answer correctly."""
     still = reserved_still("train", int(case.sample.rsplit(":", 1)[1]), concept)
     scene = still.rendered
-    for thing in _seen(scene):
+    for thing in _visible(scene):
         truth = scene.scene.objects[thing]
         if not still.shown[thing]:
             if case.answer == "yes":
@@ -226,7 +226,7 @@ def _measure(toolbox: Toolbox, case: VqaQuestion) -> ToolAnswer:
     return ToolAnswer(case.kind, case.concept, case.sample, float(answer == case.answer))
 
 
-def _answered(toolbox: Toolbox, case: VqaQuestion, name: str) -> AnsweredQuestion:
+def _answer_case(toolbox: Toolbox, case: VqaQuestion, name: str) -> AnsweredQuestion:
     """Return the question with the model's input pixels and whether its answer is right."""
     answer, pixels = _ask(toolbox, case)
     return AnsweredQuestion(name, pixels, case.question, case.answer, answer == case.answer)
@@ -243,11 +243,11 @@ def _ask(toolbox: Toolbox, case: VqaQuestion) -> tuple[str, Pixels]:
     return str(session.call("simple_query", (ref, case.question), {}, None)), pixels
 
 
-def _drawn(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
+def _draw_scene(concept: str, seed: int, place: int) -> tuple[int, np.random.Generator]:
     """Return the number of a concept's scene, and the generator of its questions."""
     rng = np.random.default_rng([seed, list(CONCEPTS).index(concept), place, 17])
     return 2 * SCENES * seed + place, rng
 
 
-def _seen(scene: RenderedScene) -> list[int]:
+def _visible(scene: RenderedScene) -> list[int]:
     return [int(i) for i in np.flatnonzero(seen(scene))]

@@ -60,7 +60,7 @@ SAID_BESIDE: Mapping[str, Sequence[str]] = _FACTS["articles"]
 """Sentences of articles beside facts: ``filling``, ``gossip`` and ``colour_words``."""
 
 
-def followed(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tuple[str, str, str]]:
+def follow(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return thing, relation and value of each hop from a design on."""
     path = []
     for relation in chain:

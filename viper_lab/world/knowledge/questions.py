@@ -14,7 +14,7 @@ from random import Random
 
 from viper_lab.world.knowledge.articles import left_out
 from viper_lab.world.knowledge.catalogue import Catalogue, Design
-from viper_lab.world.knowledge.facts import CHAINS, COMMON, followed, question_of
+from viper_lab.world.knowledge.facts import CHAINS, COMMON, follow, question_of
 from viper_lab.world.knowledge.gallery import scene_object
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.scene import Scene
@@ -118,7 +118,7 @@ def _question(
     return KnowledgeQuestion(
         f"knowledge-{catalogue.split}-{catalogue.seed}-{number}{f'-{kind}' if kind else ''}",
         kind,
-        *_asked(catalogue, untold, kind, target, phrase, number, random),
+        *_ask(catalogue, untold, kind, target, phrase, number, random),
         catalogue.split,
         1_000_000 * catalogue.seed + number,
         tuple(designs),
@@ -131,7 +131,7 @@ _Asked = tuple[str, str, str, str, tuple[tuple[str, str, str], ...], str]
 """The fields ``text`` to ``answer`` of a :class:`KnowledgeQuestion`."""
 
 
-def _asked(
+def _ask(
     catalogue: Catalogue,
     untold: frozenset[tuple[str, str]],
     kind: str,
@@ -168,7 +168,7 @@ def _of_chain(
     name: str,
     chain: Sequence[str],
 ) -> _Asked:
-    path = tuple(followed(catalogue, name, chain))
+    path = tuple(follow(catalogue, name, chain))
     is_known = path[-1][:2] not in untold
     return (
         question_of(chain, phrase),

@@ -15,7 +15,7 @@ from random import Random
 from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper_lab.world.knowledge.catalogue import Look
-from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, fact_text, followed, question_of
+from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, fact_text, follow, question_of
 from viper_lab.world.knowledge.simulate import END, STYLE, ExpertReply, Library, lines_of_note
 
 _PICTURES, _LABELLED = 0.25, 0.4
@@ -77,7 +77,7 @@ def _fact(library: Library, random: Random) -> _Fact:
     is_work = kind < _COLOURS + _WORKS
     name = random.choice([one.name for one in (catalogue.works if is_work else catalogue.designs)])
     chain = (random.choice(("taker", "taken")),) if is_work else random.choice(CHAINS)
-    path = followed(catalogue, name, chain)
+    path = follow(catalogue, name, chain)
     hop = random.randrange(len(path))
     thing, relation, value = path[hop]
     named = (
@@ -99,14 +99,14 @@ def _fact(library: Library, random: Random) -> _Fact:
 
 
 def _reading(library: Library, fact: _Fact, random: Random) -> ExpertReply:
-    line = _shown(library.search(fact.words, MAX_PASSAGES), fact.sentences, random)
+    line = _pick_line(library.search(fact.words, MAX_PASSAGES), fact.sentences, random)
     tells = any(sentence in line for sentence in fact.sentences)
     decision = Decision("text_search", fact.words)
     prompt = judge_prompt(fact.query, fact.known, decision, [line], STYLE)
     return ExpertReply("read", prompt, f" {fact.verdict if tells else 'no'}{END}")
 
 
-def _shown(lines: list[str], sentences: frozenset[str], random: Random) -> str:
+def _pick_line(lines: list[str], sentences: frozenset[str], random: Random) -> str:
     """Return a sentence of one of the passages: the one with the fact, one beside it, or any."""
     telling = [line for line in lines if any(sentence in line for sentence in sentences)]
     fate = random.random()

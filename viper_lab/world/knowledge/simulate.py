@@ -168,7 +168,7 @@ class Expert(Seeker):
         if question.kind == "picture":
             return [("identical", ""), ("caption", ""), ("detect", ""), ("select", now.query)]
         if now.focus is None:
-            return [("select", _named(now.query)), ("detect", "")]
+            return [("select", _subject_of(now.query)), ("detect", "")]
         if question.kind in ("color", "common"):
             return [("vqa", now.query)]
         naming = [("entities", ""), ("captions", ""), ("titles", "")]
@@ -271,9 +271,9 @@ class Expert(Seeker):
 
     def _tool_caption_image(self, patch: Ref) -> str:
         if patch.kind == "image":
-            return _crowd(self.random, self.question.shown)
+            return _describe(self.random, self.question.shown)
         if self.random.random() < 0.02:
-            return _crowd(self.random, self.question.shown)
+            return _describe(self.random, self.question.shown)
         return f"a {_misread(self._design(patch).look, self.random).words}"
 
     def _tool_simple_query(self, patch: Ref, question: str) -> str:
@@ -348,7 +348,7 @@ def _first_named(lines: Sequence[str], names: set[str]) -> str:
     return ""
 
 
-def _named(question: str) -> str:
+def _subject_of(question: str) -> str:
     """Return the subject of a visual sub-question: its words without the question's own."""
     subject = re.sub(r"^what (?:is|color is|shape is) the |\bcalled\b|\?$", "", question)
     return subject.strip(" ?")
@@ -367,7 +367,7 @@ def _misread(look: Look, random: Random) -> Look:
     return Look(*values)
 
 
-def _crowd(random: Random, designs: Sequence[Design]) -> str:
+def _describe(random: Random, designs: Sequence[Design]) -> str:
     parts = [f"a {design.look.colour} {design.look.shape}" for design in designs]
     parts += random.choices(parts, k=random.randint(0, 3))
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]

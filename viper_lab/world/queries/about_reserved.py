@@ -54,12 +54,12 @@ def generate_about_reserved(
     random = Random(f"reserved {about} {split} {seed} {' '.join(concepts)}")
     part = concepts[0] if len(concepts) == 1 and about == "new" else about
     return [
-        _drawn(each, about, random)
+        _draw(each, about, random)
         for each in task_specs("reserved", split, seed, count, concepts, part)
     ]
 
 
-def _drawn(each: TaskSpec, about: About, random: Random) -> TaskSample:
+def _draw(each: TaskSpec, about: About, random: Random) -> TaskSample:
     assert each.concept is not None
     family = "referring" if random.random() < 0.5 else "question"
     weights = RESERVED_SHARES[family]

@@ -79,7 +79,7 @@ def _any(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
     return Meaning("extreme", {**slots, "side": conventions.singled_out})
 
 
-def _beside(sort: str) -> Callable[[Nouns, Random, Conventions], Meaning]:
+def _region(sort: str) -> Callable[[Nouns, Random, Conventions], Meaning]:
     def draw(nouns: Nouns, random: Random, conventions: Conventions) -> Meaning:
         kind = nouns.some(general=False)
         return Meaning("region", _beside_slots(kind, sort, nouns, random, conventions))
@@ -111,8 +111,8 @@ _SELECT: Mapping[str, Callable[[Nouns, Random, Conventions], Meaning]] = {
     "counted": _counted,
     "last": _last,
     "any": _any,
-    "before": _beside("before"),
-    "after": _beside("after"),
+    "before": _region("before"),
+    "after": _region("after"),
     "large": _large,
 }
 

@@ -44,12 +44,12 @@ class ClipTruth:
             ordered = fitting if type_.endswith("_first") else fitting[::-1]
             result = ordered[0]
         else:
-            result = self._beside(meaning, fitting)
+            result = self._next_to(meaning, fitting)
         others = [event for event in fitting if event is not result]
         unanswerable_if(not all(comes_before(result, e) or comes_before(e, result) for e in others))
         return result
 
-    def _beside(self, meaning: Meaning, fitting: Sequence[ClipEvent]) -> ClipEvent:
+    def _next_to(self, meaning: Meaning, fitting: Sequence[ClipEvent]) -> ClipEvent:
         """Return the first fitting event after the named one, or the last before it."""
         named = next(e for e in self.events if self.meaning_of(e) == meaning["event"])
         rest = [event for event in fitting if event is not named]
@@ -57,7 +57,7 @@ class ClipTruth:
         later = [event for event in rest if comes_before(named, event)]
         unanswerable_if(len(earlier) + len(later) != len(rest) or not earlier or not later)
         neighbour = later[0] if meaning.type.endswith("_after") else earlier[-1]
-        # What the named event's own objects did tells too much of what they do next.
+        # Events of the named event's own objects would reveal too much of the answer.
         named_too = named_objects(meaning)
         across = earlier if meaning.type.endswith("_after") else later
         unanswerable_if(self.names[neighbour.actor] in named_too)

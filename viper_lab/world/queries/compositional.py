@@ -106,7 +106,7 @@ def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:
 
 
 def _attribute(nouns: Nouns, random: Random) -> _Slots:
-    # By the number of words, so that no answer is likelier than another.
+    # Weighted by the number of words, so that all answers are equally likely.
     family = random.choices(ATTRIBUTES, (8, 5, 2, 2))[0]
     return {"of": _some_selection(nouns, random, family), "attribute": family}
 

@@ -60,28 +60,30 @@ def generate_editing(
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"edit {split} {seed} {' '.join(concepts)}")
-    return [_drawn(each, random) for each in task_specs("edit", split, seed, count, concepts)]
+    return [_draw(each, random) for each in task_specs("edit", split, seed, count, concepts)]
 
 
-def _drawn(each: TaskSpec, random: Random) -> TaskSample:
+def _draw(each: TaskSpec, random: Random) -> TaskSample:
     operation = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
     is_new = each.concept is not None and operation == "replace" and random.random() < 0.5
     while True:
         place, scene = random_place(random, each.split, each.concept, present=not is_new)
         for _ in range(_TRIES):
             try:
-                kind = _kind(scene, each, operation, is_new, random)
+                kind = _draw_kind(scene, each, operation, is_new, random)
             except NoSuchNounError:
                 continue
             indexes = SceneWords(scene).matching(kind)
-            new = _new(kind, scene, indexes[0], each, is_new, operation, random)
+            new = _draw_new(kind, scene, indexes[0], each, is_new, operation, random)
             rendered = render_scene(scene)
             if operation != "replace" or _is_seen(rendered, indexes[0], new):
                 target = _target(operation, kind, new, rendered, indexes)
                 return _sample(each, place, target, is_new, random)
 
 
-def _kind(scene: Scene, each: TaskSpec, operation: Operation, is_new: bool, random: Random) -> str:
+def _draw_kind(
+    scene: Scene, each: TaskSpec, operation: Operation, is_new: bool, random: Random
+) -> str:
     """Draw the edited kind: one object, or several but not all."""
     words, held_out = SceneWords(scene), each.split == "test"
     nouns = SceneNouns(words, random, held_out=held_out)
@@ -101,7 +103,7 @@ def _kind(scene: Scene, each: TaskSpec, operation: Operation, is_new: bool, rand
     return kind
 
 
-def _new(
+def _draw_new(
     kind: str,
     scene: Scene,
     index: int,

@@ -253,7 +253,7 @@ def _propose(
     nouns = SceneNouns(truth, random, held_out=request.split == "test")
     for _ in range(PROPOSALS):
         try:
-            meaning = _drawn(request, sort, nouns, random)
+            meaning = _draw(request, sort, nouns, random)
             answer = truth.answer(meaning)
         except (NoSuchNounError, UnanswerableError):
             continue
@@ -265,7 +265,7 @@ def _propose(
     return None
 
 
-def _drawn(request: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
+def _draw(request: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
     if request.conventions is not None and sort.startswith(VAGUE):
         return ambiguous.draw_ambiguous(
             request.family, sort.removeprefix(VAGUE), nouns, random, request.conventions

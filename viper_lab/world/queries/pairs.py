@@ -62,17 +62,17 @@ def generate_pairs(
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"pairs {split} {seed} {' '.join(concepts)}")
-    return [_drawn(each, random) for each in task_specs("pairs", split, seed, count, concepts)]
+    return [_draw(each, random) for each in task_specs("pairs", split, seed, count, concepts)]
 
 
-def _drawn(each: TaskSpec, random: Random) -> TaskSample:
+def _draw(each: TaskSpec, random: Random) -> TaskSample:
     type_ = random.choices(tuple(WEIGHTS), tuple(WEIGHTS.values()))[0]
     is_true = random.random() < 0.5
     while True:
         places, truths = _pair(each, random)
         for _ in range(_TRIES):
             try:
-                meaning = _stated(type_, truths, each, random)
+                meaning = _draw_meaning(type_, truths, each, random)
             except NoSuchNounError:
                 continue
             if holds(meaning, truths) == is_true:
@@ -90,11 +90,11 @@ def _pair(
     return (first, second), (SceneWords(one), SceneWords(two))
 
 
-def _stated(
+def _draw_meaning(
     type_: str, truths: Sequence[SceneWords], each: TaskSpec, random: Random
 ) -> PairMeaning:
     """Draw a statement of a type, mostly with kinds and numbers of the pictures."""
-    kind = _kind(truths, each, random)
+    kind = _draw_kind(truths, each, random)
     left, right = (len(truth.matching(kind)) for truth in truths)
     if type_ in ("more", "same_number") and not left and not right:
         raise NoSuchNounError
@@ -104,7 +104,7 @@ def _stated(
         return PairMeaning(type_, kind, _near(left + right, random))
     if type_ != "one_and_other":
         return PairMeaning(type_, kind)
-    other = _kind(truths, replace(each, concept=None), random)
+    other = _draw_kind(truths, replace(each, concept=None), random)
     if other == kind:
         raise NoSuchNounError
     here = random.randrange(2)
@@ -118,7 +118,7 @@ def _near(count: int, random: Random) -> int:
     return min(max(count + random.choice((-1, 0, 0, 1)), 1), len(NUMBERS) - 1)
 
 
-def _kind(truths: Sequence[SceneWords], each: TaskSpec, random: Random) -> str:
+def _draw_kind(truths: Sequence[SceneWords], each: TaskSpec, random: Random) -> str:
     """Draw a kind with one attribute at most, which names the concept if there is one."""
     if each.concept is None:
         nouns = SceneNouns(random.choice(truths), random, held_out=each.split == "test")

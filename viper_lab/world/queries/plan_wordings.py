@@ -45,7 +45,7 @@ def wrong_plan(meaning: Meaning, random: Random) -> tuple[list[str], str] | None
 
     Both have the wording of :func:`plan_steps` for the same state of ``random``.
     """
-    changed = list(_misread(meaning))
+    changed = list(_misreadings(meaning))
     state = random.getstate()
     right = plan_steps(meaning, random)
     random.shuffle(changed)
@@ -140,7 +140,7 @@ def _about_clip(s: _Steps, meaning: Meaning) -> None:
     s.say("select the answer", "select the right answer")
 
 
-def _misread(meaning: Meaning) -> list[Meaning]:
+def _misreadings(meaning: Meaning) -> list[Meaning]:
     """Return meanings that differ in one slot, or in before and after."""
     meanings: list[Meaning] = []
     for one, other in _OTHER_TIME:
@@ -155,7 +155,7 @@ def _misread(meaning: Meaning) -> list[Meaning]:
 
 def _misread_slot(name: str, value: SlotValue) -> list[SlotValue]:
     if isinstance(value, Meaning):
-        return [*_misread(value)] if value.type != "event" else []
+        return [*_misreadings(value)] if value.type != "event" else []
     if name in _PLANS["mistaken"]:
         return [_PLANS["mistaken"][name][str(value)]]
     if name == "rank":

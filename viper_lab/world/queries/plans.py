@@ -17,13 +17,13 @@ def gold_plan(meaning: Meaning) -> str:
         UnknownNameError: the type has no plan.
     """
     if meaning.type in SELECTIONS:
-        return numbered(*_selected(meaning, "it"))
+        return numbered(*_select(meaning, "it"))
     if meaning.type not in CONCLUDED:
         raise UnknownNameError("type of query with a plan", meaning.type, CONCLUDED)
     return numbered(*CONCLUDED[meaning.type](meaning))
 
 
-def _selected(meaning: Meaning, name: str) -> list[str]:
+def _select(meaning: Meaning, name: str) -> list[str]:
     """Return the steps to one object, which later steps call by ``name``."""
     kind, type_ = meaning["kind"], meaning.type
     if type_ == "unique":
@@ -38,13 +38,13 @@ def _selected(meaning: Meaning, name: str) -> list[str]:
     if type_ == "biggest":
         return [f"Find every {kind}.", f"Take the {meaning['extent']} one."]
     anchor = meaning["anchor"]
-    steps = _selected(anchor, "anchor")
+    steps = _select(anchor, "anchor")
     if type_ in ("closest", "farthest_from"):
         how = "closest to" if type_ == "closest" else "farthest from"
         return [*steps, f"Find every {kind}.", f"Take the one {how} the {anchor['kind']}."]
     if type_ == "between":
         other = meaning["second_anchor"]
-        steps += _selected(other, "other anchor")
+        steps += _select(other, "other anchor")
         last = f"Take the one between the {anchor['kind']} and the {other['kind']}."
         return [*steps, f"Find every {kind}.", last]
     if type_ not in ("region", "region_extreme"):
@@ -68,11 +68,11 @@ def _in_region(meaning: Meaning) -> list[str]:
 
 
 def _of_one(last: Callable[[Meaning], str]) -> Callable[[Meaning], list[str]]:
-    return lambda m: [*_selected(m["of"], "it"), last(m)]
+    return lambda m: [*_select(m["of"], "it"), last(m)]
 
 
 def _of_region(last: str) -> Callable[[Meaning], list[str]]:
-    return lambda m: [*_selected(m["anchor"], "anchor"), *_in_region(m), last]
+    return lambda m: [*_select(m["anchor"], "anchor"), *_in_region(m), last]
 
 
 def _count_filter(meaning: Meaning) -> list[str]:

@@ -50,12 +50,10 @@ def generate_tagging(
         UnknownNameError: no such split or reserved concept.
     """
     random = Random(f"tag {split} {seed} {' '.join(concepts)}")
-    return [
-        _drawn(each, random, listed) for each in task_specs("tag", split, seed, count, concepts)
-    ]
+    return [_draw(each, random, listed) for each in task_specs("tag", split, seed, count, concepts)]
 
 
-def _drawn(each: TaskSpec, random: Random, listed: bool) -> TaskSample:
+def _draw(each: TaskSpec, random: Random, listed: bool) -> TaskSample:
     facts = facts_about(each.concept)
     fact = facts[random.randrange(len(facts))]
     if each.concept is not None and random.random() < 0.5:

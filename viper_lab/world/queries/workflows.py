@@ -125,7 +125,7 @@ def workflow(sample: TextSample, random: Random) -> WorkflowText:
             answer = (
                 known_answer if hint and random.random() < 0.7 else _answer(sample.meaning, random)
             )
-            if not _go(way, answer, random, add):
+            if not _add_route(way, answer, random, add):
                 continue
             doubted = random.random() < chance or bool(hint and answer != hint)
             if not doubted and checks:
@@ -155,14 +155,14 @@ def _caption(random: Random) -> str:
     return f"{', '.join(things[:-1])} and {things[-1]}" if len(things) > 1 else things[0]
 
 
-def _go(way: Route, answer: str, random: Random, add: object) -> bool:
+def _add_route(way: Route, answer: str, random: Random, add: object) -> bool:
     """Add the turns of a route; return False if it ran into an error."""
     assert callable(add)
     for code in way.turns[:-1]:
         if random.random() < FAILED:
             add(Action("code", code), _error(code))
             return False
-        add(Action("code", code), _shown(code, random))
+        add(Action("code", code), _last_value(code, random))
     add(Action("code", way.turns[-1]), answer)
     return True
 
@@ -178,7 +178,7 @@ def _error(code: str) -> str:
     )
 
 
-def _shown(code: str, random: Random) -> str:
+def _last_value(code: str, random: Random) -> str:
     """Return the value of the steps' last line: patches, one patch, or a number."""
     name, _, value = code.split("\n")[-1].partition(" = ")
     if name in ("patch", "anchor", "other", "region"):

@@ -12,7 +12,7 @@ from viper_lab.world.knowledge.facts import (
     CHAINS,
     COMMON,
     RELATIONS,
-    followed,
+    follow,
     question_of,
     value_of,
 )
@@ -84,7 +84,7 @@ def test_every_fact_is_told_once_or_left_out(whole):
 
 def test_chains_lead_from_thing_to_thing(whole):
     design = whole.designs[0]
-    path = followed(whole, design.name, ("maker", "town", "river"))
+    path = follow(whole, design.name, ("maker", "town", "river"))
     maker = next(one for one in whole.makers if one.name == design.maker)
     town = next(one for one in whole.places if one.name == maker.place)
     assert path == [

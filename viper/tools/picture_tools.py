@@ -90,11 +90,7 @@ def find_faces(session: ToolSession, patch: Any) -> list[Ref]:
     session.record_scores("faces.threshold", (face.score for face in faces), keeps_all=True)
     left, top = region.box[:2]
     return [
-        session.patch_ref(
-            region.image_id,
-            (x0 + left, y0 + top, x1 + left, y1 + top),
-            label="face",
-        )
+        session.patch_ref(region.image_id, (x0 + left, y0 + top, x1 + left, y1 + top), label="face")
         for (x0, y0, x1, y1), score in ((face.box, face.score) for face in faces)
         if score >= session.threshold("faces.threshold")
     ]

@@ -25,14 +25,7 @@ SCORES_KEPT = 16
 
 _NO_OVERRIDE = object()
 
-_MODEL_ERRORS = (
-    TypeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    AttributeError,
-    RuntimeError,
-)
+_MODEL_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 """Errors that models and tools raise on odd arguments; the program gets a ToolError."""
 
 

@@ -45,30 +45,28 @@ def prompt_keys(prompts: Sequence[LearnedPrompt]) -> tuple[str, ...]:
 
 
 def detect(
-    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any, phrase: str
+    session: ToolSession, place: tuple[Any, ...], encoding: Any, phrase: str
 ) -> list[Detection] | None:
     """Return the detector's boxes for a phrase, or None if no soft prompt fits it.
 
     Prompts whose best box is not above :data:`LEAST_CONFIDENCE` are left out.
 
     Args:
-        picture_key: content and box of the picture, as in the keys of its other results.
+        place: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
     for concept in concepts_named_in(session, "detector", "loc", phrase):
-        feature = session.computed("detector", (*picture_key, "feature"), "feature", encoding)
+        feature = session.computed("detector", (*place, "feature"), "feature", encoding)
         usable = [
             candidate
             for candidate in _candidates(session, "detector", "loc", concept)
-            if _surest(
-                session, picture_key, encoding, phrase, LearnedPrompt(concept, candidate.vectors)
-            )
+            if _surest(session, place, encoding, phrase, LearnedPrompt(concept, candidate.vectors))
             > LEAST_CONFIDENCE
         ]
         prompts += _mixture(session, "loc", concept, mix(usable, feature, NEAREST.get("loc")))
     if not prompts:
         return None
-    key = (*picture_key, phrase, *prompt_keys(prompts))
+    key = (*place, phrase, *prompt_keys(prompts))
     boxes: list[Detection] = session.computed(
         "detector", key, "detect_adapted", encoding, phrase, prompts
     )
@@ -76,23 +74,15 @@ def detect(
 
 
 def _surest(
-    session: ToolSession,
-    picture_key: tuple[Any, ...],
-    encoding: Any,
-    phrase: str,
-    prompt: LearnedPrompt,
+    session: ToolSession, place: tuple[Any, ...], encoding: Any, phrase: str, prompt: LearnedPrompt
 ) -> float:
-    key = (*picture_key, phrase, "surest", *prompt_keys([prompt]))
+    key = (*place, phrase, "surest", *prompt_keys([prompt]))
     score: float = session.computed("detector", key, "surest", encoding, phrase, [prompt])
     return score
 
 
 def match(
-    session: ToolSession,
-    region: Region,
-    text: str,
-    plain: Floats,
-    look: Callable[[], Any],
+    session: ToolSession, region: Region, text: str, plain: Floats, look: Callable[[], Any]
 ) -> float | None:
     """Return the cosine of a region and a text, or None if the text names no learned concept.
 
@@ -119,41 +109,37 @@ def match(
 
 
 def answer(
-    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any, question: str
+    session: ToolSession, place: tuple[Any, ...], encoding: Any, question: str
 ) -> str | None:
     """Return the VQA model's answer, or None if it has learned no case like this one.
 
     Args:
-        picture_key: content and box of the picture, as in the keys of its other results.
+        place: content and box of the picture, as in the keys of its other results.
     """
     if not learned_concepts(session, "vqa", "vqa"):
         return None
-    feature = session.computed(
-        "vqa", (*picture_key, question, "feature"), "feature", encoding, question
-    )
+    feature = session.computed("vqa", (*place, question, "feature"), "feature", encoding, question)
     prompts = _ensemble(session, "vqa", "vqa", "", feature)
     if not prompts:
         return None
-    key = (*picture_key, question, *prompt_keys(prompts))
+    key = (*place, question, *prompt_keys(prompts))
     text: str = session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
     return text
 
 
-def segments(
-    session: ToolSession, picture_key: tuple[Any, ...], encoding: Any
-) -> list[Segment] | None:
+def segments(session: ToolSession, place: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
     """Return all segments of a picture, learned concepts included, or None if none were learned.
 
     Args:
-        picture_key: content and box of the picture, as in the keys of its other results.
+        place: content and box of the picture, as in the keys of its other results.
     """
     prompts = []
     for concept in sorted(learned_concepts(session, "segmenter", "seg")):
-        feature = session.computed("segmenter", (*picture_key, "feature"), "feature", encoding)
+        feature = session.computed("segmenter", (*place, "feature"), "feature", encoding)
         prompts += _ensemble(session, "segmenter", "seg", concept, feature)
     if not prompts:
         return None
-    key = (*picture_key, *prompt_keys(prompts))
+    key = (*place, *prompt_keys(prompts))
     regions: list[Segment] = session.computed(
         "segmenter", key, "segments_adapted", encoding, prompts
     )

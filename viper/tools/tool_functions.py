@@ -130,10 +130,10 @@ def simple_query(session: ToolSession, patch: Any, question: str | None = None) 
     region = session.region(patch)
     text = "what is this?" if question is None else _text(question, "question")
     encoding = vqa_encoding(session, region)
-    picture_key = (session.media.content_hash(region.image_id), region.box)
-    answer = soft_prompt_tools.answer(session, picture_key, encoding, text)
+    place = (session.media.content_hash(region.image_id), region.box)
+    answer = soft_prompt_tools.answer(session, place, encoding, text)
     if answer is None:
-        answer = session.computed("vqa", (*picture_key, text), "answer", encoding, text)
+        answer = session.computed("vqa", (*place, text), "answer", encoding, text)
     return answer
 
 

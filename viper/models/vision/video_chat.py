@@ -97,7 +97,7 @@ class ChatVideo:
         requests = [self._request(encoding, start, end, question) for start, end in ranges]
         scores = self._vlm.probability_of_yes(requests)
         return merge_windows(
-            [EventWindow(*window, score) for window, score in zip(ranges, scores, strict=True)]
+            [EventWindow(*span, score) for span, score in zip(ranges, scores, strict=True)]
         )
 
     def describe(

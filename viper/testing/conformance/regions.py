@@ -135,11 +135,7 @@ def _is_unthresholded(boxes: Sequence[Boxes], weak: float) -> None:
 
 
 def _is_independent(
-    backend: Any,
-    images: Sequence[Pixels],
-    phrases: Sequence[str],
-    boxes: list[Boxes],
-    agree: Any,
+    backend: Any, images: Sequence[Pixels], phrases: Sequence[str], boxes: list[Boxes], agree: Any
 ) -> None:
     encoding = backend.encode([images[0]])[0]
     gives_nothing("detect without phrases", lambda: backend.detect(encoding, []))
@@ -155,10 +151,7 @@ def _is_independent(
 
 
 def _same_for_all(
-    first: Sequence[Boxes],
-    second: Sequence[Boxes],
-    images: Sequence[Pixels],
-    tolerance: float,
+    first: Sequence[Boxes], second: Sequence[Boxes], images: Sequence[Pixels], tolerance: float
 ) -> bool:
     return all(
         _same_detections(a, b, tolerance, tolerance * max(image.shape[:2]))

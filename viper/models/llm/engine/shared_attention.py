@@ -80,12 +80,10 @@ def agrees(model: Any, max_context: int) -> bool:
         return False
     vocabulary = int(model.config.get_text_config().vocab_size)
     draw = torch.Generator().manual_seed(0)
-    first_ids, second_ids = (
-        torch.randint(vocabulary, (size,), generator=draw).tolist() for size in _PROBE
-    )
-    second_ids[:_PROBE_SHARED] = first_ids[:_PROBE_SHARED]
+    left, right = (torch.randint(vocabulary, (size,), generator=draw).tolist() for size in _PROBE)
+    right[:_PROBE_SHARED] = left[:_PROBE_SHARED]
     own, prefills = [], []
-    for ids in (first_ids, second_ids):
+    for ids in (left, right):
         output = model(input_ids=torch.tensor([ids], device=model.device), use_cache=True)
         layers = snapshot(getattr(output, "past_key_values", None))
         if layers is None:
@@ -99,11 +97,9 @@ def agrees(model: Any, max_context: int) -> bool:
         )
     rows = Rows(prefills, max_context)
     try:
-        first = forward(
-            model, rows, [[first_ids[-4], first_ids[0], first_ids[1]], second_ids[-4:-1]]
-        )
-        rows.settle([len(first_ids) - 3, len(second_ids) - 1])
-        second = forward(model, rows, [first_ids[-3:], second_ids[-1:] * 3])
+        first = forward(model, rows, [[left[-4], left[0], left[1]], right[-4:-1]])
+        rows.settle([len(left) - 3, len(right) - 1])
+        second = forward(model, rows, [left[-3:], right[-1:] * 3])
     except Exception:  # noqa: BLE001 (boundary: any family of models, met by its own code)
         return False
     expected = torch.cat([own[0][-4:], own[1][-4:]])

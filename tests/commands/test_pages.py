@@ -15,7 +15,7 @@ from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
 from viper.commands.options import command_line
 from viper.evaluate.runs.store import RunStore
-from viper.web.sample_pages import again
+from viper.web.sample_pages import rerun_command
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_the_line_of_a_trace_answers_its_sample_again(
     run.eval("--limit", "4")
     with RunStore.read(run.folder) as store:
         row = list(store.rows())[2]
-        line = again(store.manifest, row)
+        line = rerun_command(store.manifest, row)
     words = shlex.split(line)
     assert words[0] == "viper" and words[-8:-2] == [
         "--ids", row.sample_id, "--seed", "0", "--seeds", "1",

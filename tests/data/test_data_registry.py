@@ -12,7 +12,7 @@ import pytest
 from viper import plugins
 from viper.data import registry
 from viper.data.nlvr import Nlvr
-from viper.data.registry import chosen, data_set, names
+from viper.data.registry import choose, data_set, names
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.errors import DataError, UnknownNameError, UsageError
 
@@ -91,20 +91,20 @@ def samples(count: int) -> list[Sample]:
 
 def test_chosen_keeps_the_order_and_grows() -> None:
     every = samples(100)
-    assert chosen(every, None, 0) == every == chosen(every, 100, 0) == chosen(every, 500, 3)
-    ten, twenty = chosen(every, 10, 0), chosen(every, 20, 0)
+    assert choose(every, None, 0) == every == choose(every, 100, 0) == choose(every, 500, 3)
+    ten, twenty = choose(every, 10, 0), choose(every, 20, 0)
     assert len(ten) == 10 and len(twenty) == 20
     assert [s for s in every if s in ten] == ten and all(s in twenty for s in ten)
-    assert chosen(every, 10, 1) != ten and chosen(every, 0, 0) == []
-    assert {s.sample_id for s in chosen(every[::-1], 10, 0)} == {s.sample_id for s in ten}
+    assert choose(every, 10, 1) != ten and choose(every, 0, 0) == []
+    assert {s.sample_id for s in choose(every[::-1], 10, 0)} == {s.sample_id for s in ten}
 
 
 def test_chosen_is_the_same_on_every_machine() -> None:
     known = ["s1", "s2", "s10"]
-    assert [sample.sample_id for sample in chosen(samples(20), 3, 7)] == known
+    assert [sample.sample_id for sample in choose(samples(20), 3, 7)] == known
     code = (
         "from tests.data.test_data_registry import *;"
-        "print([s.sample_id for s in chosen(samples(20), 3, 7)])"
+        "print([s.sample_id for s in choose(samples(20), 3, 7)])"
     )
     run = [sys.executable, "-c", code]
     found = subprocess.run(run, check=True, capture_output=True, text=True).stdout

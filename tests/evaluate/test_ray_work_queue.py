@@ -16,8 +16,8 @@ def test_each_item_goes_out_once_and_comes_back_once() -> None:
         for actor in "ab":
             positions = queue.hand_out(actor)
             assert len(positions) <= 3
-            found = queue.done(actor, [answered(items[position]) for position in positions])
-            back += [done.position for done in found]
+            found = queue.accept(actor, [answered(items[position]) for position in positions])
+            back += [accept.position for accept in found]
     assert sorted(back) == list(range(10))
 
 
@@ -26,9 +26,9 @@ def test_a_busy_actor_gets_more_only_when_there_is_room() -> None:
     queue = WorkQueue(items, 6)
     assert queue.hand_out("a") == [0, 1, 2, 3, 4, 5]
     assert queue.hand_out("a") == []
-    assert len(list(queue.done("a", [answered(items[0])]))) == 1
+    assert len(list(queue.accept("a", [answered(items[0])]))) == 1
     assert queue.hand_out("a") == []
-    assert len(list(queue.done("a", [answered(items[1])]))) == 1
+    assert len(list(queue.accept("a", [answered(items[1])]))) == 1
     assert queue.hand_out("a") == [6, 7]
 
 
@@ -43,13 +43,13 @@ def test_the_items_of_a_dead_actor_are_done_again_one_at_a_time_before_others() 
     items = some_items(6)
     queue = WorkQueue(items, 3)
     assert queue.hand_out("a") == [0, 1, 2]
-    assert list(queue.done("a", [answered(items[1])]))
-    assert list(queue.lost("a")) == []
+    assert list(queue.accept("a", [answered(items[1])]))
+    assert list(queue.drop_actor("a")) == []
     assert queue.hand_out("a") == [0]
     assert queue.hand_out("a") == []
-    assert list(queue.done("a", [answered(items[0])]))
+    assert list(queue.accept("a", [answered(items[0])]))
     assert queue.hand_out("a") == [2]
-    assert list(queue.done("a", [answered(items[2])]))
+    assert list(queue.accept("a", [answered(items[2])]))
     assert queue.hand_out("a") == [3, 4, 5]
 
 
@@ -57,16 +57,16 @@ def test_only_the_item_that_kills_alone_is_given_up() -> None:
     items = some_items(3)
     queue = WorkQueue(items, 3)
     queue.hand_out("a")
-    assert list(queue.lost("a")) == []
+    assert list(queue.drop_actor("a")) == []
     given_up = []
     for position in range(3):
         assert queue.hand_out("b") == [position]
         if position == 1:
-            given_up += list(queue.lost("b"))
+            given_up += list(queue.drop_actor("b"))
         else:
-            assert list(queue.done("b", [answered(items[position])]))
+            assert list(queue.accept("b", [answered(items[position])]))
     assert queue.finished
-    assert [(done.position, done.row.failure) for done in given_up] == [(1, "crash")]
+    assert [(accept.position, accept.row.failure) for accept in given_up] == [(1, "crash")]
     assert "died 2 times" in (given_up[0].row.message or "")
 
 
@@ -74,8 +74,8 @@ def test_what_comes_late_from_an_actor_given_up_is_not_counted_twice() -> None:
     items = some_items(1)
     queue = WorkQueue(items, 3)
     queue.hand_out("a")
-    assert list(queue.lost("a")) == []
-    assert list(queue.done("a", [answered(items[0])])) == []
+    assert list(queue.drop_actor("a")) == []
+    assert list(queue.accept("a", [answered(items[0])])) == []
     assert queue.hand_out("b") == [0]
-    assert len(list(queue.done("b", [answered(items[0])]))) == 1
+    assert len(list(queue.accept("b", [answered(items[0])]))) == 1
     assert queue.finished

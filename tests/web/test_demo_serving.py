@@ -25,8 +25,8 @@ from tests.web.test_trace_page import HOSTILE
 from viper.commands.demo import demo
 from viper.errors import MissingExtraError
 from viper.web.demo.demo_run import DemoQuestion
+from viper.web.demo.manager import AnswerEvent
 from viper.web.demo.session import DemoSession
-from viper.web.demo.session_manager import AnswerEvent
 
 
 @pytest.fixture(scope="module")

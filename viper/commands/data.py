@@ -13,7 +13,7 @@ import click
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option
 from viper.commands.terminal import echo_table
-from viper.data.registry import chosen, data_set, names
+from viper.data.registry import choose, data_set, names
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
@@ -87,7 +87,7 @@ def show(
 ) -> int:
     """Show a few random samples of SET; media are not read."""
     spec = DatasetSpec(root, split, seed, limit)
-    for sample in chosen(data_set(name).samples(spec), limit, seed):
+    for sample in choose(data_set(name).samples(spec), limit, seed):
         row = _as_row(sample)
         if as_json:
             click.echo(json.dumps(to_json(row), ensure_ascii=False))

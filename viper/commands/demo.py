@@ -37,7 +37,7 @@ from viper.schema import to_json
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
 from viper.web.demo.demo_run import RunOpener, check_folder
-from viper.web.demo.session_manager import SessionManager
+from viper.web.demo.manager import SessionManager
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import click
 
 from viper.commands.options import OutPath, option, options_as
 from viper.commands.terminal import echo_table
-from viper.data.registry import chosen, data_set
+from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.judgements import read_judgements
@@ -79,7 +79,7 @@ def score(options: ScoreOptions, name: str) -> int:
     dataset = data_set(name)
     split = options.split or dataset.splits[0]
     spec = DatasetSpec(options.root, split, options.seed, options.limit)
-    samples = chosen(dataset.samples(spec), options.limit, options.seed)
+    samples = choose(dataset.samples(spec), options.limit, options.seed)
     scored = score_predictions(samples, dataset.metric, options.predictions, options.missing)
     _warn(scored)
     if options.rows is not None:

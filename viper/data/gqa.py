@@ -74,12 +74,12 @@ def _sources(root: Path, split: str) -> list[SourceFile]:
 
 
 def _of_file(source: SourceFile) -> Iterator[Sample]:
-    questions = Record.of(source.read_json(_kept), source, "")
+    questions = Record.of(source.read_json(_drop_unused), source, "")
     for question_id, value in questions.values.items():
         yield _sample(question_id, Record.of(value, source, f" question {brief(question_id)}"))
 
 
-def _kept(value: dict[str, Any]) -> dict[str, Any]:
+def _drop_unused(value: dict[str, Any]) -> dict[str, Any]:
     """Drop programs and annotations of a question while the file is read."""
     if "question" in value and "imageId" in value:
         return {key: value[key] for key in KEPT if key in value}

@@ -89,7 +89,7 @@ class CategoryNames:
         """
         for spelling in spellings(concept):
             for step in self._steps:
-                matches = _once(step, spelling)
+                matches = _unique(step, spelling)
                 if len(matches) > 1:
                     names = ", ".join(repr(each.names[0]) for each in matches)
                     raise UsageError(
@@ -100,7 +100,7 @@ class CategoryNames:
         return None
 
 
-def _once(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
+def _unique(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
     """Return the categories under a spelling, each once."""
     return list({each.category_id: each for each in step.get(spelling, ())}.values())
 

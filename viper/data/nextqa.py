@@ -51,7 +51,7 @@ class NextQa:
         rows = source.csv_rows(COLUMNS)
         read = (nextqa_sample(Record(row, source, at), stems) for at, row in rows)
         all_samples = unique(read, source)
-        return all_samples if split != "val:hard" else _listed(all_samples, _hard_list(root))
+        return all_samples if split != "val:hard" else _select_listed(all_samples, _hard_list(root))
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Check annotations, samples and videos."""
@@ -109,7 +109,7 @@ def _hard_list(root: Path) -> SourceFile:
     return SourceFile(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)
 
 
-def _listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
+def _select_listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
     """Return the samples that the list names, in the order of the samples."""
     ids = {sample.sample_id for sample in samples}
     wanted = set()

@@ -112,10 +112,10 @@ class OwnFile:
 
 
 def _record(line: Any, source: SourceFile, at: str) -> Record:
-    return _from_json(line, source, at) if isinstance(line, str) else _from_csv(line, source, at)
+    return _from_json(line, source, at) if isinstance(line, str) else _csv_record(line, source, at)
 
 
-def _from_csv(row: dict[str, Any], source: SourceFile, at: str) -> Record:
+def _csv_record(row: dict[str, Any], source: SourceFile, at: str) -> Record:
     """Return a CSV row as a JSON record: no empty fields, lists and objects parsed."""
     if None in row:
         raise source.wrong(at, "has more fields than the header", "quotes around commas in a field")
@@ -146,9 +146,9 @@ def _sample(record: Record, root: Path) -> Sample:
     if unknown:
         seen = f"has an unknown column {brief(unknown[0])}"
         raise record.source.wrong(record.at, seen, f"some of {', '.join(COLUMNS)}")
-    names = tuple(check_name(name, record, "media") for name in _listed(record, "media"))
+    names = tuple(check_name(name, record, "media") for name in _text_list(record, "media"))
     query = record.text("query")
-    options = _listed(record, "options") if "options" in record.values else ()
+    options = _text_list(record, "options") if "options" in record.values else ()
     task = record.text("task") if "task" in record.values else ("choice" if options else "question")
     if task not in _ANSWERS:
         raise record.wrong("task", f"one of {', '.join(_ANSWERS)}")
@@ -178,7 +178,7 @@ def _media(names: Sequence[str], record: Record) -> str:
     return "video" if videos else "image" if len(names) == 1 else "images"
 
 
-def _listed(record: Record, key: str) -> tuple[str, ...]:
+def _text_list(record: Record, key: str) -> tuple[str, ...]:
     """Return texts given as a list, or as one text with semicolons between them.
 
     Raises:
@@ -203,7 +203,7 @@ def _question(record: Record) -> str | tuple[str, ...]:
 
 
 def _choice(record: Record) -> int:
-    options, value = _listed(record, "options"), record.values.get("answer")
+    options, value = _text_list(record, "options"), record.values.get("answer")
     if len(options) < 2:
         raise record.wrong("options", "two options or more")
     if isinstance(value, str) and value.strip() in options:

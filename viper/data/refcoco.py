@@ -97,7 +97,7 @@ class _Instances:
 
     @classmethod
     def read(cls, source: SourceFile) -> _Instances:
-        record = Record.of(source.read_json(_without_outline), source, "")
+        record = Record.of(source.read_json(_drop_outline), source, "")
         return cls(
             {each.whole("id"): each.coco_box("bbox") for each in record.records("annotations")},
             {each.whole("id"): each.file_name("file_name") for each in record.records("images")},
@@ -105,7 +105,7 @@ class _Instances:
         )
 
 
-def _without_outline(value: dict[str, object]) -> dict[str, object]:
+def _drop_outline(value: dict[str, object]) -> dict[str, object]:
     """Drop an annotation's outline while the file is read. It is most of the bytes."""
     value.pop("segmentation", None)
     return value

@@ -92,10 +92,10 @@ def data_set(name: str) -> DataSet:
     installed = _installed()
     if name in SHIPPED:
         module, attribute = SHIPPED[name].split(":")
-        return _made(getattr(import_module(module), attribute), name)
+        return _create(getattr(import_module(module), attribute), name)
     if name not in installed:
         raise UnknownNameError("data set", name, [*names(), "FILE.csv", "FILE.jsonl"])
-    return _made(installed[name].load(), name)
+    return _create(installed[name].load(), name)
 
 
 def samples_by_id(name: str, spec: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
@@ -113,7 +113,7 @@ def samples_by_id(name: str, spec: DatasetSpec, ids: Iterable[str]) -> dict[str,
     return {sample: by_id[sample] for sample in unique_ids if sample in by_id}
 
 
-def chosen(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
     """Return the samples of an evaluation: all, or ``limit`` of them at random, in their order.
 
     The choice depends on the seed and the samples' ids alone, and a smaller limit's samples are
@@ -133,7 +133,7 @@ def _installed() -> dict[str, EntryPoint]:
     return entry_points_of(ENTRY_POINTS, "data set", SHIPPED)
 
 
-def _made(offered: Any, name: str) -> DataSet:
+def _create(offered: Any, name: str) -> DataSet:
     is_made = isinstance(offered, DataSet) and not isinstance(offered, type)
     dataset = offered if is_made or not callable(offered) else offered()
     if not isinstance(dataset, DataSet):

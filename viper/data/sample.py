@@ -68,7 +68,7 @@ class DatasetSpec:
         split: name of the split; None is the set's first.
         seed: random seed of sets that generate samples (the embedded world).
         limit: number of samples of such sets; None is the set's default. Other sets return all
-            samples, and :func:`viper.data.registry.chosen` selects some.
+            samples, and :func:`viper.data.registry.choose` selects some.
     """
 
     root: Path | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from viper.ace.pool import LearnedExamples
-from viper.data.registry import chosen, data_set, samples_by_id
+from viper.data.registry import choose, data_set, samples_by_id
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError, ViperError
 from viper.evaluate.engines.runner import items
@@ -74,7 +74,7 @@ class Evaluation:
         spec = self.located()
         if self.ids:
             return self._named(spec)
-        samples = chosen(dataset.samples(spec), self.limit, spec.seed)
+        samples = choose(dataset.samples(spec), self.limit, spec.seed)
         if not samples:
             raise DataError(f"{self.set_name} {spec.split}: no samples; choose another split")
         return samples

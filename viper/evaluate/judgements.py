@@ -73,7 +73,7 @@ class JudgementSheet:
         table = csv.writer(out, lineterminator="\n")
         table.writerow(COLUMNS)
         for row in edits.values():
-            pictures = [self._shown(row.sample_id, which) for which in ("before", "after")]
+            pictures = [self._relative_path(row.sample_id, which) for which in ("before", "after")]
             table.writerow([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
         try:
             replace_file(self.path, out.getvalue().encode(errors="backslashreplace"))
@@ -85,7 +85,7 @@ class JudgementSheet:
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in sample_id)
         return self.folder / f"{name}-{which}.png"
 
-    def _shown(self, sample_id: str, which: str) -> str:
+    def _relative_path(self, sample_id: str, which: str) -> str:
         picture = self._picture(sample_id, which)
         return for_csv(f"{self.folder.name}/{picture.name}") if picture.is_file() else ""
 
@@ -164,11 +164,11 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
     if not hits:
         raise source.wrong("", "holds no rows", "a row a sample")
     if unfilled and missing == "error":
-        raise DataError(_unfilled(path, unfilled, len(hits)))
+        raise DataError(_unfilled_message(path, unfilled, len(hits)))
     return SheetFigures(proportion(sum(hits), len(hits)), without, tuple(unfilled))
 
 
-def _unfilled(path: Path, ids: Sequence[str], total: int) -> str:
+def _unfilled_message(path: Path, ids: Sequence[str], total: int) -> str:
     return (
         f"{path}: {len(ids)} of {total} rows have no word in the column 'correct': "
         f"{first_few(ids)}; fill them in, or count them as wrong with --missing wrong"

@@ -196,7 +196,7 @@ def sweep(
         for kind, sampled in (("shots", setup.shots), ("full", setup.full)):
             if sampled is None:
                 continue
-            parts, evaluation = _changed(components, sampled, name, value)
+            parts, evaluation = _with_value(components, sampled, name, value)
             folder = setup.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
             rows = answer_all(parts, evaluation, folder, setup.document, say)
@@ -217,7 +217,7 @@ def current_value(components: Components, name: str) -> float:
     return components.toolbox.settings.start_thresholds(self_tune=False)[name]
 
 
-def _changed(
+def _with_value(
     components: Components, sampled: SampledEvaluation, name: str, value: float
 ) -> tuple[Components, SampledEvaluation]:
     options = sampled.evaluation.options.changed(self_tune=False)

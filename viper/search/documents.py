@@ -131,7 +131,7 @@ def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | 
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open the file; yield it unpacked, and the raw file, which shows the progress."""
     with path.open("rb") as raw:
         file: Any = raw
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[Document, int]]:
-    with _opened(path) as (file, raw):
+    with _open(path) as (file, raw):
         number = 0
         while line := file.readline(MAX_LINE_BYTES + 1):
             number += 1
@@ -172,7 +172,7 @@ def _record(line: bytes, where: str) -> Document:
 
 def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
     """Yield one text for each section. Fenced code stays."""
-    with _opened(path) as (file, _):
+    with _open(path) as (file, _):
         data = file.read(MAX_LINE_BYTES + 1)
     if len(data) > MAX_LINE_BYTES:
         raise DataError(f"{path}: more than {MAX_LINE_BYTES:,} bytes; cut it into several files")
@@ -202,14 +202,14 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
     except ModuleNotFoundError as error:
         needed = error.name or "mwparserfromhell"
         raise MissingExtraError(needed, "wikipedia", "a Wikipedia dump") from None
-    with _opened(path) as (file, raw):
+    with _open(path) as (file, raw):
         try:
             for _, page in iterparse(file, forbid_dtd=True):
                 if _tag(page) != "page":
                     continue
                 elements = {_tag(element): element for element in page.iter()}
-                title, text = _said(elements.get("title")), _said(elements.get("text"))
-                if _said(elements.get("ns")) == "0" and "redirect" not in elements and text:
+                title, text = _text_of(elements.get("title")), _text_of(elements.get("text"))
+                if _text_of(elements.get("ns")) == "0" and "redirect" not in elements and text:
                     code = mwparserfromhell.parse(text[:MAX_LINE_BYTES])
                     for tag in code.filter_tags(matches=lambda element: element.tag in _NO_PROSE):
                         code.remove(tag)
@@ -223,7 +223,7 @@ def _tag(element: Any) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _said(element: Any) -> str:
+def _text_of(element: Any) -> str:
     return "" if element is None else (element.text or "")
 
 

@@ -68,7 +68,7 @@ class Fetcher:
                     f"{host_of(address) or 'an address that is not http(s)'}: is not among the "
                     "hosts that the search may fetch from; add it to hosts to allow it"
                 )
-            content, moved = self._once(address, most, headers, until)
+            content, moved = self._fetch_once(address, most, headers, until)
             if moved is None:
                 return content
             if urlsplit(moved)[:2] != urlsplit(address)[:2]:
@@ -76,7 +76,7 @@ class Fetcher:
             address = moved
         raise ModelError(f"{host_of(address)}: sends on and on; at most {MAX_HOPS} times is meant")
 
-    def _once(
+    def _fetch_once(
         self, address: str, most: int, headers: Mapping[str, str], until: float
     ) -> tuple[bytes, str | None]:
         """Return the content, or the address that it has moved to."""

@@ -176,7 +176,7 @@ class WebTexts:
             with suppress(ValueError):  # damaged: ask again
                 findings = record_from_json(TextFindings, json.loads(cached))
         if findings is None:
-            findings = self._asked(plain(query), most)
+            findings = self._request(plain(query), most)
             self._store.put(key, json.dumps(asdict(findings)))
         return TextFindings(findings.passages[:limit], findings.direct, findings.related)
 
@@ -184,7 +184,7 @@ class WebTexts:
         """Close the connections."""
         self._fetch.close()
 
-    def _asked(self, query: str, limit: int) -> TextFindings:
+    def _request(self, query: str, limit: int) -> TextFindings:
         self._pace.wait()
         service = self._service
         address, headers = service.request(query, limit)

@@ -35,7 +35,7 @@ async def read_form(request: Request, settings: ServeSettings) -> FormData:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:18]) > settings.max_upload_bytes:
         raise _too_large(settings)
-    bounded = Request(request.scope, _bounded(request, settings))
+    bounded = Request(request.scope, _limit_size(request, settings))
     try:
         return await bounded.form(
             max_files=settings.max_files, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
@@ -52,7 +52,7 @@ def _check_content_type(header: str) -> None:
         raise NotMultipartError("expected a form in UTF-8; leave the charset out")
 
 
-def _bounded(request: Request, settings: ServeSettings) -> Receive:
+def _limit_size(request: Request, settings: ServeSettings) -> Receive:
     """Count the bytes of the request's messages, since a length in a header is only a claim."""
     size = 0
 
@@ -94,17 +94,17 @@ class RequestMedia:
             MediaError: one of them cannot be read; says which, by its number or given path.
         """
         if self.paths:
-            return _decoded(self.paths, self.names)
+            return _decode(self.paths, self.names)
         with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
             # Numbers instead of the caller's names: suffixes make some decoders open other files.
             files = [Path(folder) / f"media{i}" for i in range(len(self.uploads))]
             for upload, path in zip(self.uploads, files, strict=True):
                 with path.open("xb") as copy:
                     shutil.copyfileobj(upload.file, copy)
-            return _decoded(files, [path.name for path in files])
+            return _decode(files, [path.name for path in files])
 
 
-def _decoded(paths: Sequence[Path], names: Sequence[str]) -> Media:
+def _decode(paths: Sequence[Path], names: Sequence[str]) -> Media:
     """Decode the media of files. Error messages do not reveal where the files are."""
     try:
         return media_from(list(paths))
@@ -128,7 +128,7 @@ def under_roots(name: str, roots: Sequence[Path]) -> Path:
     path = Path(name)
     if not path.is_absolute() and ".." not in path.parts:
         for root in roots:
-            resolved = _resolved(root, path)
+            resolved = _resolve(root, path)
             if resolved is not None:
                 return resolved
     raise MediaError(
@@ -136,7 +136,7 @@ def under_roots(name: str, roots: Sequence[Path]) -> Path:
     )
 
 
-def _resolved(root: Path, path: Path) -> Path | None:
+def _resolve(root: Path, path: Path) -> Path | None:
     try:
         resolved = (root / path).resolve(strict=True)
         inside = resolved.is_relative_to(root.resolve(strict=True)) and resolved.is_file()

@@ -54,7 +54,7 @@ def behind_token(
     return Starlette(
         routes=[Mount("/{token}", routes=inner)],
         middleware=[Middleware(_Gate, token=token, policy=policy, forms=frozenset(forms))],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _error_response},
     )
 
 
@@ -104,6 +104,6 @@ class _Gate(BaseHTTPMiddleware):
         return rest in self._forms and sent_by == "same-origin"
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return Response(f"{error.detail}\n", error.status_code, media_type="text/plain")

@@ -55,7 +55,7 @@ def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
     pictures = dict(_named(media))
     packed: dict[str, tuple[str, bytes]] = {}
     for side, quality in _STEPS:
-        packed = {name: _packed(pixels, side, quality) for name, pixels in pictures.items()}
+        packed = {name: _encode(pixels, side, quality) for name, pixels in pictures.items()}
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {
@@ -71,7 +71,7 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
         low, high = float(values.min()), float(values.max())
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
-        address = _address(*_packed(pixels, 320, 75))
+        address = _address(*_encode(pixels, 320, 75))
         images[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
     return images
 
@@ -83,7 +83,7 @@ def _named(media: Media) -> list[tuple[str, Pixels]]:
     return [*((f"image{number}", picture) for number, picture in enumerate(media.images)), *edits]
 
 
-def _packed(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
+def _encode(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
     """Return media type and bytes. Small pictures are stored without loss."""
     from PIL import Image
 

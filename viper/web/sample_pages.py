@@ -68,7 +68,7 @@ class SamplePages:
         except (ViperError, OSError, TypeError):
             return None
         extras = Extras(
-            command=again(self._store.manifest, result),
+            command=rerun_command(self._store.manifest, result),
             truth=truth_of(result),
             score=result.score,
             back=f"../{PAGE}",
@@ -95,11 +95,11 @@ def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
     if not path.is_file():
         return None
     status = path.stat()
-    return _lessons(folder, status.st_mtime_ns, status.st_size).get((result.sample_id, result.seed))
+    return _records(folder, status.st_mtime_ns, status.st_size).get((result.sample_id, result.seed))
 
 
 @lru_cache(4)
-def _lessons(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], LearningRecord]:
+def _records(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], LearningRecord]:
     return {lesson.key: lesson for lesson in Journal(folder).lessons()}
 
 
@@ -112,7 +112,7 @@ def truth_of(result: SampleResult) -> Truth:
     return Truth(target_words(result))
 
 
-def again(manifest: Manifest, row: SampleResult) -> str:
+def rerun_command(manifest: Manifest, row: SampleResult) -> str:
     """Return the command line that answers this sample alone again."""
     typed = list(manifest.arguments)
     if "eval" not in typed:

@@ -101,7 +101,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         prompts=prompts,
         path=path_view(trace.path),
         turns=turn_views(trace.turns, trace.tool_calls),
-        chosen=_opened(trace),
+        chosen=_first_shown(trace),
         pictures=pictures,
         depth=depth,
         frames=frames,
@@ -130,7 +130,7 @@ def page_of(trace: Trace, media: Media, library: Library, extras: Extras, *, mod
         return trace_page(trace, media, replay_all(trace, media, replayer), extras)
 
 
-def _opened(trace: Trace) -> int:
+def _first_shown(trace: Trace) -> int:
     """Return the number of the trial to show first: the one that answered, else the last."""
     return len(trace.trials) - 1 if trace.chosen is None else trace.chosen
 
@@ -144,10 +144,10 @@ def _policy(script: str, style: str, *, posts: bool) -> str:
     sends_to = "self" if posts else "none"
     return (
         f"default-src 'none'; img-src data:; base-uri 'none'; form-action '{sends_to}'; "
-        f"script-src {_hashed(script)}; style-src {_hashed(style)}"
+        f"script-src {_csp_hash(script)}; style-src {_csp_hash(style)}"
     )
 
 
-def _hashed(text: str) -> str:
+def _csp_hash(text: str) -> str:
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
     return f"'sha256-{digest}'"

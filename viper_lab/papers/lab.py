@@ -10,7 +10,7 @@ from typing import Any
 
 from viper.ace.bank import Bank, write_bank
 from viper.ace.select import Selection, select
-from viper.data.registry import chosen
+from viper.data.registry import choose
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.engines.runner import RunProgress
@@ -338,7 +338,7 @@ class Lab(Stored):
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:
     """The shots among the pool: any, or of each kind of query in turn."""
     if not mining.chosen:
-        return chosen(samples, mining.shots, seed)
+        return choose(samples, mining.shots, seed)
     return of_each_kind(samples, mining.shots)
 
 

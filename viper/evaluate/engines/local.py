@@ -79,21 +79,21 @@ class LocalEngine:
             while pool.working:
                 if stop.is_set():
                     return
-                arrived = pool.arrived(_LOOK_EVERY_S)
-                if arrived is not None:
-                    yield arrived
-                yield from self._overdue(pool)
+                outcome = pool.next_outcome(_LOOK_EVERY_S)
+                if outcome is not None:
+                    yield outcome
+                yield from self._fail_overdue(pool)
         finally:
             pool.stop()
 
-    def _overdue(self, pool: _ThreadPool) -> Iterator[ItemOutcome]:
+    def _fail_overdue(self, pool: _ThreadPool) -> Iterator[ItemOutcome]:
         limit = self._bounds.deadline_s
         if limit is None:
             return
-        for flight in pool.older_than(limit):
+        for running in pool.older_than(limit):
             failure = Failure("deadline", f"no answer within {limit:g} s")
-            seconds = round(time.monotonic() - flight.started, 4)
-            yield gave_up(flight.item, failure, seconds, flight.usage.snapshot())
+            seconds = round(time.monotonic() - running.started, 4)
+            yield gave_up(running.item, failure, seconds, running.usage.snapshot())
 
 
 class _ThreadPool:
@@ -103,7 +103,7 @@ class _ThreadPool:
         self._answering, self._feed = answering, feed
         self._lock = threading.Lock()
         self._feeding = threading.Lock()
-        self._flying: set[InFlight] = set()
+        self._running: set[InFlight] = set()
         self._done: Queue[ItemOutcome | BaseException | None] = Queue(_WAITING * size)
         self._threads: list[threading.Thread] = []
         self._leaving = threading.Event()
@@ -116,7 +116,7 @@ class _ThreadPool:
         self.working += 1
         thread.start()
 
-    def arrived(self, wait_s: float) -> ItemOutcome | None:
+    def next_outcome(self, wait_s: float) -> ItemOutcome | None:
         """Return the next outcome, or None if no outcome arrives in time.
 
         Raises:
@@ -139,12 +139,12 @@ class _ThreadPool:
         """
         now = time.monotonic()
         with self._lock:
-            late = [flight for flight in self._flying if now - flight.started > seconds]
-            for flight in late:
-                flight.over = True
-                self._flying.discard(flight)
-        for flight in late:
-            flight.cancel.set()
+            late = [running for running in self._running if now - running.started > seconds]
+            for running in late:
+                running.over = True
+                self._running.discard(running)
+        for running in late:
+            running.cancel.set()
             self.working -= 1
             self.start()
         return late
@@ -153,8 +153,8 @@ class _ThreadPool:
         """Cancel the items under way. Threads that do not react are left running."""
         self._leaving.set()
         with self._lock:
-            for flight in self._flying:
-                flight.cancel.set()
+            for running in self._running:
+                running.cancel.set()
         end = time.monotonic() + _LEAVE_S
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -169,25 +169,25 @@ class _ThreadPool:
                 return
             if item is None:
                 break
-            flight = InFlight(item)
+            running = InFlight(item)
             with self._lock:
-                self._flying.add(flight)
-            done = self._outcome(flight)
+                self._running.add(running)
+            done = self._outcome(running)
             with self._lock:
-                self._flying.discard(flight)
-                if flight.over:
+                self._running.discard(running)
+                if running.over:
                     return  # given up at its deadline: another thread took this one's place
             if done is not None:
                 self._report(done)
         self._report(None)
 
-    def _outcome(self, flight: InFlight) -> ItemOutcome | None:
+    def _outcome(self, running: InFlight) -> ItemOutcome | None:
         try:
-            return self._answering.answer(flight.item, flight.cancel, flight.usage)
+            return self._answering.answer(running.item, running.cancel, running.usage)
         except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
             failure = Failure("internal", f"{type(error).__name__}: {error}")
-            seconds = round(time.monotonic() - flight.started, 4)
-            return gave_up(flight.item, failure, seconds, flight.usage.snapshot())
+            seconds = round(time.monotonic() - running.started, 4)
+            return gave_up(running.item, failure, seconds, running.usage.snapshot())
 
     def _report(self, what: ItemOutcome | BaseException | None) -> None:
         """Pass an outcome to the run's thread. Wait while its queue is full and the run goes on."""

@@ -31,7 +31,7 @@ class RayEngine:
     def __init__(
         self, pool: WorkerPool, in_flight: int, on_death: Callable[[str], None] | None = None
     ) -> None:
-        self._crew, self._in_flight, self._on_death = pool, in_flight, on_death
+        self._pool, self._in_flight, self._on_death = pool, in_flight, on_death
         self._actors = len(pool.workers)
 
     def describe(self) -> dict[str, Any]:
@@ -54,24 +54,24 @@ class RayEngine:
         try:
             while not queue.finished:
                 self._hand_out(queue)
-                for reports in self._crew.reports(_LOOK_EVERY_S):
-                    yield from queue.done(reports.worker, reports.outcomes)
-                    if reports.died is not None:
+                for report in self._pool.reports(_LOOK_EVERY_S):
+                    yield from queue.accept(report.worker, report.outcomes)
+                    if report.died is not None:
                         if self._on_death is not None:
-                            self._on_death(reports.died)
-                        yield from queue.lost(reports.worker)
+                            self._on_death(report.died)
+                        yield from queue.drop_actor(report.worker)
                 if stop.is_set():
                     return
         finally:
             if not queue.finished:
-                self._crew.kill()
+                self._pool.kill()
 
     def _hand_out(self, queue: WorkQueue) -> None:
-        for worker in self._crew.workers:
+        for worker in self._pool.workers:
             if worker.idle:
                 positions = queue.hand_out(worker)
                 if positions or queue.busy(worker):
-                    self._crew.ask(worker, positions)
+                    self._pool.ask(worker, positions)
 
 
 _KILLS = 2
@@ -135,7 +135,7 @@ class WorkQueue:
             self._next = next(self._feed, None)
             yield item
 
-    def done(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
+    def accept(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
         """Yield the outcomes of items that the actor has. Ignore all others."""
         mine = self._open.get(actor, {})
         for outcome in outcomes:
@@ -143,7 +143,7 @@ class WorkQueue:
                 self._kills.pop(outcome.position, None)
                 yield outcome
 
-    def lost(self, actor: Hashable) -> Iterator[ItemOutcome]:
+    def drop_actor(self, actor: Hashable) -> Iterator[ItemOutcome]:
         """Take back the items of a dead actor. Yield the outcomes of those that are given up."""
         for item in self._open.pop(actor, {}).values():
             self._kills[item.position] += 1

@@ -108,9 +108,9 @@ class ReasonerActor:
         self._open += len(positions)
         for position in positions:
             self._todo.put(self._items[position])
-        arrived = list(self._arrived()) if self._open else []
+        arrived = list(self._outcomes()) if self._open else []
         self._open -= len(arrived)
-        return [self._packed(done) for done in arrived]
+        return [self._pack(done) for done in arrived]
 
     def close(self) -> None:
         """Stop the threads and the sandbox's processes."""
@@ -153,7 +153,7 @@ class ReasonerActor:
         except BaseException as error:  # noqa: BLE001 - raised again in exchange
             self._done.put(error)
 
-    def _arrived(self) -> Iterator[ItemOutcome]:
+    def _outcomes(self) -> Iterator[ItemOutcome]:
         wait_s = _ANSWER_WITHIN_S
         while True:
             try:
@@ -165,7 +165,7 @@ class ReasonerActor:
             yield outcome
             wait_s = 0.0
 
-    def _packed(self, done: ItemOutcome) -> bytes:
+    def _pack(self, done: ItemOutcome) -> bytes:
         try:
             return pickle.dumps(done)
         except Exception as error:  # noqa: BLE001 (boundary: one outcome must not end the others)

@@ -98,7 +98,7 @@ class WorkerPool:
         """
         first, self._expected = self._expected, manifest
         if first is not None:
-            _same(manifest, first, "the first actor")
+            _check_same(manifest, first, "the first actor")
 
     def ask(self, worker: Worker, positions: Sequence[int]) -> None:
         """Send items to an idle worker and request the outcomes that are ready there."""
@@ -119,9 +119,9 @@ class WorkerPool:
         arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
         for call in arrived:
             worker = calls[call]
-            reports = self._report_of(worker)
-            if reports is not None:
-                yield reports
+            report = self._report_of(worker)
+            if report is not None:
+                yield report
 
     def close(self) -> None:
         """Let the actors stop their processes, then kill those that take too long."""
@@ -145,7 +145,7 @@ class WorkerPool:
         try:
             reply = self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
-            raise ModelError(f"an actor broke: {_short(error.cause or error)}") from None
+            raise ModelError(f"an actor broke: {_error_text(error.cause or error)}") from None
         except self._ray.exceptions.RayError as error:
             return self._replace(worker, error)
         if isinstance(reply, StartFailure):
@@ -162,13 +162,13 @@ class WorkerPool:
         manifest = Manifest.from_json(ready.manifest)
         if self._expected is None:
             self._expected = manifest
-        _same(self._expected, manifest, f"the actor on {ready.node}")
+        _check_same(self._expected, manifest, f"the actor on {ready.node}")
         worker.false_starts = 0
         worker.ready, worker.where = True, f"on {ready.node}, process {ready.pid}"
 
     def _replace(self, worker: Worker, error: Exception) -> WorkerReport:
         self._ray.kill(worker.actor)
-        self._last_death = _short(error)
+        self._last_death = _error_text(error)
         worker.deaths += 1
         worker.false_starts += not worker.ready
         worker.ready = False
@@ -194,7 +194,7 @@ def run_manifest(
     )
 
 
-def _same(expected: Manifest, actual: Manifest, whose: str) -> None:
+def _check_same(expected: Manifest, actual: Manifest, whose: str) -> None:
     differing = differences(expected, actual)
     if differing:
         raise UsageError(
@@ -203,5 +203,5 @@ def _same(expected: Manifest, actual: Manifest, whose: str) -> None:
         )
 
 
-def _short(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -144,10 +144,10 @@ class SampleRunner:
             failure = Failure("internal", f"{type(error).__name__}: {error}")
         seconds = round(time.perf_counter() - started, 4)
         if result is not None:
-            yield self._judged(item, _with_reason(result.trace), seconds, result.picture)
+            yield self._score(item, _with_reason(result.trace), seconds, result.picture)
             return
-        broken = self._broken(item, failure or _NO_ANSWER, (trials, meter, seconds))
-        yield self._judged(item, broken, seconds)
+        broken = self._failed_trace(item, failure or _NO_ANSWER, (trials, meter, seconds))
+        yield self._score(item, broken, seconds)
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample
@@ -167,7 +167,7 @@ class SampleRunner:
         assert isinstance(media, Media)
         return media
 
-    def _broken(
+    def _failed_trace(
         self, item: Item, failure: Failure, so_far: tuple[Sequence[Trial], UsageMeter, float]
     ) -> Trace:
         """Return the trace of a run that an error ended, with its earlier trials."""
@@ -188,7 +188,7 @@ class SampleRunner:
             seed=item.seed,
         )
 
-    def _judged(
+    def _score(
         self, item: Item, trace: Trace, seconds: float, picture: Pixels | None = None
     ) -> ItemOutcome:
         prediction = None if trace.answer is None else Prediction.of(trace.answer)
@@ -198,7 +198,7 @@ class SampleRunner:
             else replace(prediction, picture=picture)
         )
         try:
-            score = _checked(self.metric.score(item.sample, seen))
+            score = _check_finite(self.metric.score(item.sample, seen))
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return ItemOutcome(item.position, _row(item, trace, failure, seconds), trace)
@@ -214,7 +214,7 @@ def _with_reason(trace: Trace) -> Trace:
     return trace
 
 
-def _checked(score: Score) -> Score:
+def _check_finite(score: Score) -> Score:
     """Return the score if all its numbers are finite."""
     if not math.isfinite(score.value):
         raise ValueError(f"the score {score.value} is no number")

@@ -85,7 +85,7 @@ def edit_verdict(
         return NOT_EDITED
     outside = ~target.reach
     if target.operation in ("color_pop", "blur_background"):
-        return _kept(before, after, target, outside)
+        return _judge_kept(before, after, target, outside)
     unchanged = bool((before[outside] == after[outside]).all())
     if target.operation == "put_emoji":
         hidden = _is_hidden(before, after, target)
@@ -95,7 +95,7 @@ def edit_verdict(
     return EditVerdict(shows_new, not still, unchanged)
 
 
-def _kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
+def _judge_kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
     make = color_pop if target.operation == "color_pop" else blur_outside
     expected = make(before, np.zeros(before.shape[:2], np.bool_))
     is_applied = bool((after[outside] == expected[outside]).all())

@@ -63,7 +63,7 @@ def read_predictions(path: Path, metric: str) -> PredictionsFile:
     """
     source = SourceFile(path.parent, path.name)
     reader = {"nlvr": _words, "nlvr2": _words, "nextqa": _indices}.get(metric, _records)
-    return _kept(reader(source), key_of(metric))
+    return _by_key(reader(source), key_of(metric))
 
 
 def key_of(metric: str) -> Callable[[str], str]:
@@ -81,7 +81,7 @@ def _png_identifier(name: str) -> str:
     return "-".join(parts if whole else parts[1:])
 
 
-def _kept(
+def _by_key(
     records: Iterable[tuple[str, PredictionRecord]], key: Callable[[str], str]
 ) -> PredictionsFile:
     by_key: dict[str, PredictionRecord] = {}

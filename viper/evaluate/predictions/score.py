@@ -85,9 +85,9 @@ def score_predictions(
     known_keys = set(keys)
     unknown = tuple(name for key, name in file.names.items() if key not in known_keys)
     if absent and missing == "error":
-        raise DataError(_absent(path, absent, len(samples), unknown))
+        raise DataError(_missing_message(path, absent, len(samples), unknown))
     rows = tuple(
-        _row(sample, file.records.get(name), judge)
+        _score(sample, file.records.get(name), judge)
         for sample, name in zip(samples, keys, strict=True)
     )
     return ScoredPredictions(rows, judge.figures(rows), file.duplicates, unknown)
@@ -99,7 +99,7 @@ def first_few(names: Sequence[str]) -> str:
     return f"{listed}, …" if len(names) > 3 else listed
 
 
-def _absent(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str]) -> str:
+def _missing_message(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str]) -> str:
     also = f" ({len(unknown)} are for ids not in the set: {first_few(unknown)})" if unknown else ""
     return (
         f"{path}: {len(absent)} of {total} predictions are missing: {first_few(absent)}{also}; "
@@ -107,7 +107,7 @@ def _absent(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str
     )
 
 
-def _row(sample: Sample, record: PredictionRecord | None, judge: Metric) -> SampleResult:
+def _score(sample: Sample, record: PredictionRecord | None, judge: Metric) -> SampleResult:
     prediction = prediction_of(sample, record) if record is not None else None
     failure = message = None
     if record is None:
@@ -178,7 +178,7 @@ def rows_csv(rows: Sequence[SampleResult]) -> str:
     table.writerow([for_csv(name) for name in (*header, *(f"group:{name}" for name in groups))])
     for row in rows:
         numbers = [repr(row.details[name]) if name in row.details else "" for name in details]
-        texts = [row.failure or "", _said(row), _plain(row.target), row.cluster, row.text]
+        texts = [row.failure or "", _answer_text(row), _plain(row.target), row.cluster, row.text]
         texts += [row.groups.get(name, "") for name in groups]
         start = [for_csv(row.sample_id), row.task, repr(row.score)]
         table.writerow([*start, *numbers, *map(for_csv, texts)])
@@ -191,7 +191,7 @@ def _lines(estimates: Mapping[str, Estimate]) -> Iterable[tuple[str, str, str, s
         yield for_terminal(name), percent(figure), interval if figure.n else "-", f"{figure.n}"
 
 
-def _said(result: SampleResult) -> str:
+def _answer_text(result: SampleResult) -> str:
     if result.prediction is None:
         return ""
     if result.prediction.choice_index is not None:

@@ -125,7 +125,7 @@ def _changes(
 
 
 def _check_same_questions(pairs: Iterable[tuple[SampleResult, SampleResult]]) -> None:
-    other = [old.sample_id for old, new in pairs if _asked(old) != _asked(new)]
+    other = [old.sample_id for old, new in pairs if _question(old) != _question(new)]
     if other:
         raise UsageError(
             f"{len(other):,} samples have the same id in both runs and ask for something else "
@@ -133,7 +133,7 @@ def _check_same_questions(pairs: Iterable[tuple[SampleResult, SampleResult]]) ->
         )
 
 
-def _asked(result: SampleResult) -> Mapping[str, Any]:
+def _question(result: SampleResult) -> Mapping[str, Any]:
     return {"text": result.text, "options": result.options, "target": result.target}
 
 

@@ -73,10 +73,10 @@ def drawing(
             # about glyphs that only its own font lacks: the text stays text, the reader has fonts
             warnings.simplefilter("ignore", UserWarning)
             figure.savefig(out, format="svg", transparent=True, metadata=_NO_METADATA)
-    return _inlined(out.getvalue(), salt, title)
+    return _inline(out.getvalue(), salt, title)
 
 
-def _inlined(svg: str, salt: str, title: str) -> Markup:
+def _inline(svg: str, salt: str, title: str) -> Markup:
     """Return the SVG element alone, named for screen readers, in the page's colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -116,7 +116,7 @@ def failure_plot(report: Mapping[str, Any]) -> str:
         Bar(kind, failure["share"], failure["low"], failure["high"], f"{failure['count']:,}")
         for kind, failure in report["failures"].items()
     ]
-    return _drawn("failures", "Share of answers that failed, by kind", bars) if bars else ""
+    return _bar_plot("failures", "Share of answers that failed, by kind", bars) if bars else ""
 
 
 def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
@@ -125,10 +125,10 @@ def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
         Bar(name, g["value"], g["low"], g["high"], f"{g['value']:.2f} (n = {g['n']:,})")
         for name, g in groups.items()
     ]
-    return _drawn(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars)
+    return _bar_plot(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars)
 
 
-def _drawn(salt: str, title: str, bars: Sequence[Bar]) -> str:
+def _bar_plot(salt: str, title: str, bars: Sequence[Bar]) -> str:
     visible_bars = bars[:_MOST_BARS]
     height = _MARGIN_IN + _BAR_IN * len(visible_bars)
 

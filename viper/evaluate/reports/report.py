@@ -130,7 +130,7 @@ def _fallbacks(
     """Return the figures if each answer of a fallback counts as failed."""
     if not tally.not_own:
         return None
-    parts = [judge.figures(_own(store.rows(seed))).overall for seed in seeds]
+    parts = [judge.figures(_without_fallbacks(store.rows(seed))).overall for seed in seeds]
     return {
         "answers": tally.not_own,
         "share": tally.not_own / tally.n,
@@ -138,7 +138,7 @@ def _fallbacks(
     }
 
 
-def _own(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
+def _without_fallbacks(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
     for result in rows:
         if is_fallback(result):
             yield replace(result, score=0.0, details={}, prediction=None, failure="fallback")

@@ -172,7 +172,7 @@ def differences(old: Manifest, new: Manifest) -> list[str]:
     """Return a line for each differing setting that changes answers; empty if none does."""
     before, after = dict(_decisive(old)), dict(_decisive(new))
     return [
-        f"{name}: {_shown(before, name)} in the run, {_shown(after, name)} now"
+        f"{name}: {_show(before, name)} in the run, {_show(after, name)} now"
         for name in dict.fromkeys([*before, *after])
         if before.get(name, _ABSENT) != after.get(name, _ABSENT)
     ]
@@ -191,7 +191,7 @@ def samples_hash(samples: Iterable[Sample]) -> str:
 _ABSENT = "nothing"
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
+def _show(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name, _ABSENT)
     return value if isinstance(value, str) else dumps(value)
 

@@ -1,7 +1,7 @@
 """The demo's page, built with gradio.
 
 Each visitor has a :class:`~viper.web.demo.session.DemoSession` in gradio's state. Questions
-go to the :class:`~viper.web.demo.session_manager.SessionManager` under the session's name. Both end
+go to the :class:`~viper.web.demo.manager.SessionManager` under the session's name. Both end
 with the session. Pictures go to the page as data URLs, so gradio serves no files.
 """
 

@@ -14,6 +14,7 @@ import gradio as gr
 from viper.errors import ViperError
 from viper.learning.feedback import RIGHT_IS
 from viper.web.demo.demo_run import DemoQuestion
+from viper.web.demo.manager import AnswerEvent, ErrorEvent, SessionManager, Status, TrialEvent
 from viper.web.demo.rendering import (
     answer_html,
     line_html,
@@ -23,13 +24,6 @@ from viper.web.demo.rendering import (
     trials_html,
 )
 from viper.web.demo.session import DemoMedia, DemoSession, SceneSource, some_number
-from viper.web.demo.session_manager import (
-    AnswerEvent,
-    RejectEvent,
-    SessionManager,
-    Status,
-    TrialEvent,
-)
 
 LOG = logging.getLogger("viper.demo")
 
@@ -130,7 +124,7 @@ class Handlers:
     ) -> Iterator[dict[Any, Any]]:
         """Yield the changes of the page while a question is answered."""
         parts, trials = self.parts, list[TrialEvent]()
-        yield {**self._cleared(), parts.stop: gr.update(interactive=True)}
+        yield {**self._clear(), parts.stop: gr.update(interactive=True)}
         try:
             question = DemoQuestion(session.asked_about(), query, split_options(options))
             session.answered = ""
@@ -147,7 +141,7 @@ class Handlers:
                     changed[parts.right] = gr.update(info=RIGHT_IS.get(event.row.task, "in words"))
                 yield changed
         except Exception as error:  # noqa: BLE001 - boundary: one question
-            yield {parts.status: status_html(RejectEvent(_said(error)))}
+            yield {parts.status: status_html(ErrorEvent(_error_text(error)))}
         yield {parts.stop: gr.update(interactive=False)}
 
     def stop(self, request: gr.Request) -> str:
@@ -161,7 +155,7 @@ class Handlers:
         try:
             self._demo.manager.run().note(session.answered, right or "", comment or "")
         except Exception as error:  # noqa: BLE001 - boundary: one remark
-            return line_html(_said(error), wrong=True), gr.skip(), gr.skip()
+            return line_html(_error_text(error), wrong=True), gr.skip(), gr.skip()
         return line_html(f"kept for {session.answered}; thank you"), "", ""
 
     def leave(self, request: gr.Request) -> None:
@@ -175,10 +169,10 @@ class Handlers:
             chosen = choose()
             html = media_html(chosen)
         except Exception as error:  # noqa: BLE001 - boundary: one file
-            return {parts.session: session, parts.status: line_html(_said(error), wrong=True)}
+            return {parts.session: session, parts.status: line_html(_error_text(error), wrong=True)}
         choices = [(example.text, number) for number, example in enumerate(chosen.examples)]
         return {
-            **self._cleared(),
+            **self._clear(),
             parts.session: session,
             parts.media: html,
             parts.query: "",
@@ -187,7 +181,7 @@ class Handlers:
             parts.status: line_html("chosen; ask about it"),
         }
 
-    def _cleared(self) -> dict[Any, Any]:
+    def _clear(self) -> dict[Any, Any]:
         parts = self.parts
         texts = (parts.answer, parts.trials, parts.trace, parts.right, parts.comment, parts.noted)
         return dict.fromkeys(texts, "")
@@ -202,7 +196,7 @@ def _visitor(request: gr.Request) -> str:
     return str(request.session_hash)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return an error in words for the visitor. Log unexpected errors in the terminal only."""
     if isinstance(error, ViperError):
         return str(error)

@@ -11,15 +11,8 @@ import numpy as np
 
 from viper.models.media import Media, write_mp4
 from viper.models.vision.roles import Pixels
+from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.session import DemoMedia
-from viper.web.demo.session_manager import (
-    AnswerEvent,
-    AskEvent,
-    RejectEvent,
-    Status,
-    StopEvent,
-    TrialEvent,
-)
 from viper.web.embedded_media import embedded
 from viper.web.pages import rendered
 
@@ -82,7 +75,7 @@ def status_html(event: AskEvent) -> str:
             return line_html(f"{state} after {event.seconds:.1f} s; kept as {event.row.sample_id}")
         case StopEvent():
             return line_html(f"stopped after {event.seconds:.1f} s")
-        case RejectEvent():
+        case ErrorEvent():
             return line_html(event.message, wrong=True)
 
 

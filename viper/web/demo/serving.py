@@ -28,7 +28,7 @@ from viper.serve.auth import check_local
 from viper.serve.refusals import ForbiddenError
 from viper.serve.settings import is_loopback
 from viper.strategies.replay import Replayer
-from viper.web.demo.session_manager import SessionManager
+from viper.web.demo.manager import SessionManager
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64

@@ -35,7 +35,7 @@ from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
-from viper.web.sample_pages import again, record_of, truth_of
+from viper.web.sample_pages import record_of, rerun_command, truth_of
 from viper.web.trace_page import Extras, FeedbackForm, replay_all, trace_page
 from viper.web.viewer.gallery import Gallery
 from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex
@@ -191,7 +191,7 @@ def _trace_page(
         )
     trace = record_from_json(Trace, values)
     extras = Extras(
-        command=again(shelf.store.manifest, result),
+        command=rerun_command(shelf.store.manifest, result),
         truth=truth_of(result),
         score=result.score,
         back="./",
@@ -324,10 +324,10 @@ def feedback_form(
     """
     form, why = refused or (FeedbackInput(), "")
     right_is = RIGHT_IS.get(result.task, "in words")
-    return FeedbackForm(address, right_is, _known(run, result), why, form.answer, form.comment)
+    return FeedbackForm(address, right_is, _remarks(run, result), why, form.answer, form.comment)
 
 
-def _known(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
+def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
     """Return the last remarks about a result; none if they cannot be read."""
     try:
         remarks = read_feedback(run)

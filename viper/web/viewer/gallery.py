@@ -42,7 +42,7 @@ class Gallery:
         self._store, self._root = store, root
         self._samples: Mapping[str, Sample] = {}
         self._ready = threading.Event()
-        self._small = lru_cache(_KEPT)(self._drawn)
+        self._small = lru_cache(_KEPT)(self._render)
         threading.Thread(target=self._read, name="viewer samples", daemon=True).start()
 
     @property
@@ -74,7 +74,7 @@ class Gallery:
         """
         return self._small(sample_id, seed) if self.ready else None
 
-    def _drawn(self, sample_id: str, seed: int) -> bytes | None:
+    def _render(self, sample_id: str, seed: int) -> bytes | None:
         result, media = self._store.row(sample_id, seed), self.media(sample_id)
         return None if result is None or media is None else _jpeg(_pixels(media), result)
 

@@ -142,7 +142,7 @@ class ViewerIndex:
                 _fill(fresh, number, store)
             self._connection.close()
             self._connection, self._counts = fresh, counts
-            self._facets = self._counted()
+            self._facets = self._count()
 
     @property
     def facets(self) -> Facets:
@@ -165,7 +165,7 @@ class ViewerIndex:
             ).fetchall()
         return ResultsPage(tuple((sample_id, seed) for sample_id, seed in keys), total)
 
-    def _counted(self) -> Facets:
+    def _count(self) -> Facets:
         def count(sql: str) -> tuple[Any, ...]:
             return tuple(self._connection.execute(sql).fetchall())
 

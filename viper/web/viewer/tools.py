@@ -74,10 +74,10 @@ def _costs(runs: Sequence[Awareness | None]) -> list[TableLine]:
 def _tool(run: Awareness | None, tool: str, kind: str) -> str:
     entry = next((each for each in run.tools if (each.tool, each.kind) == (tool, kind)), None) \
         if run else None  # fmt: skip
-    return _told(entry, run.samples) if entry and run else ""
+    return _usefulness(entry, run.samples) if entry and run else ""
 
 
-def _told(entry: OfTool, samples: int) -> str:
+def _usefulness(entry: OfTool, samples: int) -> str:
     calls = f"{entry.calls / max(1, samples):.2f} calls a question"
     if not entry.answers:
         return calls

@@ -18,16 +18,16 @@ from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
 from viper.models.media import media_from
 from viper.web.demo.demo_run import DemoQuestion, check_folder
-from viper.web.demo.rendering import answer_html, status_html, trials_html
-from viper.web.demo.session import DemoMedia, DemoSession
-from viper.web.demo.session_manager import (
+from viper.web.demo.manager import (
     AnswerEvent,
     AskEvent,
-    RejectEvent,
+    ErrorEvent,
     Status,
     StopEvent,
     TrialEvent,
 )
+from viper.web.demo.rendering import answer_html, status_html, trials_html
+from viper.web.demo.session import DemoMedia, DemoSession
 from viper.web.sample_pages import truth_of
 from viper.web.viewer.gallery import Gallery
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_asked_is_refused_and_not_stored(
     bench: Desked, chosen: DemoMedia, text: str, options: tuple[str, ...], says: str
 ) -> None:
     told = list(bench.manager.ask("me", DemoQuestion(chosen, text, options)))[-1]
-    assert isinstance(told, RejectEvent) and says in told.message
+    assert isinstance(told, ErrorEvent) and says in told.message
     assert bench.manager.run().store.count() == 0 and not (bench.folder / "media").exists()
 
 
@@ -149,7 +149,7 @@ def test_visitors_ask_side_by_side_each_one_question(bench: Desked, chosen: Demo
     thread.start()
     assert bench.llm.asked.wait(WAIT_S)
     again = list(bench.manager.ask("first", DemoQuestion(chosen, "how many?")))
-    assert kinds(again) == ["RejectEvent"] and "stop it first" in status_html(again[0])
+    assert kinds(again) == ["ErrorEvent"] and "stop it first" in status_html(again[0])
     other = list(bench.manager.ask("second", DemoQuestion(chosen, "how many?")))
     assert isinstance(other[-1], AnswerEvent) and thread.is_alive()
     bench.llm.released.set()
@@ -191,7 +191,7 @@ def test_models_that_cannot_be_loaded_are_told(
         bench.manager.opener.start()
         assert ended.wait(WAIT_S)
         last = list(bench.manager.ask("me", DemoQuestion(chosen, "how many?")))[-1]
-        assert last == RejectEvent("a model cannot be loaded: LookupError: no weights")
+        assert last == ErrorEvent("a model cannot be loaded: LookupError: no weights")
 
 
 def test_feedback_is_that_of_the_command(bench: Desked, chosen: DemoMedia) -> None:

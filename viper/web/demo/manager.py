@@ -70,13 +70,13 @@ class StopEvent:
 
 
 @dataclass(frozen=True)
-class RejectEvent:
+class ErrorEvent:
     """End of a question that could not be asked, with the reason."""
 
     message: str
 
 
-AskEvent = Status | TrialEvent | AnswerEvent | StopEvent | RejectEvent
+AskEvent = Status | TrialEvent | AnswerEvent | StopEvent | ErrorEvent
 
 
 class SessionManager:
@@ -95,7 +95,7 @@ class SessionManager:
         self._turn = threading.Lock()
 
     def ask(self, visitor: str, question: DemoQuestion) -> Iterator[AskEvent]:
-        """Yield the events of a question. The last one is AnswerEvent, StopEvent or RejectEvent.
+        """Yield the events of a question. The last one is AnswerEvent, StopEvent or ErrorEvent.
 
         Args:
             visitor: the visitor, who may have one question at a time.
@@ -106,14 +106,14 @@ class SessionManager:
                 run = self.opener.wait(0)
                 if run is None:
                     yield Status("loading models")
-                    run = self._opened(cancel)
+                    run = self._await_run(cancel)
                 if run is not None:
                     yield Status("writing a program")
                     yield from self._answer(run, question, cancel, started)
                 if cancel.is_set():
                     yield StopEvent(time.monotonic() - started)
         except ViperError as error:
-            yield RejectEvent(str(error))
+            yield ErrorEvent(str(error))
 
     def stop(self, visitor: str) -> bool:
         """Stop the visitor's question. Return False if none is being answered."""
@@ -141,7 +141,7 @@ class SessionManager:
             raise UsageError("models are still being loaded; nothing was answered yet")
         return run
 
-    def _opened(self, cancel: threading.Event) -> DemoRun | None:
+    def _await_run(self, cancel: threading.Event) -> DemoRun | None:
         """Return the run once it is open, or None if the question is stopped first."""
         while not cancel.is_set():
             run = self.opener.wait(_LOOK_S)
@@ -158,11 +158,11 @@ class SessionManager:
             seconds = time.monotonic() - started
             if isinstance(event, ItemOutcome):
                 if event.row.failure == UsageError.code:
-                    yield RejectEvent(event.row.message or "the question cannot be asked")
+                    yield ErrorEvent(event.row.message or "the question cannot be asked")
                 elif not cancel.is_set():
                     yield AnswerEvent(run.keep(event, sample, question), seconds)
                 return
-            yield _told(event, before, seconds)
+            yield _trial_event(event, before, seconds)
             before = event
 
     @contextmanager
@@ -179,7 +179,7 @@ class SessionManager:
                 del self._running[visitor]
 
 
-def _told(trial: Trial, before: Trial | None, seconds: float) -> TrialEvent:
+def _trial_event(trial: Trial, before: Trial | None, seconds: float) -> TrialEvent:
     return TrialEvent(
         trial.index + 1,
         reason_of_trial(trial, before),

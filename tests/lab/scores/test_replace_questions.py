@@ -103,7 +103,7 @@ def test_only_what_is_masked_is_touched() -> None:
     painter = Painter((1, 2, 3))
     scenes = questions._scenes(["egg"], "val", 0)
     (edit,) = questions._edits(scenes, 1)
-    painted = questions._painted(toolbox(painter), edit, "the cube")
+    painted = questions._paint(toolbox(painter), edit, "the cube")
     x0, y0, x1, y1 = (round(side) for side in edit.box)
     by = int(0.15 * max(x1 - x0, y1 - y0)) + 2
     outside = np.ones(painted.shape[:2], bool)

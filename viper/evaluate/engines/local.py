@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
 
-from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner, gave_up
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, SampleRunner, gave_up
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
@@ -64,9 +64,7 @@ class LocalEngine:
         """Return ``{"engine": "local", "in_flight": …}``."""
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
-    def run(
-        self, items: Iterable[Item], stop: threading.Event
-    ) -> Generator[ItemOutcome, None, None]:
+    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its

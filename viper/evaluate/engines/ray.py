@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from viper.evaluate.engines.ray_workers import WorkerPool
-from viper.evaluate.engines.sample_runner import Item, ItemOutcome, gave_up
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, gave_up
 from viper.schema import Failure
 
 _LOOK_EVERY_S = 0.2
@@ -38,9 +38,7 @@ class RayEngine:
         """Return ``{"engine": "ray", "actors": …, "in_flight": …}``, the latter per actor."""
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
-    def run(
-        self, items: Iterable[Item], stop: threading.Event
-    ) -> Generator[ItemOutcome, None, None]:
+    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         Each actor has half as many items again as it answers at once, so that it never waits

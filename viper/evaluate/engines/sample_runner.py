@@ -45,12 +45,13 @@ class ItemOutcome:
     trace: Trace | None = None
 
 
+Outcomes = Generator[ItemOutcome, None, None]
+
+
 class Engine(Protocol):
     """Protocol of what answers many items at once, in any order."""
 
-    def run(
-        self, items: Iterable[Item], stop: threading.Event
-    ) -> Generator[ItemOutcome, None, None]:
+    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
         """Yield each item's outcome as soon as it is ready. Never raise for a single item.
 
         Args:

@@ -48,20 +48,20 @@ class Judged:
     """One fault and what the reflector said."""
 
     family: str
-    planted: Fault
+    fault: Fault
     said: Critique
 
     @property
     def is_right(self) -> bool:
-        return self.said.location == self.planted.truth.location
+        return self.said.location == self.fault.truth.location
 
     @property
     def is_right_call(self) -> bool:
-        return self.said.step in self.planted.calls
+        return self.said.step in self.fault.calls
 
     @property
     def is_right_label(self) -> bool:
-        return self.is_right_call and self.said.desired == self.planted.truth.desired
+        return self.is_right_call and self.said.desired == self.fault.truth.desired
 
 
 def faults(components: Components, family: Family, count: int, seed: int) -> Iterator[Fault]:
@@ -74,10 +74,10 @@ def faults(components: Components, family: Family, count: int, seed: int) -> Ite
         target = world_sample(sample).target
         solved = SolvedQuery(sample.query, media_from(world_media(sample)()), program, target)
         random = Random(f"{seed}-{sample.sample_id}")
-        planted = inject(components, solved, "program" if found % 2 else "tool", random)
-        if planted is not None:
+        fault = inject(components, solved, "program" if found % 2 else "tool", random)
+        if fault is not None:
             found += 1
-            yield planted
+            yield fault
 
 
 def share(hits: int, n: int) -> str:
@@ -103,13 +103,13 @@ def table(judged: Sequence[Judged], key: Callable[[Judged], str]) -> None:
 def report(judged: Sequence[Judged]) -> None:
     print(line("all", judged))
     print("by sort")
-    table(judged, lambda one: one.planted.sort)
+    table(judged, lambda one: one.fault.sort)
     print("by family")
     table(judged, lambda one: one.family)
     print("by kind")
-    table(judged, lambda one: f"{one.planted.sort}: {one.planted.kind}")
+    table(judged, lambda one: f"{one.fault.sort}: {one.fault.kind}")
     print("by what is to blame")
-    table(judged, lambda one: one.planted.truth.location)
+    table(judged, lambda one: one.fault.truth.location)
     print("by what was blamed")
     for name in sorted({one.said.location for one in judged if one.said.speaks}):
         blamed = [one for one in judged if one.said.location == name]
@@ -172,19 +172,19 @@ def main() -> None:
     judged: dict[str, list[Judged]] = {name: [] for name in names}
     seconds = dict.fromkeys(names, 0.0)
     for family in FAMILIES:
-        for planted in faults(components, family, given.faults // len(FAMILIES), given.seed):
+        for fault in faults(components, family, given.faults // len(FAMILIES), given.seed):
             for name in names:
                 reflector: Reflector = (
                     critic
                     if name == "language" and critic is not None
-                    else InterventionReflector(planted.components(components), weighing)
+                    else InterventionReflector(fault.components(components), weighing)
                 )
                 began = time.perf_counter()
-                said = reflected(reflector, planted.case)
+                said = reflected(reflector, fault.case)
                 seconds[name] += time.perf_counter() - began
-                judged[name].append(Judged(family, planted, said))
+                judged[name].append(Judged(family, fault, said))
                 if given.each:
-                    print(f"{name}: {planted.truth.location} {planted.calls} {planted.kind}: "
+                    print(f"{name}: {fault.truth.location} {fault.calls} {fault.kind}: "
                           f"{said.location} {said.step}: {said.reason}", flush=True)  # fmt: skip
     for name in names:
         print(f"== {name}")

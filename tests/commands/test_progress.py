@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 from pathlib import Path
-from viper_lab.papers.lab import Step
+from viper_lab.papers.lab import StoredRun
 from viper_lab.papers.plan import Plan, watching
-step = Step("+ ACE [red]x[/red]", "video", 0, 1, Path("none"))
+step = StoredRun("+ ACE [red]x[/red]", "video", 0, 1, Path("none"))
 with watching(Plan((step,), (0,))) as watcher:
     watcher.tell(step, None)
     watcher.tell(step, 0.5)

@@ -44,15 +44,17 @@ class WorldKnowledge:
     splits: tuple[str, ...] = VAL_FIRST
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """As many as asked for (300); fewer of the same split and seed are the first of more."""
+        """Return the samples asked for (300 by default). A smaller limit returns the first samples
+        of a larger one.
+        """
         whole = catalogue(split_of(self, spec), spec.seed, DESIGNS)
         return [knowledge_sample(one) for one in questions(whole, count_of(spec))]
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Questions cannot be missing; says what must be indexed."""
+        """Return what must be indexed. Questions are drawn and cannot be missing."""
         split = split_of(self, spec)
-        wanted = f"--split {split} --seed {spec.seed} --questions {count_of(spec)}"
-        how = f"viper lab world knowledge lore {wanted}; viper setup index images lore/gallery; "
+        options = f"--split {split} --seed {spec.seed} --questions {count_of(spec)}"
+        how = f"viper lab world knowledge lore {options}; viper setup index images lore/gallery; "
         return [
             Finding(True, split, "drawn by the package itself"),
             Finding(True, "to answer them", f"{how}viper setup index text lore/texts.jsonl"),
@@ -60,7 +62,7 @@ class WorldKnowledge:
 
 
 def knowledge_sample(question: KnowledgeQuestion) -> Sample:
-    """A question of the knowledge world as metrics take it."""
+    """Return a question of the knowledge world as a sample that metrics accept."""
     return Sample(
         question.question_id,
         question.text,

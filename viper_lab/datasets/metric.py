@@ -24,7 +24,7 @@ class World:
     name = "world"
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
-        """1 if right, else 0; of a box its ``iou`` in the details."""
+        """Score 1 if right, else 0. The details of a box hold its ``iou``."""
         score = _JUDGE.score(sample, prediction)
         box = prediction.box if prediction is not None else None
         if sample.task != "ground" or box is None:
@@ -32,14 +32,14 @@ class World:
         return replace(score, details={"iou": box_iou(box, sample.target)})
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        """``accuracy`` and its groups."""
+        """Return ``accuracy`` of all samples and of each group."""
         return _JUDGE.figures([replace(row, groups=_groups(row.groups)) for row in rows])
 
 
 def _groups(groups: Mapping[str, str]) -> dict[str, str]:
-    found = dict(groups)
-    if "query_type" in found:
-        found["query_type"] = f"{found.get('family', '')}/{found['query_type']}"
-    if "steps" in found:
-        found["steps"] = "one" if int(found["steps"]) <= 1 else "two_or_more"
-    return found
+    values = dict(groups)
+    if "query_type" in values:
+        values["query_type"] = f"{values.get('family', '')}/{values['query_type']}"
+    if "steps" in values:
+        values["steps"] = "one" if int(values["steps"]) <= 1 else "two_or_more"
+    return values

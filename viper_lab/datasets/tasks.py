@@ -59,16 +59,18 @@ class WorldTask(GeneratedDataset):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Splits, and their parts."""
+        """Return the splits and their parts."""
         parts = (*self.parts, *CONCEPTS)
         return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """As many as asked for (300); fewer of the same split and seed are the first of more."""
+        """Return the samples asked for (300 by default). A smaller limit returns the first samples
+        of a larger one.
+        """
         return [task_sample(sample) for sample in self.drawn(spec)]
 
     def drawn(self, spec: DatasetSpec) -> list[TaskSample]:
-        """The same with their plans and programs."""
+        """Return the same samples with their plans and programs."""
         split, _, part = split_of(self, spec).partition(":")
         parts = (part,) if part else self.parts[: self.defaults]
         each, more = divmod(count_of(spec), len(parts))
@@ -80,7 +82,7 @@ class WorldTask(GeneratedDataset):
 
 
 def task_sample(sample: TaskSample) -> Sample:
-    """A sample of the world's tasks as metrics take it."""
+    """Return a sample of the world's tasks in the form that metrics accept."""
     pictures = tuple(place.name for place in sample.places)
     return Sample(
         sample.sample_id,
@@ -100,7 +102,9 @@ def task_sample(sample: TaskSample) -> Sample:
 
 
 def _drawer(kind: str) -> Draw:
-    """Samples of a kind of query; its module loads when they are drawn."""
+    """Return the function that draws samples of a kind of query. Its module is imported at the
+    first draw.
+    """
 
     def draw(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
         module = import_module(f"viper_lab.world.queries.{kind}")

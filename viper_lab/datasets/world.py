@@ -63,7 +63,9 @@ class WorldMedia:
         return render_scene(sample_scene(self.split, self.index)).image
 
     def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
-        """See :class:`viper.learning.awareness.KnowsTruth`; None for clips."""
+        """Return the exact tools, or None for videos. See
+        :class:`viper.learning.awareness.KnowsTruth`.
+        """
         if self.is_clip:
             return None
         from viper_lab.world.layout import sample_scene
@@ -91,7 +93,7 @@ class GeneratedDataset:
     families: tuple[str, ...] = ()
 
     def by_id(self: DataSet, spec: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
-        """See :class:`~viper.data.sample.DrawnSet`.
+        """Return samples by id; see :class:`~viper.data.sample.DrawnSet`.
 
         Of each split, seed and family as many are drawn as the ids reach.
         """
@@ -112,7 +114,7 @@ class GeneratedDataset:
         }
 
     def check(self: DataSet, spec: DatasetSpec) -> Sequence[Finding]:
-        """Nothing can be missing."""
+        """Return no problem, because samples are drawn and cannot be missing."""
         return [Finding(True, split_of(self, spec), "drawn by the package itself; needs no files")]
 
 
@@ -130,24 +132,26 @@ class World(GeneratedDataset):
 
     @property
     def name(self) -> str:
-        """``world``, or ``world-a`` for the edition ``a``."""
+        """Return ``world``, or ``world-a`` for the edition ``a``."""
         return f"world-{self.edition}" if self.edition else "world"
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Splits, and their parts by family."""
+        """Return the splits and their parts by family."""
         parts = FAMILIES if self.edition else (*FAMILIES, SEVERAL)
         return (*VAL_FIRST, *(f"{split}:{part}" for split in VAL_FIRST for part in parts))
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """Return a description in one line."""
         if self.edition:
             return f"the embedded world with the conventions {self.edition}: half ambiguous"
         return "the embedded world: expressions, questions, clips; needs no files"
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """As many as asked for (300), the families one after another and equally many."""
+        """Return the samples asked for (300 by default): equally many of each family, family by
+        family.
+        """
         split, _, part = split_of(self, spec).partition(":")
         from viper_lab.world.queries.generate import generate, several_expressions
 
@@ -172,12 +176,14 @@ class World(GeneratedDataset):
 
 
 def world_media(sample: WorldSample) -> WorldMedia:
-    """What renders the scene or clip of a query."""
+    """Return the object that renders the scene or video of a query."""
     return WorldMedia(sample.split, sample.media_index, sample.family == "video")
 
 
 def world_sample(sample: WorldSample, edition: str = "") -> Sample:
-    """Return a query of the world as a sample, in an edition with its wording."""
+    """Return a query of the world as a sample. Editions with annotator conventions use their own
+    wording.
+    """
     is_clip, vague = sample.family == "video", wording(sample.meaning)
     picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
     return Sample(

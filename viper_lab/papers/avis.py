@@ -51,7 +51,9 @@ EVERYTHING = _cell("fixed: every search, texts three times", "fixed-long")
 
 
 def main_table(*, quick: bool) -> Table[Cell]:
-    """Tables 1, 2 and 5: seeking, what decides nothing, and seeking without groups of tools."""
+    """Return tables 1, 2 and 5: search, baselines without decisions, and search without groups of
+    tools.
+    """
     others = [QUESTION_ONLY, MATCHER, *FIXED, EVERYTHING]
     less = [] if quick else list(WITHOUT.values())
     steps = [(one.name, SEEK.name) for one in (*others, *less)]
@@ -76,7 +78,7 @@ class AvisStudy:
 
     @property
     def tables(self) -> list[Table[Cell]]:
-        """What judges the main claims first."""
+        """Return the tables, the one that the main claims need first."""
         return [main_table(quick=self.quick), *([] if self.quick else [GRAPH_TABLE])]
 
     def cells(self) -> list[tuple[Cell, Part]]:
@@ -148,34 +150,34 @@ RIGHT, ABOVE_FIXED, PICKED, ADMITTED = 0.70, 0.10, 0.80, 0.80
 
 def judged(lab: Lab, study: AvisStudy) -> list[Claim]:
     """Return all claims, in an order that stays."""
-    found = []
+    claims = []
     for part in study.parts:
         scores = {cell.name: mean_score(lab.all_rows(cell, part)) for cell in FIXED}
         best = max(scores, key=lambda name: scores[name])
         claim = f"{part.name}: at least 10 points above the best of three fixed sequences"
-        told = f"{best}, {100 * scores[best]:.1f}: "
-        found.append(Claim.of_gain(claim, _gained(lab, study, best, part), ABOVE_FIXED, told))
+        prefix = f"{best}, {100 * scores[best]:.1f}: "
+        claims.append(Claim.of_gain(claim, _gained(lab, study, best, part), ABOVE_FIXED, prefix))
         claim = f"{part.name}: above the sequence that does everything (interval excludes 0)"
-        found.append(Claim.of_gain(claim, _gained(lab, study, EVERYTHING.name, part)))
+        claims.append(Claim.of_gain(claim, _gained(lab, study, EVERYTHING.name, part)))
         claim = f"{part.name}: the transition graph is worth something (interval excludes 0)"
-        found.append(
+        claims.append(
             Claim(claim, None, LEFT_OUT)
             if study.quick
             else Claim.of_gain(claim, _gained(lab, study, UNGUIDED.name, part))
         )
         if isinstance(part, KnowledgePart):
-            known = "seek: at least 70 % of questions about unseen entries"
+            unseen_claim = "seek: at least 70 % of questions about unseen entries"
             open_ = "unanswerable questions: says so at least 80 % of the time"
-            found = [
-                _right(lab, part, known, ALL, RIGHT),
-                *found,
+            claims = [
+                _right(lab, part, unseen_claim, ALL, RIGHT),
+                *claims,
                 _picked(lab, part),
                 _right(lab, part, open_, "unanswerable", ADMITTED),
             ]
     if not any(isinstance(part, KnowledgePart) for part in study.parts):
         why = "judged on the embedded knowledge world only"
-        found.append(Claim("at least 70 % of questions about unseen entries", None, why))
-    return found
+        claims.append(Claim("at least 70 % of questions about unseen entries", None, why))
+    return claims
 
 
 def _gained(lab: Lab, study: AvisStudy, before: str, part: Part) -> Gain | None:
@@ -185,15 +187,15 @@ def _gained(lab: Lab, study: AvisStudy, before: str, part: Part) -> Gain | None:
 
 
 def _right(lab: Lab, part: Part, claim: str, family: str, least: float) -> Claim:
-    """Whether so many questions of a family are answered right."""
+    """Return the claim that at least this share of a family's questions is answered right."""
     rows = [row for row in lab.all_rows(SEEK, part) if FAMILIES[family](row.groups)]
     share = proportion(sum(row.score == 1 for row in rows), len(rows))
     return _of_share(claim, share, least)
 
 
 def _picked(lab: Lab, part: KnowledgePart) -> Claim:
-    """Whether the search named the right entry, whatever it then found out about it."""
-    right = asked = 0
+    """Return the claim that the search names the right entry, right answer or not."""
+    right = look_alikes = 0
     for seed in lab.scale.seeds:
         questions = part.questions(seed)
         with lab.store_of(SEEK, part, seed) as store:
@@ -201,14 +203,14 @@ def _picked(lab: Lab, part: KnowledgePart) -> Claim:
                 question = questions[row.sample_id]
                 if question.look_alike:
                     trace = store.trace(row.sample_id, row.seed) or {}
-                    asked += 1
+                    look_alikes += 1
                     right += picked(trace.get("path") or ()) == question.seen
-    share = proportion(right, asked)
+    share = proportion(right, look_alikes)
     return _of_share("look-alikes: the right entry is picked at least 80 %", share, PICKED)
 
 
 def picked(path: Sequence[Any]) -> str:
-    """What a search took the thing in the picture to be; "" where it never said.
+    """Return the name that a search gave to the object in the picture, or "" if it gave none.
 
     Args:
         path: of a trace of strategy ``seek``.
@@ -223,8 +225,8 @@ def picked(path: Sequence[Any]) -> str:
 
 
 def _of_share(claim: str, share: Estimate, least: float) -> Claim:
-    told = f"{in_percent(share)}, n = {share.n:,}"
-    return Claim(claim, share.value >= least if share.n else None, told)
+    reason = f"{in_percent(share)}, n = {share.n:,}"
+    return Claim(claim, share.value >= least if share.n else None, reason)
 
 
 @dataclass(frozen=True)

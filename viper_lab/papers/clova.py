@@ -23,7 +23,7 @@ from viper.tuning.tool_updates import ToolSettings
 from viper_lab.papers.clova_claims import judged
 from viper_lab.papers.clova_tools import NOISE, measured_tools
 from viper_lab.papers.fine_tuning import figure
-from viper_lab.papers.job import second_writer, shown, teller
+from viper_lab.papers.job import print_report, second_writer, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Reproduction, TableCell
 from viper_lab.papers.school import Method, School, Subject, Terms
@@ -50,13 +50,13 @@ _UNPROBED = replace(_TOOLS, probe=False)
 
 
 def reflections(has_language: bool) -> Table[Method]:
-    """Table 4: who reflects, and on what.
+    """Return table 4: the kinds of reflection and what each one reads.
 
     Args:
         has_language: somebody writes critiques, step by step if need be: a language model that
             follows instructions.
     """
-    found = [
+    courses = [
         FULL,
         replace(FULL, name="intervention, no probe", tools=_UNPROBED),
         replace(FULL, name="probe alone, no reflection", reflection="none"),
@@ -68,12 +68,12 @@ def reflections(has_language: bool) -> Table[Method]:
             "only global": "llm-global",
             "only local": "llm-local",
         }
-        found += [
+        courses += [
             replace(FULL, name=f"language model, {name}", reflection=how, tools=_UNPROBED)
             for name, how in named.items()
         ]
-    steps = [(BASELINE.name, course.name) for course in found]
-    return Table("table 4", by_name([BASELINE, *found]), steps=steps)
+    steps = [(BASELINE.name, course.name) for course in courses]
+    return Table("table 4", by_name([BASELINE, *courses]), steps=steps)
 
 
 _PLANS = replace(FULL.options, strategy="plan")
@@ -131,10 +131,10 @@ def tables_for(components: Components, *, has_second: bool, quick: bool) -> list
     if quick:
         return [MAIN]
     follows = components.settings.prompt_style != "compact"
-    found = [MAIN, reflections(follows), CASES, VALIDATIONS]
+    tables = [MAIN, reflections(follows), CASES, VALIDATIONS]
     if follows or "planner" in components.models:
-        found.append(PLANNING)
-    return [*found, SECOND] if has_second else found
+        tables.append(PLANNING)
+    return [*tables, SECOND] if has_second else tables
 
 
 def world_subjects(split: str = "val") -> list[Subject]:
@@ -149,7 +149,7 @@ STREAM_PARTS = 3
 
 
 def stream(school: School) -> Iterator[TableCell]:
-    """Table 7: first answers to the stream, a third after the other, untaught and learning."""
+    """Yield table 7: the first answers to the stream by thirds, untaught and while learning."""
     for subject in school.subjects:
         if not subject.taught:
             continue
@@ -159,9 +159,9 @@ def stream(school: School) -> Iterator[TableCell]:
             befores.append(_thirds(school.untaught_rows(BASELINE, subject, seed)))
             afters.append(_thirds(school.stream_rows(FULL, subject, seed)))
         for place in range(STREAM_PARTS):
-            for name, found in (("untaught", befores), ("while learning", afters)):
+            for name, by_seed in (("untaught", befores), ("while learning", afters)):
                 row = f"{name}, third {place + 1}"
-                scores = [thirds[place] for thirds in found]
+                scores = [thirds[place] for thirds in by_seed]
                 yield TableCell.of_scores("table 7", row, subject.name, scores)
 
 
@@ -174,7 +174,7 @@ def _thirds(rows: Sequence[SampleResult]) -> list[list[float]]:
 def reproduce_clova(
     school: School, tables: Sequence[Table[Method]], count: int, *, quick: bool
 ) -> Reproduction:
-    """Learn and answer everything that is not stored yet, and judge it.
+    """Compute every learning and answering step that is not stored yet, then judge the claims.
 
     Args:
         count: questions to each tool about each concept; 0: tools are not measured.
@@ -197,9 +197,9 @@ def reproduce_clova(
         if count:
             results.rows += figure(toolbox, count, seeds[:1], folder, school.say)
     ended = [
-        (subject, found.difference)
+        (subject, step.difference)
         for subject in school.subjects
-        if (found := gain(school, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
+        if (step := gain(school, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
     ]
     return results.judged(
         TITLE,
@@ -240,5 +240,5 @@ def run_clova(
     school = School({"main": main, **others}, document, options.out, terms, subjects, teller())
     with closing(school), hint_to_go_on():
         count = questions if options.is_world else 0
-        found = reproduce_clova(school, tables, count, quick=options.quick)
-    return shown(found, options)
+        reproduction = reproduce_clova(school, tables, count, quick=options.quick)
+    return print_report(reproduction, options)

@@ -43,14 +43,14 @@ def judged(
     """
     why = LEFT_OUT if quick else _NOT_WORLD
     lost = "answers about old concepts after all updates: at most 1 point lost"
-    olds = [Claim.of_gain(lost, found, -LOST) for subject, found in ended if not subject.taught]
+    olds = [Claim.of_gain(lost, step, -LOST) for subject, step in ended if not subject.taught]
     return [
         *_tools(tools, why),
         *(
             Claim.of_gain(
-                f"answers, {subject.name}: at least +25 points over the baseline", found, END_TO_END
+                f"answers, {subject.name}: at least +25 points over the baseline", step, END_TO_END
             )
-            for subject, found in ended
+            for subject, step in ended
             if subject.taught
         ),
         *(olds or [Claim(lost, None, _NOT_WORLD)]),
@@ -76,7 +76,7 @@ def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
     # reversed: of equal names the first, which has no wrong pictures, stays
     means = {(row.name, row.family): row.figure.mean for row in reversed(tools.entries)}
     steps = {(one.name, one.family): one.difference for one in reversed(tools.gains)}
-    found = []
+    claims = []
     for tool, outcomes in tools.outcomes.items():
         for kind in dict.fromkeys(one.kind for one in outcomes[0].new[0]):
             before, after = (means[f"{kind}, {when}", NEW] for when in ("before", "after"))
@@ -85,23 +85,23 @@ def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
             if tool in _STRICT:
                 claim = f"{kind}: from at most 35 % to at least 80 % on reserved concepts"
                 holds = before <= BEFORE_AT_MOST and after >= AFTER_AT_LEAST
-            told = f"{100 * before:.1f} -> {100 * after:.1f}: "
-            found.append(Claim.of_gain(claim, steps[kind, NEW], told=told, holds=holds))
+            prefix = f"{100 * before:.1f} -> {100 * after:.1f}: "
+            claims.append(Claim.of_gain(claim, steps[kind, NEW], prefix=prefix, holds=holds))
             if (kind, OLD) in steps:
                 claim = f"{kind}: at most 1 point lost on old concepts"
-                found.append(Claim.of_gain(claim, steps[kind, OLD], -LOST))
-    return found
+                claims.append(Claim.of_gain(claim, steps[kind, OLD], -LOST))
+    return claims
 
 
 def _same_without(tools: ToolResults | None, why: str) -> Claim:
     claim = "with the pools removed, every answer of every tool is what it was"
     if tools is None:
         return Claim(claim, None, why)
-    asked = sum(
-        len(one.new[0]) + len(one.old[0]) for found in tools.outcomes.values() for one in found
+    questions = sum(
+        len(one.new[0]) + len(one.old[0]) for by_seed in tools.outcomes.values() for one in by_seed
     )
-    same = all(one.same_without for found in tools.outcomes.values() for one in found)
-    return Claim(claim, same, f"{asked:,} questions asked again")
+    same = all(one.same_without for by_seed in tools.outcomes.values() for one in by_seed)
+    return Claim(claim, same, f"{questions:,} questions asked again")
 
 
 def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
@@ -114,10 +114,11 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     wrong, kept_wrong = sum(one.wrong for one in checked), sum(one.kept_wrong for one in checked)
     good, kept_good = sum(one.good for one in checked), sum(one.kept_good for one in checked)
     scores = [
-        [asked.right for one in found for asked in one.new[1]] for found in (unchecked, checked)
+        [answer.right for one in outcomes for answer in one.new[1]]
+        for outcomes in (unchecked, checked)
     ]
     pairs = [after - before for before, after in zip(*scores, strict=True)]
-    clusters = [f"{i} {asked.sample}" for i, one in enumerate(checked) for asked in one.new[1]]
+    clusters = [f"{i} {answer.sample}" for i, one in enumerate(checked) for answer in one.new[1]]
     gained = mean(pairs, clusters=clusters)
     return [
         Claim(
@@ -131,13 +132,13 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
 
 
 def _seconds(tools: ToolResults | None, why: str) -> list[Claim]:
-    found = []
+    claims = []
     for tool, most in SECONDS.items():
         claim = f"{tool}: one concept learned within {most:g} s"
         if tools is None or tool not in tools.outcomes:
-            found.append(Claim(claim, None, why))
+            claims.append(Claim(claim, None, why))
             continue
         seconds = [value for one in tools.outcomes[tool] for value in one.seconds]
         reason = f"the slowest of {len(seconds)} took {max(seconds):.1f} s on this machine"
-        found.append(Claim(claim, max(seconds) <= most, reason))
-    return found
+        claims.append(Claim(claim, max(seconds) <= most, reason))
+    return claims

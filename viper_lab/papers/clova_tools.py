@@ -78,14 +78,14 @@ class ToolOutcome:
 def tool_outcome(
     toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> ToolOutcome:
-    """Teaches and asks; read from the folder where it was done before."""
+    """Teach a tool and test it, or read the outcome if the folder already holds it."""
     path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
         return _outcome(json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
-    found = _measured(toolbox, course, folder / f"pool-{slug_of(course)}", say)
-    write_file(path, json.dumps(asdict(found)))
-    return found
+    outcome = _measured(toolbox, course, folder / f"pool-{slug_of(course)}", say)
+    write_file(path, json.dumps(asdict(outcome)))
+    return outcome
 
 
 def _measured(
@@ -101,7 +101,7 @@ def _measured(
     taught_toolbox = toolbox.with_soft_prompts(pool)
     before = asked_about(questions, toolbox, course)
     seconds: list[float] = []
-    counts = {(is_wrong, kept): 0 for is_wrong in (True, False) for kept in (True, False)}
+    counts = {(is_wrong, is_kept): 0 for is_wrong in (True, False) for is_kept in (True, False)}
     for concept in course.concepts:
         say(f"teaching {course.tool}: {concept}")
         began = time.perf_counter()
@@ -187,10 +187,10 @@ def measured_tools(
             for seed in (seeds[:1] if quick else seeds)
         ]
 
-    found = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
-    rows, steps = tool_rows(list(found.values()))
+    by_tool = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
+    rows, steps = tool_rows(list(by_tool.values()))
     if quick:
-        return ToolResults(found, None, rows, steps)
+        return ToolResults(by_tool, None, rows, steps)
     course = ToolCourse("match", 0, count, wrong=NOISE)
     checked = outcomes("wrong pictures", course)
     unchecked = outcomes("wrong pictures, not validated", replace(course, validate=False))
@@ -198,7 +198,7 @@ def measured_tools(
         more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
         rows += more
         steps += more_steps
-    return ToolResults(found, (checked, unchecked), rows, steps)
+    return ToolResults(by_tool, (checked, unchecked), rows, steps)
 
 
 def tool_rows(
@@ -223,23 +223,23 @@ def tool_rows(
 def _together(
     pairs: Sequence[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]],
 ) -> list[ConceptGain]:
-    """The rows of all seeds together; scenes of different seeds are different ones."""
+    """Return the results of all seeds together. Scenes of different seeds count as different."""
     parts: list[list[ToolAnswer]] = [[], []]
     for seed, pair in enumerate(pairs):
-        for part, asked in zip(parts, pair, strict=True):
+        for part, answers in zip(parts, pair, strict=True):
             part += [
                 ToolAnswer(one.kind, one.concept, f"{seed} {one.sample}", one.right)
-                for one in asked
+                for one in answers
             ]
     return rows(*parts)
 
 
 def slug_of(course: ToolCourse) -> str:
-    """A course's name among files."""
+    """Return the name of a course in file names."""
     return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
 
 
 def _outcome(values: dict[str, Any]) -> ToolOutcome:
     for part in ("new", "old"):
-        values[part] = tuple([ToolAnswer(**one) for one in asked] for asked in values[part])
+        values[part] = tuple([ToolAnswer(**one) for one in answers] for answers in values[part])
     return ToolOutcome(**values)

@@ -42,7 +42,7 @@ from viper_lab.papers.dwim_study import (
     DwimStudy,
     SampleSplits,
 )
-from viper_lab.papers.job import shown, teller
+from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Claim, Reproduction, TableCell, in_percent, in_points
 from viper_lab.papers.tables import C, Results, Table, gain
@@ -127,7 +127,7 @@ def right_answers(agents: Sequence[AgentVariant] = AGENTS) -> Table[AgentVariant
 def aware(
     study: DwimStudy, agent: AgentVariant, tools_of: ToolsOf | None, sandbox: Sandbox
 ) -> list[Awareness]:
-    """Section 11's figures of an agent: of all seeds together, then of each."""
+    """Return section 11's figures of an agent: first of all seeds together, then of each seed."""
     by_seed = [study.answers(agent, seed) for seed in study.scale.seeds]
     causes = [causes_of(each, tools_of, sandbox) for each in by_seed]
     every = [one for each in by_seed for one in each]
@@ -137,13 +137,13 @@ def aware(
     ]
 
 
-def awareness_rows(found: Mapping[str, Sequence[Awareness]]) -> Iterator[TableCell]:
-    """Sections 11 and 14: what a question costs, and why answers are wrong.
+def awareness_rows(by_agent: Mapping[str, Sequence[Awareness]]) -> Iterator[TableCell]:
+    """Yield the rows of sections 11 and 14: the cost of a question and the causes of wrong answers.
 
     Args:
         found: of each agent what :func:`aware` gives.
     """
-    for name, (every, *by_seed) in found.items():
+    for name, (every, *by_seed) in by_agent.items():
         for family, figures in (
             ("calls of tools", [one.calls.value for one in by_seed]),
             ("turns", [one.turns.value for one in by_seed]),
@@ -152,17 +152,17 @@ def awareness_rows(found: Mapping[str, Sequence[Awareness]]) -> Iterator[TableCe
         ):
             yield TableCell(OF_A_QUESTION, name, family, over_seeds(figures), every.samples,
                         unit="a question")  # fmt: skip
-        for cause in _told(every):
+        for cause in _causes_reported(every):
             shares = over_seeds([one.share_of(cause).value for one in by_seed])
             yield TableCell(BY_CAUSE, name, cause, shares, every.samples)
-        for cause in _told(every):
+        for cause in _causes_reported(every):
             wrong = every.share_of_wrong(cause)
             shares = over_seeds([one.share_of_wrong(cause).value for one in by_seed])
             yield TableCell(OF_WRONG, name, cause, shares, wrong.n)
 
 
 def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[TableCell]:
-    """Section 11 by tool and type of question, of the agent as it came and of the tuned one."""
+    """Yield section 11 by tool and type of question, for the original agent and the tuned one."""
     agents = (("not tuned", before), ("tuned", after))
     for family, (every, *by_seed) in agents:
         for one in every.tools:
@@ -172,19 +172,19 @@ def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterat
     for table in (RIGHT_OF_TOOLS, ABANDONED):
         for family, (every, *by_seed) in agents:
             for one in every.tools:
-                answered = [found for each in by_seed if (found := each.of_tool(one)).answers]
+                answered = [figures for each in by_seed if (figures := each.of_tool(one)).answers]
                 shares = [
-                    found.right.value if table == RIGHT_OF_TOOLS
-                    else found.abandoned / found.answers
-                    for found in answered
+                    figures.right.value if table == RIGHT_OF_TOOLS
+                    else figures.abandoned / figures.answers
+                    for figures in answered
                 ]  # fmt: skip
                 if shares:
                     yield TableCell(table, _named(one), family, over_seeds(shares), one.answers)
 
 
-def _told(found: Awareness) -> Sequence[str]:
-    """The causes that can be said of an agent's wrong answers."""
-    if "not told" not in found.causes:
+def _causes_reported(figures: Awareness) -> Sequence[str]:
+    """Return the causes that can be told for an agent's wrong answers."""
+    if "not told" not in figures.causes:
         return CAUSES[:-1]
     return [one for one in CAUSES if one not in ("wrong tool", "wrong logic")]
 
@@ -194,7 +194,7 @@ def _named(one: OfTool) -> str:
 
 
 def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[Claim]:
-    """All claims, in an order that stays.
+    """Return all claims in a fixed order.
 
     Args:
         aware: of each agent what :func:`aware` gives.
@@ -259,7 +259,7 @@ def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]
 
 
 def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
-    """Whether a share is a third smaller; None where there was nothing to fall."""
+    """Return whether a share fell by at least a third, or None if it was 0 before."""
     if not before.value:
         return None
     return 1 - after.value / before.value >= FEWER_WRONG_TOOLS
@@ -279,20 +279,20 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     with sandbox:
         samples = (one for seed in study.scale.seeds for one in study.answered(seed))
         tools = perfect_tools(samples)
-        found = {one.name: aware(study, one, tools, sandbox) for one in agents}
-    results.rows += awareness_rows(found)
-    results.rows += tool_rows(found[UNTUNED.name], found[MASKED.name])
+        by_agent = {one.name: aware(study, one, tools, sandbox) for one in agents}
+    results.rows += awareness_rows(by_agent)
+    results.rows += tool_rows(by_agent[UNTUNED.name], by_agent[MASKED.name])
     made = [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
     flags = flag_report(made)
     return results.judged(
         TITLE,
-        judged(study, found),
+        judged(study, by_agent),
         model_ids(Reasoner(study.components, preload=False)),
         study.scale.seeds,
         workflows=study.scale.workflows,
         samples=study.scale.samples,
-        set=study.asked.set_name,
-        splits=[study.asked.train, study.asked.test],
+        set=study.splits.set_name,
+        splits=[study.splits.train, study.splits.test],
         tuning=asdict(study.scale.settings),
         actions=dict(flags.actions),
         ineffective=dict(flags.reasons),
@@ -327,9 +327,9 @@ def run_dwim(
     profile = options.opened()
     tuned, style = tuned_of(profile)
     scale = DwimScale(workflows, options.samples, tuple(range(options.seeds)), settings)
-    asked = SampleSplits(name, options.root, train, test)
+    used_splits = SampleSplits(name, options.root, train, test)
     components = profile.components()
-    study = DwimStudy(components, tuned, style, options.out, asked, scale, say=teller())
+    study = DwimStudy(components, tuned, style, options.out, used_splits, scale, say=teller())
     with closing(components), hint_to_go_on():
-        found = reproduce_dwim(study, quick=options.quick)
-    return shown(found, options)
+        reproduction = reproduce_dwim(study, quick=options.quick)
+    return print_report(reproduction, options)

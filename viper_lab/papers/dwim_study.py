@@ -114,7 +114,7 @@ class DwimStudy:
     tuned: TunedAgent
     style: str
     folder: Path
-    asked: SampleSplits
+    splits: SampleSplits
     scale: DwimScale
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
@@ -122,7 +122,7 @@ class DwimStudy:
     _drawn: dict[tuple[str, int], Sequence[Sample]] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Notes in the folder what is studied.
+        """Write a description of the study into its folder.
 
         Raises:
             UsageError: it holds another study, what is answered is learned from, or no action fits
@@ -131,9 +131,9 @@ class DwimStudy:
         self._check_apart()
         self._check_fits()
         what = {
-            "set": self.asked.set_name,
-            "root": str(self.asked.root.resolve()) if self.asked.root else None,
-            "splits": [self.asked.train, self.asked.test],
+            "set": self.splits.set_name,
+            "root": str(self.splits.root.resolve()) if self.splits.root else None,
+            "splits": [self.splits.train, self.splits.test],
             "workflows": self.scale.workflows,
             "samples": self.scale.samples,
             "tuning": asdict(self.scale.settings),
@@ -159,26 +159,26 @@ class DwimStudy:
             )
 
     def _check_apart(self) -> None:
-        """No sample, and no media, are both learned from and answered, under any seed."""
-        asked, scale = self.asked, self.scale
+        """Raise if any seed would learn from samples or media that it also answers."""
+        data, scale = self.splits, self.scale
         learned, answered = (
             {
                 one.cluster or one.sample_id
                 for seed in scale.seeds
                 for one in self._samples(split, seed, count)
             }
-            for split, count in ((asked.train, scale.workflows), (asked.test, scale.samples))
+            for split, count in ((data.train, scale.workflows), (data.test, scale.samples))
         )
         both = sorted(learned & answered)
         if both:
             raise UsageError(
-                f"{len(both)} of {len(answered)} samples of {asked.test} would be learned from, as "
+                f"{len(both)} of {len(answered)} samples of {data.test} would be learned from, as "
                 f"{both[0]}; choose another --split or --train-split"
             )
 
     def _check_fits(self) -> None:
-        """An action behind the first prompt is short enough to be tuned on."""
-        samples = self._samples(self.asked.train, self.scale.seeds[0], self.scale.workflows)
+        """Raise if an action behind the first prompt is too long to be tuned on."""
+        samples = self._samples(self.splits.train, self.scale.seeds[0], self.scale.workflows)
         query, most = samples[0].query, self.scale.settings.longest
         prompt = explore_prompt(query, self._api().entries(query.task), (), (), style=self.style)
         tokens = token_count(self.tuned, prompt)
@@ -193,23 +193,25 @@ class DwimStudy:
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._drawn:
-            spec = DatasetSpec(self.asked.root, split, seed)
-            found = Evaluation(self.asked.set_name, spec, limit=count).samples()
-            self._drawn[split, seed] = found
+            spec = DatasetSpec(self.splits.root, split, seed)
+            samples = Evaluation(self.splits.set_name, spec, limit=count).samples()
+            self._drawn[split, seed] = samples
         return self._drawn[split, seed]
 
     def answered(self, seed: int) -> Sequence[Sample]:
         """Return the samples that every agent answers under a seed."""
-        return self._samples(self.asked.test, seed, self.scale.samples)
+        return self._samples(self.splits.test, seed, self.scale.samples)
 
     def made(self, seed: int, manner: str) -> list[Workflow]:
         """Return the workflows of a seed in a manner."""
         if (manner, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / "made"
-            samples = self._samples(self.asked.train, seed, self.scale.workflows)
-            making = WorkflowSettings(self.asked.set_name, manner, _EXPLORE, seed)
-            found = self._explored(self.components, samples, making, where, f"{manner} workflows")
-            self._known[manner, seed] = found
+            samples = self._samples(self.splits.train, seed, self.scale.workflows)
+            making = WorkflowSettings(self.splits.set_name, manner, _EXPLORE, seed)
+            workflows = self._explored(
+                self.components, samples, making, where, f"{manner} workflows"
+            )
+            self._known[manner, seed] = workflows
         return self._known[manner, seed]
 
     def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
@@ -219,9 +221,9 @@ class DwimStudy:
             components = self.components
             if agent.manner:
                 components = components.with_models(explorer=self._tuned(agent, seed, where))
-            making = WorkflowSettings(self.asked.set_name, "standard", _EXPLORE, seed)
-            found = self._explored(components, self.answered(seed), making, where, agent.name)
-            self._known[agent.name, seed] = found
+            making = WorkflowSettings(self.splits.set_name, "standard", _EXPLORE, seed)
+            workflows = self._explored(components, self.answered(seed), making, where, agent.name)
+            self._known[agent.name, seed] = workflows
         return self._known[agent.name, seed]
 
     def _explored(

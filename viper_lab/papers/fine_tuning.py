@@ -41,36 +41,37 @@ STEPS, RATE, BATCH = 100, 1e-4, 16
 def figure(
     toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
 ) -> Iterator[TableCell]:
-    """The rows: new and old concepts, by number of pictures, prompts and direct training.
+    """Yield rows for new and old concepts by number of pictures, with soft prompts and with fine-
+    tuning.
 
     Args:
         count: questions about each concept.
     """
     for positives in COUNTS:
-        asked: dict[str, list[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]]] = {}
+        by_method: dict[str, list[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]]] = {}
         for seed in seeds:
             course = ToolCourse("match", seed, count, positives)
             say(f"{positives} pictures, seed {seed}")
             if positives > 1:
-                found = tool_outcome(toolbox, course, folder, say)
-                asked.setdefault("soft prompts", []).append((found.new[1], found.old[1]))
-            trained = _asked_of_trained(toolbox, course, folder, say)
-            asked.setdefault("all weights", []).append(trained)
-        for name, pairs in asked.items():
+                outcome = tool_outcome(toolbox, course, folder, say)
+                by_method.setdefault("soft prompts", []).append((outcome.new[1], outcome.old[1]))
+            trained = _answers_of_trained(toolbox, course, folder, say)
+            by_method.setdefault("all weights", []).append(trained)
+        for name, pairs in by_method.items():
             for place, part in enumerate(("new", "old")):
                 scores = [[one.right for one in pair[place]] for pair in pairs]
                 row = f"{name}, {positives} pictures"
                 yield TableCell.of_scores("figure 22", row, part, scores)
 
 
-def _asked_of_trained(
+def _answers_of_trained(
     toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
 ) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
-    """Answers of the directly trained matcher about new and old concepts."""
+    """Return the answers of the fine-tuned matcher about new and old concepts."""
     path = folder / f"trained-{slug_of(course)}.json"
     if path.is_file():
-        kept = json.loads(path.read_text("utf-8"))
-        return [ToolAnswer(**one) for one in kept[0]], [ToolAnswer(**one) for one in kept[1]]
+        stored = json.loads(path.read_text("utf-8"))
+        return [ToolAnswer(**one) for one in stored[0]], [ToolAnswer(**one) for one in stored[1]]
     search = WorldPictureSearch(course.wrong, course.seed)
     pool = PromptPool(folder / "unused")
     teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
@@ -95,11 +96,11 @@ def _asked_of_trained(
 
 
 def copied(matcher: OpenClipMatcher) -> OpenClipMatcher:
-    """The same matcher on a copy of its weights, under a name of its own."""
-    found = copy.copy(matcher)
-    found._model = copy.deepcopy(matcher._model)
-    found.model_id = f"{matcher.model_id}+trained"
-    return found
+    """Return the matcher with a copy of its weights and its own model id."""
+    copy_of_matcher = copy.copy(matcher)
+    copy_of_matcher._model = copy.deepcopy(matcher._model)
+    copy_of_matcher.model_id = f"{matcher.model_id}+trained"
+    return copy_of_matcher
 
 
 def train(
@@ -111,7 +112,7 @@ def train(
     rate: float = RATE,
     seed: int = 0,
 ) -> None:
-    """Trains all weights so that each picture fits its own word best; statistics stay frozen.
+    """Train all weights so that each picture fits its own word best. Batch statistics stay frozen.
 
     Args:
         pictures: uint8 [H, W, 3] with the word, one of ``words``, that it shows.
@@ -120,21 +121,23 @@ def train(
     from PIL import Image
 
     model, rng = matcher._model, np.random.default_rng(seed)
-    known = {word: place for place, word in enumerate(words)}
-    kept = [(pixels, known[word]) for pixels, word in pictures if word in known]
-    batch: Any = torch.stack([matcher._preprocess(Image.fromarray(pixels)) for pixels, _ in kept])
-    labels = torch.tensor([label for _, label in kept])
+    index_of = {word: place for place, word in enumerate(words)}
+    labelled = [(pixels, index_of[word]) for pixels, word in pictures if word in index_of]
+    batch: Any = torch.stack(
+        [matcher._preprocess(Image.fromarray(pixels)) for pixels, _ in labelled]
+    )
+    labels = torch.tensor([label for _, label in labelled])
     tokens = matcher._tokenizer(list(words))
     torch.manual_seed(seed)
     optimiser = torch.optim.Adam(model.parameters(), lr=rate)
     model.eval()
     with torch.enable_grad():
         for _ in range(steps):
-            chosen = torch.from_numpy(rng.permutation(len(kept))[:BATCH])
-            shown = batch[chosen]
+            chosen = torch.from_numpy(rng.permutation(len(labelled))[:BATCH])
+            pictures_of_batch = batch[chosen]
             if rng.random() < 0.5:
-                shown = shown.flip(-1)
-            images = model.encode_image(shown, normalize=True)
+                pictures_of_batch = pictures_of_batch.flip(-1)
+            images = model.encode_image(pictures_of_batch, normalize=True)
             texts = model.encode_text(tokens, normalize=True)
             loss = torch.nn.functional.cross_entropy(
                 matcher.logit_scale * images @ texts.T, labels[chosen]

@@ -74,8 +74,8 @@ class LabJob(ABC):
                 plan = plan_of(lab, study.cells())
             with watching(plan) as progress:
                 crew.answer_together(self, lab, study.cells(), progress, count)
-                found = study.reproduce(lab)
-        return shown(found, self.options)
+                reproduction = study.reproduce(lab)
+        return print_report(reproduction, self.options)
 
     def _processes(self) -> int:
         """Return 2 where all models come with the package and there are two cores, else 1."""
@@ -100,25 +100,29 @@ def second_writer(options: Options, second: str | None, main: Components) -> dic
 
 def teller() -> Callable[[str], None]:
     """Return what says what is being done: all of it on a terminal, elsewhere now and then."""
-    told, when = "", -_LINE_EVERY_S
+    last_line, when = "", -_LINE_EVERY_S
     lock = threading.Lock()
 
     def say(text: str) -> None:
-        nonlocal told, when
+        nonlocal last_line, when
         with lock:
             now = time.monotonic()
-            if text == told or (not sys.stderr.isatty() and now - when < _LINE_EVERY_S):
+            if text == last_line or (not sys.stderr.isatty() and now - when < _LINE_EVERY_S):
                 return
-            told, when = text, now
+            last_line, when = text, now
             click.echo(text, err=True)
 
     return say
 
 
-def shown(found: Reproduction, options: Options) -> int:
+def print_report(reproduction: Reproduction, options: Options) -> int:
     """Write and print a reproduction; the exit code."""
-    write_reports(found, options.out)
-    text = json.dumps(found.to_json(), allow_nan=False) if options.as_json else as_text(found)
+    write_reports(reproduction, options.out)
+    text = (
+        json.dumps(reproduction.to_json(), allow_nan=False)
+        if options.as_json
+        else as_text(reproduction)
+    )
     click.echo(text)
     click.echo(f"{options.out / PAGE}", err=True)
-    return EXIT_FAILED if any(claim.holds is False for claim in found.claims) else EXIT_OK
+    return EXIT_FAILED if any(claim.holds is False for claim in reproduction.claims) else EXIT_OK

@@ -73,11 +73,11 @@ class Mining:
 
     @property
     def name(self) -> str:
-        """As folders and tables call it."""
+        """Return the name used in folders and tables."""
         how = "chosen" if self.chosen else "random"
         drawn = f", {self.programs} programs each" if self.programs > 1 else ""
-        kept = "best" if self.scored else "at random"
-        return f"{self.shots} {how}{drawn}, {self.keep} {kept}{' that agree' * self.agree}"
+        choice = "best" if self.scored else "at random"
+        return f"{self.shots} {how}{drawn}, {self.keep} {choice}{' that agree' * self.agree}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class StoredRun:
     mines: bool = False
 
     def stored(self) -> int:
-        """How many of the answers are there already."""
+        """Return the number of answers that are already stored."""
         try:
             with RunStore.read(self.folder) as store:
                 return len(store.done())
@@ -228,55 +228,55 @@ class Lab(Stored):
     def _read(self, evaluation: Evaluation) -> SampledEvaluation:
         """Draw the samples, with media that are read once for all cells while there is room."""
 
-        def kept(sample: Sample) -> Sample:
+        def with_cache(sample: Sample) -> Sample:
             key = ("media", evaluation.set_name, evaluation.spec, sample.sample_id)
             return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
 
         drawn = super()._read(evaluation)
-        return replace(drawn, samples=[kept(sample) for sample in drawn.samples])
+        return replace(drawn, samples=[with_cache(sample) for sample in drawn.samples])
 
-    def asked(self, part: Part, seed: int, times: int = 1) -> SampledEvaluation:
-        """What is answered of a part under a seed; ``times``: see :class:`Cell`."""
-        return self.drawn(part.asked(seed, self.scale.samples * times))
+    def test_samples(self, part: Part, seed: int, times: int = 1) -> SampledEvaluation:
+        """Return the samples answered for a part under a seed; ``times``: see :class:`Cell`."""
+        return self.drawn(part.evaluation(seed, self.scale.samples * times))
 
     def pool(self, part: Part, seed: int) -> SampledEvaluation:
-        """The labelled samples that banks are mined from."""
+        """Return the labelled samples from which banks are mined."""
         return self.drawn(part.shots(seed, self.scale.pool))
 
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
-        """The run of a cell.
+        """Return the run of a cell.
 
         Raises:
             UsageError: its examples would be mined from samples that it asks.
         """
-        asked = self.asked(part, seed, cell.times)
+        test = self.test_samples(part, seed, cell.times)
         if cell.mining is not None:
-            _check_apart(part, asked, self.pool(part, seed))
+            _check_apart(part, test, self.pool(part, seed))
         folder = self.folder / "runs" / slug(f"{part.name} {seed}") / slug(cell.name)
-        return StoredRun(cell.name, part.name, seed, len(asked.samples), folder)
+        return StoredRun(cell.name, part.name, seed, len(test.samples), folder)
 
     def mining_step(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> StoredRun:
-        """The run whose programs become a bank; banks of one API and writer share it."""
+        """Return the run whose programs become a bank. Banks of one API and writer share it."""
         folder = self.folder / "mining" / _place(mining, part, seed, writer)
         answers = len(self.pool(part, seed).samples) * mining.programs
         name = f"mining {mining.api}, {writer}"
         return StoredRun(name, part.name, seed, answers, folder, mines=True)
 
     def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
-        """The judged rows of a cell, one a sample; answered now if they are not stored yet."""
+        """Return one result per sample of a cell. Missing samples are answered now."""
         key = (cell.name, part.name, seed)
         if key not in self._rows:
             components = self._components(cell, part, seed)
-            drawn = self.asked(part, seed, cell.times).under(cell.options)
+            drawn = self.test_samples(part, seed, cell.times).under(cell.options)
             self._rows[key] = self._answered(self.step(cell, part, seed), components, drawn)
         return self._rows[key]
 
     def all_rows(self, cell: Cell, part: Part) -> list[SampleResult]:
-        """The rows of all seeds, in their order."""
+        """Return the results of all seeds, seed by seed."""
         return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
 
     def store_of(self, cell: Cell, part: Part, seed: int) -> RunStore:
-        """The stored run of a cell that :meth:`rows` answered, for reading its traces."""
+        """Open the stored run of a cell for reading its traces."""
         self.rows(cell, part, seed)
         return RunStore.read(self.step(cell, part, seed).folder)
 
@@ -285,12 +285,12 @@ class Lab(Stored):
     ) -> list[SampleResult]:
         has_new = False
 
-        def told(running: RunProgress) -> None:
+        def count_answer(running: RunProgress) -> None:
             nonlocal has_new
             has_new = True
             self.tell(step, None)
 
-        rows = answer_all(components, drawn, step.folder, self.document, told)
+        rows = answer_all(components, drawn, step.folder, self.document, count_answer)
         if has_new:
             self.tell(step, mean_score(rows))
         return rows
@@ -304,7 +304,7 @@ class Lab(Stored):
         return replace(components, examples=self.bank(cell.mining, part, seed, cell.writer))
 
     def bank(self, mining: Mining, part: Part, seed: int, writer: str = "main") -> Bank:
-        """The mined examples, also written to ``banks/`` for whoever wants to read them."""
+        """Return the mined examples. They are also written to ``banks/`` for readers."""
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             components = self.writers[writer]
@@ -317,16 +317,16 @@ class Lab(Stored):
                 components.llm.model_id,
             )
             tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
-            found = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
+            programs = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
             selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
-            examples = select(found, selection)
+            examples = select(programs, selection)
             folder = self.folder / "banks" / _place(mining, part, seed, writer)
             write_bank(folder / f"{slug(mining.name)}.jsonl", examples)
             self._banks[key] = Bank(examples)
         return self._banks[key]
 
     def note(self, cell: Cell, part: Part) -> str:
-        """How many examples the cell's banks hold, where it has any."""
+        """Return the number of examples in the cell's banks, or "" for a cell without examples."""
         if cell.mining is None:
             return ""
         sizes = [
@@ -336,14 +336,14 @@ class Lab(Stored):
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:
-    """The shots among the pool: any, or of each kind of query in turn."""
+    """Return the shots of the pool: random ones, or each kind of query in turn."""
     if not mining.chosen:
         return choose(samples, mining.shots, seed)
     return of_each_kind(samples, mining.shots)
 
 
 def _mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
-    """The pool, answered once without examples, or several times warm."""
+    """Return the pool, answered once without examples, or several times at a warm temperature."""
     warmth = WARM if mining.programs > 1 else 0.0
     drawn = pool.under(zero_shot(warmth).changed(api=mining.api))
     (first,) = pool.evaluation.seeds
@@ -351,10 +351,10 @@ def _mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
     return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))
 
 
-def _check_apart(part: Part, asked: SampledEvaluation, pool: SampledEvaluation) -> None:
-    if asked.evaluation.set_name != pool.evaluation.set_name:
+def _check_apart(part: Part, test: SampledEvaluation, pool: SampledEvaluation) -> None:
+    if test.evaluation.set_name != pool.evaluation.set_name:
         return
-    ids = {sample.sample_id for sample in asked.samples}
+    ids = {sample.sample_id for sample in test.samples}
     both = sum(sample.sample_id in ids for sample in pool.samples)
     if both:
         raise UsageError(

@@ -37,7 +37,7 @@ class Options:
 
     @property
     def is_world(self) -> bool:
-        """The data is the embedded world's."""
+        """Return whether the data is the embedded world's."""
         return self.set_name == "world"
 
     def opened(self, **changes: Any) -> Profile:

@@ -26,19 +26,19 @@ class Part(Protocol):
 
     @property
     def name(self) -> str:
-        """As the tables call it."""
+        """Return the name used in tables."""
         ...
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
-        """What is answered under a seed: at most ``limit`` samples."""
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
+        """Return the evaluation of a seed, with at most ``limit`` samples."""
         ...
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        """What is mined from: at most ``limit`` labelled samples that are never asked."""
+        """Return at most ``limit`` labelled samples for mining. They are never evaluated."""
         ...
 
     def equipped(self, components: Components, seed: int) -> Components:
-        """The parts that answer under a seed, with what the data brings along."""
+        """Return the components that answer under a seed, with the indexes that the data needs."""
         ...
 
 
@@ -53,13 +53,13 @@ class WorldPart:
     name: str
     split: str = "val"
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         edition = tuple(EDITIONS)[seed % len(EDITIONS)]
         spec = DatasetSpec(None, f"{self.split}:{self.name}", seed)
         return Evaluation(f"world-{edition}", spec, limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return replace(self, split="train").asked(seed, limit)
+        return replace(self, split="train").evaluation(seed, limit)
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components
@@ -76,10 +76,10 @@ class SetPart:
 
     @property
     def name(self) -> str:
-        """The set's own name."""
+        """Return the name of the data set."""
         return self.set_name
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         return Evaluation(self.set_name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
@@ -92,7 +92,7 @@ class SetPart:
 
 
 def world_parts(split: str = "val") -> list[Part]:
-    """The three families."""
+    """Return the three families."""
     return [WorldPart(name, split) for name in FAMILIES]
 
 
@@ -121,19 +121,19 @@ class KnowledgePart:
     name: str = "knowledge"
     _searches: dict[int, Mapping[str, Callable[[], Any]]] = field(default_factory=dict, repr=False)
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         return Evaluation("world-knowledge", DatasetSpec(None, self.split, seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return replace(self, split="train").asked(seed, limit)
+        return replace(self, split="train").evaluation(seed, limit)
 
     def questions(self, seed: int) -> dict[str, KnowledgeQuestion]:
-        """What is asked under a seed, by id, with the way to each answer."""
-        asked = questions(catalogue(self.split, seed, DESIGNS), self.count)
-        return {one.question_id: one for one in asked}
+        """Return the questions of a seed by id, each with its path to the answer."""
+        selected = questions(catalogue(self.split, seed, DESIGNS), self.count)
+        return {one.question_id: one for one in selected}
 
     def equipped(self, components: Components, seed: int) -> Components:
-        """The parts over this seed's indexes, which are made now where they are missing."""
+        """Return the components with this seed's indexes, which are built if they are missing."""
         if seed not in self._searches:
             self._searches[seed] = self._indexed(components, seed)
         toolbox = components.toolbox.with_roles(self._searches[seed])
@@ -153,7 +153,7 @@ class KnowledgePart:
         }
 
     def _written(self, name: str, seed: int) -> Path:
-        """The world's folder; one that was cut off while it was written is written anew."""
+        """Return the world's folder. A folder whose writing was interrupted is written again."""
         world = self.folder / "worlds" / f"{name}-{self.count}"
         if not world.is_dir():
             part = world.with_name(f"{world.name}.part")

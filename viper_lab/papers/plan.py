@@ -34,28 +34,28 @@ class Plan:
 
     @property
     def cells(self) -> int:
-        """Steps that are figures of a table: all but mining."""
+        """Return the number of steps that give figures of a table, so without mining."""
         return sum(not step.mines for step in self.steps)
 
     @property
     def answers(self) -> int:
-        """Answers of all steps together."""
+        """Return the number of answers of all steps."""
         return sum(step.answers for step in self.steps)
 
     @property
     def missing(self) -> int:
-        """Answers that are not stored yet."""
+        """Return the number of answers that are not stored yet."""
         return self.answers - sum(self.stored)
 
     @property
     def complete(self) -> int:
-        """Steps that lack nothing."""
+        """Return the number of steps whose answers are all stored."""
         return sum(
             stored >= step.answers for step, stored in zip(self.steps, self.stored, strict=True)
         )
 
-    def said(self) -> str:
-        """In one line, for whoever waits."""
+    def summary(self) -> str:
+        """Return the plan in one line for the terminal."""
         return (
             f"{self.cells:,} cells and {len(self.steps) - self.cells:,} mining runs, "
             f"{self.answers:,} answers; stored already: {self.complete:,} of these runs, "
@@ -64,7 +64,7 @@ class Plan:
 
 
 def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
-    """The plan for some cells under all seeds; nothing is answered.
+    """Return the plan for cells under all seeds. Nothing is answered.
 
     Raises:
         DataError: the files of a data set are missing.
@@ -81,8 +81,8 @@ def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
 
 @contextmanager
 def watching(plan: Plan) -> Iterator[Progress]:
-    """Says what is planned, then how far it is while the block runs."""
-    click.echo(plan.said(), err=True)
+    """Print the plan, then the progress while the block runs."""
+    click.echo(plan.summary(), err=True)
     if not sys.stderr.isatty() or not plan.missing:
         yield Progress(plan)
         return
@@ -131,7 +131,7 @@ class Progress:
             print(for_terminal(line), file=sys.stderr, flush=True)
 
     def _left(self) -> str:
-        """The time for what is missing, at the pace of this session."""
+        """Return the estimated time for the missing answers at the pace of this session."""
         missing = max(0, self.plan.missing - self._fresh)
         minutes = (self._clock() - self._began) / self._fresh * missing / 60
         if not missing:

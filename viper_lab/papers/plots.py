@@ -45,15 +45,16 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
 
 def place_of(name: str) -> CurvePoint | None:
-    """The place that the last number in a row's name gives it; None without a number.
+    """Return the series and position given by the last number of a row's name, or None without a
+    number.
 
     ``feedback, 3 programs`` is the series ``feedback`` at 3 programs; ``4 by BM25``, which has no
     name of its own before a comma, is the series ``… by BM25`` at 4.
     """
-    found = list(_NUMBER.finditer(name))
-    if not found:
+    numbers = list(_NUMBER.finditer(name))
+    if not numbers:
         return None
-    number = found[-1]
+    number = numbers[-1]
     series, comma, counted = name[: number.start()].rpartition(", ")
     if not comma:
         return CurvePoint(_plural(f"{counted}…{name[number.end() :]}"), float(number[0]), "")
@@ -63,7 +64,9 @@ def place_of(name: str) -> CurvePoint | None:
 
 
 def _plural(words: str) -> str:
-    """``program`` and ``programs`` are one series."""
+    """Return the words with ``program`` and ``example`` in the plural, so both forms are one
+    series.
+    """
     return re.sub(r"\b(program|example)$", r"\1s", words)
 
 
@@ -83,7 +86,7 @@ class Curves:
 
 
 def curves_of(rows: Sequence[TableCell]) -> Curves | None:
-    """The rows as curves; None where no series has three numbers or most rows have none."""
+    """Return the rows as curves, or None if no series has three numbers or most rows have none."""
     series: dict[str, dict[float, list[TableCell]]] = {}
     levels: dict[str, list[TableCell]] = {}
     counted = set()
@@ -101,22 +104,22 @@ def curves_of(rows: Sequence[TableCell]) -> Curves | None:
 
 
 def score_plot(table: str, rows: Sequence[TableCell]) -> str:
-    """The scores of a table: curves where its rows run over a number, else bars."""
+    """Draw the scores of a table: curves if its rows run over a number, else bars."""
     curves = curves_of(rows)
     return _bars(table, rows) if curves is None else _curves(table, rows, curves)
 
 
 def gain_plot(table: str, steps: Sequence[Gain]) -> str:
-    """A forest plot: a row for each step and family, each with its interval, a line at 0."""
+    """Draw a forest plot: one row per step and family with its interval, and a line at 0."""
 
     def draw(axes: Any, own: Sequence[Gain], places: Sequence[float], index: int) -> None:
-        found = [one.difference for one in own]
+        differences = [one.difference for one in own]
         axes.errorbar(
-            [100 * one.value for one in found],
+            [100 * one.value for one in differences],
             places,
             xerr=[
-                [100 * max(0.0, one.value - one.low) for one in found],
-                [100 * max(0.0, one.high - one.value) for one in found],
+                [100 * max(0.0, one.value - one.low) for one in differences],
+                [100 * max(0.0, one.high - one.value) for one in differences],
             ],
             **_mark(index),
             linestyle="none",
@@ -133,7 +136,7 @@ def gain_plot(table: str, steps: Sequence[Gain]) -> str:
 
 
 def _bars(table: str, rows: Sequence[TableCell]) -> str:
-    """A bar with its deviation for each configuration and family; hatches tell families apart."""
+    """Draw a bar with its deviation per configuration and family, told apart by hatches."""
 
     def draw(axes: Any, own: Sequence[TableCell], places: Sequence[float], index: int) -> None:
         axes.barh(
@@ -160,18 +163,18 @@ def _bars(table: str, rows: Sequence[TableCell]) -> str:
 def _grid(
     salt: str,
     title: str,
-    found: Sequence[T],
+    rows: Sequence[T],
     draw: Callable[[Any, Sequence[T], Sequence[float], int], None],
     finish: Callable[[Any], None],
 ) -> str:
-    """Groups of rows from top to bottom, a line for each family, a label for each group.
+    """Draw groups of rows from top to bottom: one line per family, one label per group.
 
     Args:
         draw: gets the axes, the rows of a family, their lines in inches, the family's number.
         finish: gets the axes with all rows.
     """
-    families = _families(found)
-    labels = {one.name: _lines(one.name) for one in found}
+    families = _families(rows)
+    labels = {one.name: _lines(one.name) for one in rows}
     middles, borders = {}, [0.0]
     for name, lines in labels.items():
         size = _LINE_IN * max(len(families), len(lines)) + 0.14
@@ -181,7 +184,7 @@ def _grid(
 
     def drawn(figure: Any, axes: Any) -> None:
         for index, family in enumerate(families):
-            own = [one for one in found if one.family == family]
+            own = [one for one in rows if one.family == family]
             line = _LINE_IN * (index - (len(families) - 1) / 2)
             draw(axes, own, [middles[one.name] + line for one in own], index)
         finish(axes)
@@ -201,7 +204,7 @@ def _grid(
 
 
 def _curves(table: str, rows: Sequence[TableCell], curves: Curves) -> str:
-    """A panel for each family, a line with its deviations for each series."""
+    """Draw one panel per family, with a line and its deviations per series."""
     families = _families(rows)
     lines = -(-len(families) // _COLUMNS)
     top_in = 0.18 * -(-(len(curves.series) + len(curves.levels)) // 2) + 0.35
@@ -263,26 +266,28 @@ def _panel(panel: Any, family: str, curves: Curves) -> None:
                     linestyle=(0, (1 + index, 3)),
                     label=for_terminal(name, 50),
                 )
-    shown = apart(numbers, _WIDTH_IN / _COLUMNS)
-    panel.set_xticks(shown, [f"{x:g}" for x in shown], fontsize=8)
+    ticks = apart(numbers, _WIDTH_IN / _COLUMNS)
+    panel.set_xticks(ticks, [f"{x:g}" for x in ticks], fontsize=8)
     panel.set_title(for_terminal(family, 30), fontsize=9)
 
 
 def apart(numbers: Sequence[float], width_in: float) -> list[float]:
-    """Those of rising numbers whose labels do not touch on an axis so wide; the last always."""
+    """Return the numbers whose labels do not touch on an axis of this width. The last is always
+    kept.
+    """
     if len(numbers) < 2:
         return list(numbers)
     scale = 0.85 * width_in / (numbers[-1] - numbers[0])
-    kept = [numbers[-1]]
+    spaced = [numbers[-1]]
     for number in reversed(numbers[:-1]):
-        needed = 0.08 * (len(f"{number:g}") + len(f"{kept[-1]:g}")) / 2 + 0.04
-        if (kept[-1] - number) * scale >= needed:
-            kept.append(number)
-    return kept[::-1]
+        needed = 0.08 * (len(f"{number:g}") + len(f"{spaced[-1]:g}")) / 2 + 0.04
+        if (spaced[-1] - number) * scale >= needed:
+            spaced.append(number)
+    return spaced[::-1]
 
 
 def _mark(index: int) -> dict[str, Any]:
-    """How a series is drawn; every other one is filled."""
+    """Return the marker and dash of a series. Every second marker is filled."""
     return {
         "marker": _MARKS[index % len(_MARKS)],
         "markerfacecolor": PAPER if index % 2 == 0 else INK,
@@ -294,11 +299,11 @@ def _mark(index: int) -> dict[str, Any]:
 
 
 def _lines(name: str) -> list[str]:
-    """A label cut into lines: a step after its arrow, what is still too long between words."""
-    shown = for_terminal(name.replace(" -> ", " → "), _LONGEST)
-    parts = [shown] if len(shown) <= _LABEL else shown.replace(" → ", " →\n").split("\n")
+    """Split a label into lines: after each arrow, then between words where a line is too long."""
+    text = for_terminal(name.replace(" -> ", " → "), _LONGEST)
+    parts = [text] if len(text) <= _LABEL else text.replace(" → ", " →\n").split("\n")
     return [line for part in parts for line in textwrap.wrap(part, _LABEL)] or [""]
 
 
-def _families(found: Sequence[TableCell] | Sequence[Gain]) -> list[str]:
-    return list(dict.fromkeys(one.family for one in found))
+def _families(rows: Sequence[TableCell] | Sequence[Gain]) -> list[str]:
+    return list(dict.fromkeys(one.family for one in rows))

@@ -36,17 +36,17 @@ class Renaming:
 
     @property
     def api(self) -> str:
-        """The API with the new names in place of the old ones."""
+        """Return the API with the new names instead of the old ones."""
         return f"vipergpt+{self.file}"
 
     @property
     def writer(self) -> str:
-        """The lab's name for components whose sandbox knows the new names."""
+        """Return the lab's name for the components whose sandbox knows the new names."""
         return f"renamed in {self.words}"
 
     @property
     def cell(self) -> Cell:
-        """The counterpart of the row with mined examples."""
+        """Return the counterpart of the cell with mined examples."""
         return Cell(
             f"mined again, renamed in {self.words}",
             ACE_CELL.options.changed(api=self.api),
@@ -81,7 +81,7 @@ class RenamedApi:
 
 
 def renamed_api(lab: Lab, part: Part) -> RenamedApi:
-    """Tries each renaming on one part under all seeds."""
+    """Try each renaming on one part under all seeds."""
     count, broken, named = 0, set(), set()
     gains: dict[str, Gain] = {}
     for renaming in RENAMINGS:
@@ -106,7 +106,7 @@ def _listed(library: Library, api: str) -> set[str]:
 
 
 def _called(program: str) -> set[str]:
-    """Every name and attribute that a program uses."""
+    """Return every name and attribute that a program uses."""
     nodes = list(ast.walk(ast.parse(program)))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}

@@ -17,28 +17,30 @@ from viper_lab.papers.result import POINTS, Claim, Gain, Reproduction, TableCell
 REPORT, PAGE = "report.json", "report.html"
 
 
-def write_reports(found: Reproduction, folder: Path) -> None:
-    """Writes ``report.json`` and ``report.html``, each in one step."""
+def write_reports(reproduction: Reproduction, folder: Path) -> None:
+    """Write ``report.json`` and ``report.html`` atomically."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / REPORT, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
-    write_file(folder / PAGE, page(found))
+    write_file(
+        folder / REPORT, json.dumps(reproduction.to_json(), indent=2, allow_nan=False) + "\n"
+    )
+    write_file(folder / PAGE, page(reproduction))
 
 
-def page(found: Reproduction) -> str:
+def page(reproduction: Reproduction) -> str:
     """Return the page; its plots tell series by mark, hatch and line, never by colour alone."""
     return rendered_page(
         "reproduction.html",
         Path(__file__).parent,
-        title=found.title,
-        claims=[(verdict(claim), claim.claim, claim.reason) for claim in found.claims],
-        tables=[_table(found, name) for name in table_names(found)],
-        facts=json.dumps(dict(found.facts), indent=2, ensure_ascii=False),
+        title=reproduction.title,
+        claims=[(verdict(claim), claim.claim, claim.reason) for claim in reproduction.claims],
+        tables=[_table(reproduction, name) for name in table_names(reproduction)],
+        facts=json.dumps(dict(reproduction.facts), indent=2, ensure_ascii=False),
     )
 
 
-def _table(found: Reproduction, name: str) -> dict[str, Any]:
-    rows = [row for row in found.rows if row.table == name]
-    steps = [one for one in found.gains if one.table == name]
+def _table(reproduction: Reproduction, name: str) -> dict[str, Any]:
+    rows = [row for row in reproduction.rows if row.table == name]
+    steps = [one for one in reproduction.gains if one.table == name]
     scored = [row for row in rows if row.unit == POINTS]
     return {
         "name": name,
@@ -52,37 +54,37 @@ def _table(found: Reproduction, name: str) -> dict[str, Any]:
     }
 
 
-def as_text(found: Reproduction) -> str:
-    """Tables, gains and claims for a terminal."""
-    lines = [found.title]
-    for table in table_names(found):
-        rows = [row for row in found.rows if row.table == table]
+def as_text(reproduction: Reproduction) -> str:
+    """Return tables, gains and claims as text for a terminal."""
+    lines = [reproduction.title]
+    for table in table_names(reproduction):
+        rows = [row for row in reproduction.rows if row.table == table]
         if rows:
             lines += ["", table, *_indented(cells_of(rows))]
-        steps = [one for one in found.gains if one.table == table]
+        steps = [one for one in reproduction.gains if one.table == table]
         if steps:
             lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
             lines += _indented(gains_of(steps))
     lines += ["", "claims"]
-    for claim in found.claims:
-        said = for_terminal(f"{claim.claim}: {claim.reason}")
-        lines.append(f"  {verdict(claim):<5} {said}")
+    for claim in reproduction.claims:
+        text = for_terminal(f"{claim.claim}: {claim.reason}")
+        lines.append(f"  {verdict(claim):<5} {text}")
     return "\n".join(lines)
 
 
-def table_names(found: Reproduction) -> list[str]:
-    """The tables in their order, those last that have gains alone."""
-    names = [row.table for row in found.rows] + [gain.table for gain in found.gains]
+def table_names(reproduction: Reproduction) -> list[str]:
+    """Return the tables in order. Tables that only have gains come last."""
+    names = [row.table for row in reproduction.rows] + [gain.table for gain in reproduction.gains]
     return list(dict.fromkeys(names))
 
 
 def verdict(claim: Claim) -> str:
-    """``yes``, ``no`` or ``open``."""
+    """Return ``yes``, ``no`` or ``open``."""
     return {True: "yes", False: "no", None: "open"}[claim.holds]
 
 
 def cells_of(rows: Sequence[TableCell]) -> list[list[str]]:
-    """A header and a line for each configuration of a table, a column for each family."""
+    """Return a header and one line per configuration of a table, with one column per family."""
     families = list(dict.fromkeys(row.family for row in rows))
     lines = [["", *families, "n", "note"]]
     for name in dict.fromkeys(row.name for row in rows):
@@ -95,13 +97,13 @@ def cells_of(rows: Sequence[TableCell]) -> list[list[str]]:
 
 
 def gains_of(steps: Sequence[Gain]) -> list[list[str]]:
-    """A header and a line for each step, a column for each family."""
+    """Return a header and one line per step, with one column per family."""
     families = list(dict.fromkeys(one.family for one in steps))
     lines = [["", *families]]
     for name in dict.fromkeys(one.name for one in steps):
-        found = {one.family: one.difference for one in steps if one.name == name}
-        shown = (in_points(found[one]) if one in found else "–" for one in families)
-        lines.append([name, *shown])
+        by_family = {one.family: one.difference for one in steps if one.name == name}
+        cells = (in_points(by_family[one]) if one in by_family else "–" for one in families)
+        lines.append([name, *cells])
     return lines
 
 

@@ -42,7 +42,7 @@ class TableCell:
         return cls(table, name, family, over_seeds(means), sum(map(len, by_seed)), note)
 
     def to_json(self) -> dict[str, Any]:
-        """``{name, family, mean, std, n}``, the table before, note and unit, if any, behind."""
+        """Return ``{name, family, mean, std, n}``, table first; note and unit last if set."""
         record: dict[str, Any] = {
             "table": self.table,
             "name": self.name,
@@ -80,7 +80,7 @@ class Claim:
         claim: str,
         gain: Gain | Estimate | None,
         least: float | None = None,
-        told: str = "",
+        prefix: str = "",
         *,
         holds: bool | None = None,
     ) -> Claim:
@@ -96,11 +96,11 @@ class Claim:
         difference = gain.difference if isinstance(gain, Gain) else gain
         if holds is None:
             holds = difference.low > 0 if least is None else difference.value >= least
-        reason = f"{told}{in_points(difference)}, n = {difference.n:,}"
+        reason = f"{prefix}{in_points(difference)}, n = {difference.n:,}"
         return cls(claim, holds, reason, difference.value, (difference.low, difference.high))
 
     def to_json(self) -> dict[str, Any]:
-        """``{claim, holds, reason, gain, interval}``."""
+        """Return ``{claim, holds, reason, gain, interval}``."""
         return {
             "claim": self.claim,
             "holds": self.holds,
@@ -111,14 +111,14 @@ class Claim:
 
 
 def in_points(difference: Estimate) -> str:
-    """A difference of scores with its interval, in points: ``+1.0 [-0.5, +2.5]``."""
+    """Format a difference of scores with its interval in points: ``+1.0 [-0.5, +2.5]``."""
     return (
         f"{100 * difference.value:+.1f} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
     )
 
 
 def in_percent(share: Estimate) -> str:
-    """A share with its interval: ``40.0 % [35.1, 45.2]``."""
+    """Format a share with its interval: ``40.0 % [35.1, 45.2]``."""
     return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
@@ -132,7 +132,7 @@ class Gain:
     difference: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """``{name, family, gain, interval, n}``."""
+        """Return ``{name, family, gain, interval, n}``."""
         return {
             "table": self.table,
             "name": self.name,
@@ -160,7 +160,7 @@ class Reproduction:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The form that all ``viper lab reproduce`` commands share."""
+        """Return the JSON form that all ``viper lab reproduce`` commands share."""
         return {
             "schema": 1,
             "title": self.title,

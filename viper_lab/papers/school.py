@@ -79,7 +79,7 @@ class Subject:
     taught: str = ""
     root: Path | None = None
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         """Return what is answered under a seed."""
         return Evaluation(self.set_name, DatasetSpec(self.root, self.split, seed), limit, (seed,))
 
@@ -127,11 +127,11 @@ class School(Stored):
         self._trained = TrainedFiles(folder / "trained")
 
     def state(self, course: Method, seed: int) -> Path:
-        """The folder of a course's pools."""
+        """Return the folder of a course's pools."""
         return self.folder / "states" / slug(course.name) / str(seed)
 
     def components(self, course: Method, seed: int) -> Components:
-        """The parts that answer with what a course has taught so far."""
+        """Return the components with everything that a course has taught so far."""
         parts = self.writers[course.writer]
         if not course.learns:
             return parts
@@ -166,11 +166,11 @@ class School(Stored):
             return ""
         standings = [self.learned(course, seed) for seed in self.scale.seeds]
         updates = spread([sum(one.updates for one in each) for each in standings])
-        kept = spread([sum(one.demonstrations for one in each) for each in standings])
-        return f"{updates} updates of tools, {kept} demonstrations"
+        sizes = spread([sum(one.demonstrations for one in each) for each in standings])
+        return f"{updates} updates of tools, {sizes} demonstrations"
 
     def stream_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
-        """The first answers to the stream, in its order."""
+        """Return the first answers to the stream, in its order."""
         with RunStore.read(self._place("learning", course, subject, seed)) as store:
             return list(store.rows())
 
@@ -180,8 +180,8 @@ class School(Stored):
         if key not in self._rows:
             self.learned(course, seed)
             self.say(f"{course.name}, seed {seed}: answering {subject.name}")
-            asked = subject.asked(seed, self.scale.samples)
-            self._rows[key] = self._answered("answers", course, subject, asked)
+            evaluation = subject.evaluation(seed, self.scale.samples)
+            self._rows[key] = self._answered("answers", course, subject, evaluation)
         return self._rows[key]
 
     def untaught_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:

@@ -103,9 +103,9 @@ def gains(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[G
     """Yield the gains of a table's steps, part by part."""
     for step in table.steps:
         for part in table.parts_of(step[0], parts):
-            found = gain(bench, table, step, [part])
-            if found is not None:
-                yield found
+            step_gain = gain(bench, table, step, [part])
+            if step_gain is not None:
+                yield step_gain
 
 
 def gain(
@@ -148,12 +148,12 @@ def gain_of(
             f"{name}: {len(before)} and {len(after)} answers cannot be paired, "
             f"{len(alone)} stand alone; remove the folder and begin anew"
         )
-    found = paired(
+    change = paired(
         [row.score for row in before],
         [new[row.sample_id, row.seed].score for row in before],
         [row.cluster or row.sample_id for row in before],
     )
-    return Gain(table, name, family, found.difference)
+    return Gain(table, name, family, change.difference)
 
 
 @dataclass
@@ -178,6 +178,6 @@ class Results:
         self, title: str, claims: Sequence[Claim], models: Any, seeds: Sequence[int], **facts: Any
     ) -> Reproduction:
         """Return all of it, with models, seeds, further facts and the seconds it took."""
-        known = {"models": models, "seeds": list(seeds), **facts, "quick": self.quick}
-        known["seconds"] = round(time.monotonic() - self.began, 1)
-        return Reproduction(title, self.rows, self.gains, claims, known)
+        all_facts = {"models": models, "seeds": list(seeds), **facts, "quick": self.quick}
+        all_facts["seconds"] = round(time.monotonic() - self.began, 1)
+        return Reproduction(title, self.rows, self.gains, claims, all_facts)

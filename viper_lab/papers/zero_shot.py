@@ -51,7 +51,7 @@ VIPERGPT_ACE_CELL = _varied(
 
 
 def baselines(tasks: Mapping[str, Sequence[str]]) -> Table[Cell]:
-    """Table 1: end-to-end baselines, our zero-shot row and everything on.
+    """Return table 1: end-to-end baselines, our zero-shot row and the full method.
 
     Args:
         tasks: each family's baseline strategies.
@@ -88,7 +88,7 @@ TUNED_CELL = replace(TUNE_CELL, name="self-debugging and self-tuning", times=TUN
 
 
 def self_tuning(families: Sequence[str]) -> Table[Cell]:
-    """The last step of table 2 again, on more samples.
+    """Return the last step of table 2 again, on more samples.
 
     Args:
         families: those that ground expressions.
@@ -157,7 +157,7 @@ _APIS = {"ViperGPT API": VIPERGPT_ACE_CELL, "abstract API": ACE_CELL}
 
 
 def temperatures() -> Table[Cell]:
-    """Table 3: temperature of the language model."""
+    """Return table 3: temperature of the language model."""
     cells = {}
     for title, cell in _APIS.items():
         for value in (0.0, 0.4, 0.8, 1.0):
@@ -168,7 +168,7 @@ def temperatures() -> Table[Cell]:
 
 
 def thresholds(name: str, values: Sequence[float], families: Sequence[str]) -> Table[Cell]:
-    """Table 4: a fixed threshold of the detector.
+    """Return table 4: a fixed threshold of the detector.
 
     Args:
         name: of the sensitivity.
@@ -214,14 +214,14 @@ VOTING = Table(
 """An addition of ours: the most frequent of several answers."""
 
 
-def cells_asked(asked: Sequence[Table[Cell]], parts: Sequence[Part]) -> list[tuple[Cell, Part]]:
+def cells_of(tables: Sequence[Table[Cell]], parts: Sequence[Part]) -> list[tuple[Cell, Part]]:
     """Return each cell with each part it is asked about, once however many tables share it."""
-    found: dict[tuple[str, str], tuple[Cell, Part]] = {}
-    for table in asked:
+    by_name: dict[tuple[str, str], tuple[Cell, Part]] = {}
+    for table in tables:
         for row, cell in table.cells.items():
             for part in table.parts_of(row, parts):
-                found.setdefault((cell.name, part.name), (cell, part))
-    return list(found.values())
+                by_name.setdefault((cell.name, part.name), (cell, part))
+    return list(by_name.values())
 
 
 def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
@@ -238,11 +238,13 @@ def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[Tab
 
 
 def after(lab: Lab, cell: Cell, part: Part, programs: int, seed: int) -> list[float]:
-    """Each sample's score had only so many programs been written; re-runs by tuning are free."""
+    """Return each sample's score with at most ``programs`` programs. Re-runs by self-tuning are
+    free.
+    """
     with lab.store_of(cell, part, seed) as store:
-        found = []
+        scores = []
         for row in lab.rows(cell, part, seed):
             trace = store.trace(row.sample_id, row.seed) or {"trials": []}
             written = sum(trial["correction"] != "self_tune" for trial in trace["trials"])
-            found.append(row.score if written <= programs else 0.0)
-    return found
+            scores.append(row.score if written <= programs else 0.0)
+    return scores

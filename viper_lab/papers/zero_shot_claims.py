@@ -120,50 +120,54 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
 
 def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
     step = (ABSTRACT_CELL.name, ACE_CELL.name)
-    by_part = [found for part in parts if (found := gain(lab, ABLATION, step, [part])) is not None]
+    by_part = [
+        part_gain for part in parts if (part_gain := gain(lab, ABLATION, step, [part])) is not None
+    ]
     sure = sum(one.difference.low > 0 for one in by_part)
     each = "; ".join(f"{one.family} {in_points(one.difference)}" for one in by_part)
     return Claim.of_gain(
         "ACE alone: the gain's interval excludes 0 in at least two families",
         gain(lab, ABLATION, step, parts),
-        told=f"{each}; together ",
+        prefix=f"{each}; together ",
         holds=sure >= min(2, len(parts)),
     )
 
 
 def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
-    found = gain(lab, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
-    holds = found is not None and found.difference.value > 0
-    return Claim.of_gain("16 mined examples beat 16 kept at random", found, holds=holds)
+    best_against_random = gain(lab, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
+    holds = best_against_random is not None and best_against_random.difference.value > 0
+    return Claim.of_gain(
+        "16 mined examples beat 16 kept at random", best_against_random, holds=holds
+    )
 
 
 def _feedback(lab: Lab, measured: ZeroShotParts) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
     if why := measured.left_out(TRIALS_TABLE):
         return Claim(claim, None, why)
-    found = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
+    feedback_gain = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
     winner = "neither is surely better"
-    if found is not None and found.difference.low > 0:
+    if feedback_gain is not None and feedback_gain.difference.low > 0:
         winner = "feedback is better"
-    elif found is not None and found.difference.high < 0:
+    elif feedback_gain is not None and feedback_gain.difference.high < 0:
         winner = "from scratch is better"
-    told = f"{winner}: feedback against from scratch "
-    return Claim.of_gain(claim, found, told=told, holds=True)
+    prefix = f"{winner}: feedback against from scratch "
+    return Claim.of_gain(claim, feedback_gain, prefix=prefix, holds=True)
 
 
 def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
     names = [cell.name for cell in STEPS]
     steps = [
-        found
+        step_gain
         for part in parts
         for step in zip(names, names[1:], strict=False)
-        if (found := gain(lab, ABLATION, step, [part])) is not None
+        if (step_gain := gain(lab, ABLATION, step, [part])) is not None
     ]
     worst = min(steps, key=lambda one: one.difference.high)
     return Claim.of_gain(
         "no step's paired interval lies below -2 points",
         worst.difference,
-        told=f"the worst of {len(steps)} steps is {worst.name}, {worst.family}: ",
+        prefix=f"the worst of {len(steps)} steps is {worst.name}, {worst.family}: ",
         holds=worst.difference.high >= -TOLERANCE,
     )
 
@@ -178,13 +182,13 @@ def _renamed(renamed: RenamedApi | None, quick: bool) -> list[Claim]:
     if renamed is None:
         why = LEFT_OUT if quick else _NOTHING_REFERS
         return [Claim(claim, None, why) for claim in (named, *restored.values())]
-    said = (
+    counts = (
         f"{len(renamed.broken)} of {renamed.examples} examples call a renamed routine; "
         f"check named {len(renamed.named)}"
     )
     nothing = not renamed.broken and not renamed.named
-    first = Claim(named, None if nothing else renamed.named == renamed.broken, said)
+    first = Claim(named, None if nothing else renamed.named == renamed.broken, counts)
     return [first] + [
-        Claim.of_gain(restored[words], found.difference, -TOLERANCE)
-        for words, found in renamed.gains.items()
+        Claim.of_gain(restored[words], restored_gain.difference, -TOLERANCE)
+        for words, restored_gain in renamed.gains.items()
     ]

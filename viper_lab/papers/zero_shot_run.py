@@ -32,12 +32,12 @@ class ZeroShotStudy(ZeroShotParts):
 
     @property
     def renamed(self) -> Part | None:
-        """The part on which the API's routines are renamed; None leaves that out."""
+        """Return the part on which the API's routines are renamed, or None to skip this."""
         return self.grounding[0] if self.grounding and not self.quick else None
 
     def cells(self) -> list[tuple[Cell, Part]]:
-        """Every cell with each part it is asked about, once."""
-        cells = list(zero_shot.cells_asked(self.tables, self.parts))
+        """Return every cell with each of its parts, once."""
+        cells = list(zero_shot.cells_of(self.tables, self.parts))
         if self.renamed is not None:
             cells += [(renaming.cell, self.renamed) for renaming in RENAMINGS]
         return cells
@@ -63,17 +63,19 @@ class ZeroShotStudy(ZeroShotParts):
 
 
 def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
-    """The tables for these parts of the data; draws samples to see their tasks."""
+    """Return the tables for these parts. Samples are drawn to read their tasks."""
     first = lab.scale.seeds[0]
-    tasks = {part.name: {one.task for one in lab.asked(part, first).samples} for part in parts}
+    tasks = {
+        part.name: {one.task for one in lab.test_samples(part, first).samples} for part in parts
+    }
     grounding = [part for part in parts if "ground" in tasks[part.name]]
     names = [part.name for part in grounding]
-    found = [zero_shot.ABLATION, zero_shot.KEPT]
+    tables = [zero_shot.ABLATION, zero_shot.KEPT]
     if grounding:
-        found.append(zero_shot.self_tuning(names))
+        tables.append(zero_shot.self_tuning(names))
     if not quick:
-        found += _more_tables(lab, tasks, names)
-    return ZeroShotStudy(parts, grounding, found, quick)
+        tables += _more_tables(lab, tasks, names)
+    return ZeroShotStudy(parts, grounding, tables, quick)
 
 
 def _more_tables(
@@ -86,9 +88,9 @@ def _more_tables(
     yield zero_shot.baselines(baselines)
     yield from (zero_shot.API_BY_EXAMPLES, zero_shot.NUMBER_OF_EXAMPLES, zero_shot.MINED)
     yield from (zero_shot.TRIALS_TABLE, zero_shot.SHOTS, zero_shot.temperatures(), zero_shot.VOTING)
-    known = lab.writers["main"].toolbox.settings.sensitivities.get(THRESHOLD)
-    if grounding and known is not None:
-        middle = known.start if known.fixed is None else known.fixed
+    schedule = lab.writers["main"].toolbox.settings.sensitivities.get(THRESHOLD)
+    if grounding and schedule is not None:
+        middle = schedule.start if schedule.fixed is None else schedule.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
         yield zero_shot.thresholds(THRESHOLD, values, grounding)
     if "second" in lab.writers:

@@ -49,7 +49,7 @@ class StudyConfig:
 
 
 def create_study(study: StudyConfig) -> Starlette:
-    """The application: everything lies below ``/TOKEN/``."""
+    """Create the application. All its pages are below ``/TOKEN/``."""
     forms = [
         Route(f"/{name}", partial(_sent, study.desk, name), methods=["POST"], name=name)
         for name in _FORMS
@@ -72,11 +72,13 @@ def _static(name: str) -> tuple[str, str] | None:
 
 async def _page(desk: StudyDesk, request: Request) -> Response:
     participant = _participant(request)
-    known = participant or new_participant()
-    html = await anyio.to_thread.run_sync(_html, desk, known)
+    identifier = participant or new_participant()
+    html = await anyio.to_thread.run_sync(_html, desk, identifier)
     response = HTMLResponse(html)
     if not participant:
-        response.set_cookie(COOKIE, known, httponly=True, samesite="strict", path=request.url.path)
+        response.set_cookie(
+            COOKIE, identifier, httponly=True, samesite="strict", path=request.url.path
+        )
     return response
 
 
@@ -84,12 +86,12 @@ def _html(desk: StudyDesk, participant: str) -> str:
     place = desk.place(participant)
     with place.lock:
         search = place.search
-        said, place.said = place.said, ""
+        message, place.message = place.message, ""
         pictures = embedded(place.media, _MOST_PICTURE) if place.media is not None else {}
         return _template().render(
             place=place,
             search=search,
-            said=said,
+            message=message,
             total=len(place.order),
             pictures=list(pictures.values()),
             box=_box(place),
@@ -99,7 +101,7 @@ def _html(desk: StudyDesk, participant: str) -> str:
 
 
 def _box(place: ParticipantState) -> tuple[float, ...] | None:
-    """The box of the object that is looked at, pixels from the top-left corner."""
+    """Return the box of the object in view, in pixels from the top-left corner."""
     if place.search is None or place.search.now.focus is None:
         return None
     session = place.search.tools.session
@@ -112,14 +114,14 @@ async def _sent(desk: StudyDesk, name: str, request: Request) -> Response:
         raise HTTPException(400, "this page needs its cookie; load the page again")
     fields = await form_of(request, _MOST_BYTES)
 
-    def given(name: str) -> str:
+    def field(name: str) -> str:
         return " ".join(fields.get(name, "").split())[:WORDS]
 
-    await anyio.to_thread.run_sync(_carry_out, desk, participant, name, given)
+    await anyio.to_thread.run_sync(_carry_out, desk, participant, name, field)
     return RedirectResponse("./", 303)
 
 
-def _carry_out(desk: StudyDesk, participant: str, name: str, given: Callable[[str], str]) -> None:
+def _carry_out(desk: StudyDesk, participant: str, name: str, field: Callable[[str], str]) -> None:
     place = desk.place(participant)
     with place.lock:
         search = place.search
@@ -127,17 +129,17 @@ def _carry_out(desk: StudyDesk, participant: str, name: str, given: Callable[[st
             return
         try:
             if name == "take":
-                search.take(given("action"), given("words"))
+                search.take(field("action"), field("words"))
             elif name == "judge":
-                search.judge(given("worth"), given("told"))
+                search.judge(field("worth"), field("told"))
             elif name == "back":
                 search.back()
             else:
-                desk.end(place, given("found") == "yes", given("answer"))
+                desk.end(place, field("found") == "yes", field("answer"))
         except ViperError as error:
-            place.said = str(error)
+            place.message = str(error)
 
 
 def _participant(request: Request) -> str:
-    given = request.cookies.get(COOKIE, "")
-    return given if is_participant(given) else ""
+    cookie = request.cookies.get(COOKIE, "")
+    return cookie if is_participant(cookie) else ""

@@ -47,18 +47,18 @@ class HandSearch:
 
     @property
     def now(self) -> MemoryState:
-        """Where the search is, and what is known."""
+        """Return the state of the search and the known facts."""
         return self._memory.now
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """What can be done now."""
+        """Return the actions that are possible now."""
         if self.seen is not None or len(self.steps) >= MOST_STEPS:
             return ()
         return tuple(one for one in ACTIONS if is_possible(one, self.now))
 
     def take(self, action: str, words: str = "") -> Observation:
-        """Does something; what it found waits to be judged.
+        """Carry out an action. Its result waits for a judgement.
 
         Raises:
             UsageError: it cannot be done now.
@@ -75,8 +75,8 @@ class HandSearch:
         )
         return self.seen
 
-    def judge(self, worth: str, told: str = "") -> None:
-        """Says what the last action was worth.
+    def judge(self, worth: str, extracted: str = "") -> None:
+        """Record how useful the last action was.
 
         Args:
             worth: one of :data:`Worth`.
@@ -93,7 +93,7 @@ class HandSearch:
         if worth == "uninformative":
             self.now.excluded[step.action, step.words if step.action == "select" else ""] = None
             return
-        lines = seen.lines if seen.is_plain and not told else (told or seen.lines[0],)
+        lines = seen.lines if seen.is_plain and not extracted else (extracted or seen.lines[0],)
         self._memory.push(
             MemoryState(
                 state=step.action,
@@ -106,20 +106,20 @@ class HandSearch:
         )
 
     def back(self) -> bool:
-        """Goes back to the state before; False at the beginning. It is no action."""
+        """Return to the previous state, and False at the beginning. This is not an action."""
         return self.seen is None and self._memory.pop()
 
-    def ended(self, found: bool, answer: str = "") -> Session:
-        """The record: the answer was found, or could not be.
+    def ended(self, is_answered: bool, answer: str = "") -> Session:
+        """Return the record of the search, answered or given up.
 
         Raises:
             UsageError: it was found, and is not said.
         """
-        if found and not answer.strip():
+        if is_answered and not answer.strip():
             raise UsageError("say what the answer is")
         steps = list(self.steps)
         if steps and not steps[-1].verdict:
-            steps[-1] = replace(steps[-1], verdict="answer" if found else "uninformative")
-        elif steps and found:
+            steps[-1] = replace(steps[-1], verdict="answer" if is_answered else "uninformative")
+        elif steps and is_answered:
             steps[-1] = replace(steps[-1], verdict="answer")
-        return Session(self.participant, self.question, tuple(steps), found, answer.strip())
+        return Session(self.participant, self.question, tuple(steps), is_answered, answer.strip())

@@ -29,12 +29,12 @@ _ID = re.compile(r"p-[0-9a-f]{12}")
 
 
 def new_participant() -> str:
-    """An id that says nothing of anybody."""
+    """Return a random id that says nothing about the participant."""
     return f"p-{secrets.token_hex(6)}"
 
 
 def is_participant(text: str) -> bool:
-    """Whether a text is such an id."""
+    """Return whether a text has the form of such an id."""
     return bool(_ID.fullmatch(text))
 
 
@@ -45,7 +45,7 @@ class ParticipantState:
     Attributes:
         order: numbers of the samples, in an order of their own; ``done`` of them are over.
         search: the question at hand; None where there is none left.
-        said: what went wrong last, in words.
+        message: the last error, in words.
     """
 
     participant: str
@@ -53,7 +53,7 @@ class ParticipantState:
     done: int = 0
     search: HandSearch | None = None
     media: Media | None = None
-    said: str = ""
+    message: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -82,7 +82,7 @@ class StudyDesk:
         self.kept = 0
 
     def place(self, participant: str) -> ParticipantState:
-        """The place of a participant, with a question where one is left."""
+        """Return the place of a participant, with a question if one is left."""
         with self._lock:
             place = self._places.pop(participant, None)
             if place is None:
@@ -97,8 +97,8 @@ class StudyDesk:
                 self._sit_down(place)
         return place
 
-    def end(self, place: ParticipantState, found: bool, answer: str) -> None:
-        """Records a question and goes on to the next.
+    def end(self, place: ParticipantState, is_answered: bool, answer: str) -> None:
+        """Record a question and go on to the next.
 
         Raises:
             UsageError: it was found, and the answer is not said.
@@ -107,7 +107,7 @@ class StudyDesk:
         with place.lock:
             if place.search is None:
                 return
-            session = place.search.ended(found, answer)
+            session = place.search.ended(is_answered, answer)
             self._keep(session)
             place.search, place.media = None, None
             place.done += 1
@@ -138,6 +138,6 @@ class StudyDesk:
             self.kept += 1
 
 
-def _nobody(question: str, known: tuple[str, ...]) -> str:
-    """Answers short questions where no language model does: the action finds nothing."""
+def _nobody(question: str, facts: tuple[str, ...]) -> str:
+    """Return no answer, for studies without a language model: the action finds nothing."""
     return ""

@@ -90,7 +90,7 @@ class Statistics:
 
 
 def read_sessions(path: Path) -> Iterator[Session]:
-    """The records of a file.
+    """Read the records of a file.
 
     Raises:
         DataError: a line that is none; names it.
@@ -105,13 +105,13 @@ def read_sessions(path: Path) -> Iterator[Session]:
 
 
 def session_line(session: Session) -> str:
-    """The line of a record."""
+    """Return a record as one JSON line."""
     return json.dumps(asdict(session), ensure_ascii=False) + "\n"
 
 
 def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) -> Session:
-    """What a run of strategy ``seek`` did, by the path of its trace."""
-    steps, known = [], list[str]()
+    """Return the steps of a run of strategy ``seek``, read from the path of its trace."""
+    steps, facts = [], list[str]()
     for one in path:
         if "action" not in one:
             continue
@@ -120,13 +120,13 @@ def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) 
                 str(one["state"]),
                 str(one["action"]),
                 str(one.get("query", "")),
-                tuple(known),
+                tuple(facts),
                 str(one.get("words", "")),
                 str(one.get("verdict", "")),
             )
         )
         if one.get("extracted"):
-            known.append(str(one["extracted"]))
+            facts.append(str(one["extracted"]))
     return Session(
         participant, question, tuple(steps), bool(steps) and steps[-1].verdict == "answer"
     )
@@ -135,7 +135,7 @@ def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) 
 def induce(
     sessions: Iterable[Session], name: str = "induced", least: float = 0.0
 ) -> TransitionGraph:
-    """The graph of what was done: at each state the actions that were taken there, with counts.
+    """Build the graph of the recorded actions: for each state, the next actions with their counts.
 
     Args:
         least: share of the actions taken at a state below which one is left out as a slip.
@@ -149,22 +149,22 @@ def induce(
             counts.setdefault(step.state, Counter())[step.action] += 1
     if START not in counts:
         raise UsageError("nobody began: no record holds an action taken at START")
-    kept = {
+    transitions = {
         state: {
             action: count for action, count in taken.most_common() if count >= least * taken.total()
         }
         for state, taken in counts.items()
     }
-    reached = _reached(kept)
+    reached = _reached(transitions)
     order = [START, *(one for one in ACTIONS if one in reached)]
     # Where everybody stopped, an answer was found: what is allowed there is what was done before.
-    states = {state: tuple(kept.get(state, ())) for state in order}
+    states = {state: tuple(transitions.get(state, ())) for state in order}
     ended = [state for state, allowed in states.items() if not allowed]
     for state in ended:
         before = [one for one in order if state in states[one]]
         states[state] = tuple(dict.fromkeys(a for one in before for a in states[one]))
     graph = TransitionGraph(
-        name, states, {}, {state: kept[state] for state in order if state in kept}
+        name, states, {}, {state: transitions[state] for state in order if state in transitions}
     )
     for problem in problems(graph):
         raise UsageError(f"the records make no graph: {problem}")
@@ -172,7 +172,7 @@ def induce(
 
 
 def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[DecisionExample]:
-    """Decisions that told something, as examples for a planner: at most so many an action."""
+    """Return informative decisions as examples for a planner, with a bound per action."""
     taken: Counter[str] = Counter()
     for session in sessions:
         if not session.found:
@@ -186,7 +186,7 @@ def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[Decision
 
 
 def statistics(sessions: Sequence[Session]) -> Statistics:
-    """Shares of what was done.
+    """Return shares of actions and outcomes.
 
     Raises:
         UsageError: there are no sessions.
@@ -216,14 +216,14 @@ def _shares(values: Iterable[Any]) -> dict[Any, float]:
     return {value: count / counts.total() for value, count in counts.most_common()}
 
 
-def _reached(kept: Mapping[str, Mapping[str, int]]) -> set[str]:
-    found, waiting = {START}, [START]
+def _reached(transitions: Mapping[str, Mapping[str, int]]) -> set[str]:
+    states, waiting = {START}, [START]
     while waiting:
-        for action in kept.get(waiting.pop(), ()):
-            if action not in found:
-                found.add(action)
+        for action in transitions.get(waiting.pop(), ()):
+            if action not in states:
+                states.add(action)
                 waiting.append(action)
-    return found
+    return states
 
 
 def _session(line: bytes, where: str) -> Session:

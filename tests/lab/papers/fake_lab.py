@@ -23,7 +23,7 @@ class APart:
 
     name: str
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         return Evaluation("own.csv", DatasetSpec(None, "all", seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:

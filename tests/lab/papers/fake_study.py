@@ -25,7 +25,7 @@ class FilePart:
     mine: str
     name: str = "question"
 
-    def asked(self, seed: int, limit: int) -> Evaluation:
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
         return Evaluation(self.ask, DatasetSpec(None, "all", seed), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:

@@ -97,7 +97,7 @@ def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:
         first, second = (part.equipped(components, seed) for seed in (1, 1))
         assert first.toolbox.models.trait("text_search", "name") == "texts:val-1"
         assert part.questions(1).keys() == {
-            sample.sample_id for sample in part.asked(1, 3).samples()
+            sample.sample_id for sample in part.evaluation(1, 3).samples()
         }
         written = sorted(path.name for path in (tmp_path / "worlds").iterdir())
         assert written == ["val-1-3"] and second.toolbox is not first.toolbox

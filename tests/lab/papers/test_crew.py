@@ -13,7 +13,7 @@ from tests.lab.papers.fake_study import Questions
 from viper_lab.papers.crew import Claims, Group, groups_of, share
 from viper_lab.papers.lab import Cell, Lab, StoredRun
 from viper_lab.papers.parts import Part
-from viper_lab.papers.zero_shot import ABLATION, cells_asked, self_tuning
+from viper_lab.papers.zero_shot import ABLATION, cells_of, self_tuning
 
 
 class Noting:
@@ -33,7 +33,7 @@ class Noting:
 
 def groups(lab: Noting) -> list[Group]:
     tables = [ABLATION, self_tuning(["referring"])]
-    return groups_of(cast(Lab, lab), cells_asked(tables, FAMILIES))
+    return groups_of(cast(Lab, lab), cells_of(tables, FAMILIES))
 
 
 def test_a_group_is_a_part_under_a_seed_and_the_longest_come_first() -> None:
@@ -70,7 +70,7 @@ def test_shared_answers_are_those_of_one_alone(tmp_path: Path, seeds: tuple[int,
     alone, shared = Questions(tmp_path / "alone"), Questions(tmp_path / "shared")
     rows = []
     for questions in (alone, shared):
-        cells = list(cells_asked([ABLATION], [questions.part]))
+        cells = list(cells_of([ABLATION], [questions.part]))
         with questions.lab(seeds=seeds) as lab:
             if questions is shared:
                 with closing(Claims(tmp_path)) as claims:

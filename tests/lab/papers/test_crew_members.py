@@ -19,7 +19,7 @@ from viper_lab.papers.crew import members
 from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Plan, Progress, plan_of
-from viper_lab.papers.zero_shot import ABLATION, cells_asked
+from viper_lab.papers.zero_shot import ABLATION, cells_of
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ class Asked:
         self._part = part
 
     def cells(self) -> list[tuple[Cell, Part]]:
-        return cells_asked([ABLATION], [self._part])
+        return cells_of([ABLATION], [self._part])
 
 
 def test_what_it_tells_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

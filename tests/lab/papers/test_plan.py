@@ -9,7 +9,7 @@ import pytest
 from tests.lab.papers.fake_study import Noted, Questions
 from viper_lab.papers.lab import Lab, StoredRun
 from viper_lab.papers.plan import Plan, plan_of
-from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES, cells_asked
+from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES, cells_of
 from viper_lab.papers.zero_shot_run import study_of
 
 
@@ -20,15 +20,15 @@ def questions(tmp_path: Path) -> Questions:
 
 def test_cells_are_counted_once_each(questions: Questions) -> None:
     with questions.lab(samples=3, pool=4, seeds=(0, 1)) as lab:
-        alone = plan_of(lab, cells_asked([ABLATION], [questions.part]))
-        both = plan_of(lab, cells_asked([ABLATION, API_BY_EXAMPLES], [questions.part]))
+        alone = plan_of(lab, cells_of([ABLATION], [questions.part]))
+        both = plan_of(lab, cells_of([ABLATION, API_BY_EXAMPLES], [questions.part]))
     mined = 4 * ACE.programs
     # five cells under two seeds, and one mining run a seed
     assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
     # figure 2 adds the ViperGPT API with examples, and mining for it
     assert (both.cells, len(both.steps), both.answers) == (12, 16, 12 * 3 + 4 * mined)
     assert (alone.missing, alone.complete) == (alone.answers, 0)
-    assert alone.said() == (
+    assert alone.summary() == (
         "10 cells and 2 mining runs, 62 answers; stored already: 0 of these runs, 0 answers"
     )
     assert not (questions.folder / "out" / "runs").exists()
@@ -39,7 +39,7 @@ def test_what_is_stored_is_counted(questions: Questions) -> None:
     with questions.lab() as lab:
         lab.rows(cells[0], questions.part, 0)
         lab.rows(cells[2], questions.part, 0)
-        plan = plan_of(lab, cells_asked([ABLATION], [questions.part]))
+        plan = plan_of(lab, cells_of([ABLATION], [questions.part]))
     assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
 
 

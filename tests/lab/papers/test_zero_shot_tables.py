@@ -17,7 +17,7 @@ from viper_lab.papers.zero_shot import (
     STEPS,
     TRIALS,
     after,
-    cells_asked,
+    cells_of,
     entries,
 )
 
@@ -71,7 +71,7 @@ def test_rows_are_about_the_families_of_their_table() -> None:
 
 def test_a_cell_of_several_tables_is_asked_once() -> None:
     tables = [zero_shot.ABLATION, zero_shot.KEPT, zero_shot.API_BY_EXAMPLES]
-    found = [(cell.name, part.name) for cell, part in cells_asked(tables, FAMILIES)]
+    found = [(cell.name, part.name) for cell, part in cells_of(tables, FAMILIES)]
     # 5 steps, those kept at random, and the ViperGPT API with examples
     assert len(found) == len(set(found)) == (5 + 1 + 1) * 3
 

@@ -72,7 +72,8 @@ class CallContext:
 
 
 def alternatives_of(call: ToolCall, asked: CallContext) -> list[Alternative]:
-    """Every change of a call that is worth trying, the cheapest first; empty for other tools.
+    """Return the plausible alternatives to a call's result, the cheapest first; empty for other
+    tools.
 
     Raises:
         ToolError: the call's own arguments are refused.
@@ -158,7 +159,7 @@ def _verify_property(call: _Call, asked: CallContext) -> Iterator[Alternative]:
 def _choices(
     options: Sequence[str], said: Any, scores: Sequence[float] | None, name: str
 ) -> Iterator[Alternative]:
-    """Each other option by how much less likely it is than the one that was chosen."""
+    """Yield each other option with its loss of likelihood against the chosen one."""
     best = None if scores is None else scores[options.index(said)] if said in options else None
     for place, option in enumerate(options):
         if option != said:

@@ -53,7 +53,7 @@ class Case:
     def of(
         cls, trace: Trace, media: Media, desired: Any = None, comment: str = "", plan: str = ""
     ) -> Case | None:
-        """The case of a run: the trial that answered, else the last with a program.
+        """Build the case of a run from the trial that answered, else from the last with a program.
 
         None where the run wrote no program.
         """
@@ -66,7 +66,7 @@ class Case:
 
 
 def _expected(desired: Any, query: Query) -> str:
-    """What a desired answer should be; empty where it is."""
+    """Return a description of what a desired answer should be, or "" if it is valid."""
     if desired is None:
         return ""
     if query.task == "ground" and not _is_box(desired):
@@ -87,7 +87,7 @@ def _is_box(value: Any) -> bool:
 
 
 def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
-    """Whether an answer is the desired one, by the equality that metrics use for the task.
+    """Return whether an answer is the desired one, by the equality that metrics use for the task.
 
     ``ground``: IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
     value. Else equal texts after :func:`viper.agreement.normalise_answer`.
@@ -107,7 +107,7 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
 
 
 def desired_texts(case: Case) -> list[str]:
-    """The desired answers as texts; empty where none is known, or where it is a box."""
+    """Return the desired answers as texts; empty if none is known or the answer is a box."""
     desired, task = case.desired, case.query.task
     if desired is None or task == "ground":
         return []
@@ -119,7 +119,8 @@ def desired_texts(case: Case) -> list[str]:
 
 
 def desired_text(case: Case) -> str:
-    """The desired answer in words; empty where none is known. Of a box see :func:`box_text`."""
+    """Return the desired answer in words, or "" if none is known. See :func:`box_text` for
+    boxes."""
     if case.query.task == "ground" and case.desired is not None:
         height = case.media.images[0].shape[0] if case.media.images else None
         return box_text(case.desired, height)
@@ -127,7 +128,7 @@ def desired_text(case: Case) -> str:
 
 
 def box_text(box: Sequence[float], image_height: float | None = None) -> str:
-    """``[left, lower, right, upper]`` of a box in pixels from the top-left corner, y up.
+    """Return ``[left, lower, right, upper]`` of a box in pixels from the top-left corner, y up.
 
     Programs see coordinates so. Without the picture's height the box is told as it is.
     """
@@ -138,5 +139,5 @@ def box_text(box: Sequence[float], image_height: float | None = None) -> str:
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a value of a log is a patch, picture, segment or video."""
+    """Return whether a value of a log is a patch, picture, segment or video."""
     return isinstance(value, Mapping) and set(value) == {"kind", "fields"}

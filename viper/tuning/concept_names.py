@@ -30,17 +30,19 @@ _IRREGULAR = {
 
 
 def plain(name: str) -> str:
-    """A name in small letters, its words parted by one space: ``Traffic_Light`` as it is said."""
+    """Return a name in lower case, its words separated by one space, as ``traffic light`` for
+    ``Traffic_Light``."""
     return _BREAK.sub(" ", name[:MAX_NAME]).strip().lower()
 
 
 def without_remark(name: str) -> str:
-    """The plain name without what explains it in brackets: ``bow`` of ``bow_(weapon)``."""
+    """Return the plain name without an explanation in brackets: ``bow`` of ``bow_(weapon)``."""
     return plain(_REMARK.sub(" ", name[:MAX_NAME]))
 
 
 def spellings(name: str) -> Iterator[str]:
-    """What the name may be listed as, the likeliest first: itself, then singulars of its last word.
+    """Return the spellings under which a name may be listed, likeliest first: itself, then
+    singulars of its last word.
 
     By the endings of English; what is no word costs a look-up and finds nothing.
     """
@@ -57,7 +59,7 @@ def spellings(name: str) -> Iterator[str]:
 
 
 def is_about(name: str, concept: str) -> bool:
-    """Whether the words of either hold all words of the other: ``red cubes`` is about ``cube``."""
+    """Return whether one name contains all words of the other: ``red cubes`` is about ``cube``."""
     one, other = (
         [set(spellings(word)) for word in without_remark(each).split()] for each in (name, concept)
     )

@@ -68,7 +68,7 @@ class Suspect:
 
 
 def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Suspect]:
-    """The concepts that calls of tools that can be taught name, each tool's once, in their order.
+    """Return each concept that the calls of trainable tools name, once per tool, in order.
 
     Args:
         store: what it has a name for is a concept; without one every word that may be.
@@ -84,7 +84,7 @@ def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Su
 
 
 def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
-    """The concepts that a phrase is made of, in its order; the longest names that there are."""
+    """Return the concepts in a phrase, in order. Longer names are matched first."""
     words = plain(text).split()
     labels = frozenset() if store is None else frozenset(map(plain, store.vocabulary()))
     taken = [False] * len(words)
@@ -107,13 +107,14 @@ def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
 
 
 def _label(name: str, labels: frozenset[str], store: AnnotatedStore | None) -> str | None:
-    """The usual name of a label of the store, where the name means one."""
+    """Return the usual name of the store's label that this name means, or None."""
     known = store.names_of(name) if store is not None else ()
     return known[0] if known and plain(known[0]) in labels else None
 
 
 def _name(name: str, store: AnnotatedStore | None) -> str | None:
-    """What the store calls it, though it is no label of its own; without a store the word."""
+    """Return the store's name for a concept that is not its own label; without a store the word
+    itself."""
     if " " in name:
         return None
     if store is None:
@@ -129,7 +130,8 @@ def _texts(call: ToolCall) -> Iterator[str]:
 
 
 def known_share(toolbox: Toolbox, tool: str, concept: str, lesson: Collected[Any]) -> float | None:
-    """Share of the collected pictures that the tool gets right as it is; None: it cannot be asked.
+    """Return the share of collected pictures that the tool gets right without training, or None if
+    it cannot be tested.
 
     ``loc``: every object of the concept is found and nothing else. ``seg``: every one has a segment
     of that label. ``match``: the picture fits the concept better than each related one.
@@ -175,7 +177,7 @@ def _matched(toolbox: Toolbox, concept: str, picture: Any, lesson: Collected[Any
 
 
 def _same_boxes(found: Sequence[Sequence[float]], picture: AnnotatedPicture) -> bool:
-    """Whether found boxes and the concept's objects are the same, one to one."""
+    """Return whether the boxes and the concept's objects match one to one."""
     left = [picture.things[place].box for place in picture.positives]
     for box in found:
         best = max(left, key=lambda one: box_iou(box, one), default=None)

@@ -47,7 +47,7 @@ _WORDS = re.compile(r"[a-z_][a-z0-9_]*")
 def parse_critique(
     text: str, tools: Mapping[int, str] | None = None, default_step: int | None = None
 ) -> Critique:
-    """The critique that a language model wrote, as far as its text says one.
+    """Parse the critique that a language model wrote, as far as its text states one.
 
     Read are a JSON object, alone or in a fence, or lines ``name: value`` in any order and case,
     with or without markdown; missing fields stay empty. A step without a tool takes the tool from
@@ -91,7 +91,7 @@ def parse_critique(
 
 
 def _step_of(location: str, step: int | None, tools: Mapping[int, str]) -> int | None:
-    """The step, if it is one of that tool; else the tool's only one."""
+    """Return the step if it is a call of that tool, else the tool's only step."""
     own = [index for index, name in tools.items() if TOOL + name == location]
     if step in own:
         return step
@@ -99,7 +99,7 @@ def _step_of(location: str, step: int | None, tools: Mapping[int, str]) -> int |
 
 
 def _json_fields(text: str) -> dict[str, str]:
-    """The fields of the first JSON object in a text that has a known one."""
+    """Return the fields of the first JSON object in a text that has a known field."""
     decoder = json.JSONDecoder()
     for match in list(re.finditer(r"\{", text))[:50]:
         try:
@@ -122,7 +122,8 @@ def _told(value: Any) -> str:
 
 
 def _line_fields(text: str) -> dict[str, str]:
-    """The fields of lines ``name: value``; a line without a name goes on with the one before."""
+    """Return the fields of lines ``name: value``. A line without a name continues the one
+    before."""
     fields: dict[str, str] = {}
     last = ""
     for line in text.splitlines():
@@ -148,7 +149,8 @@ def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
 
 
 def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:
-    """What the fields ``tool`` and ``location`` name; a tool counts more than the word ``tool``."""
+    """Return the location that the fields ``tool`` and ``location`` name. A tool's name overrules
+    the word ``tool``."""
     known = None if tools is None else set(tools.values())
     for text in (fields.get("tool", ""), fields.get("location", "")):
         lowered = text.strip().strip("'\"`.").lower()
@@ -174,7 +176,7 @@ _FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<de
 
 
 def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
-    """The critique that a small writer went on with after ``# fault:``.
+    """Parse the critique that a small writer appended after ``# fault:``.
 
     See :func:`viper.prompting.reflection.fault_line`.
 

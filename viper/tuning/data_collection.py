@@ -45,7 +45,7 @@ class TextSide(Protocol):
     """The part of a :class:`~viper.models.vision.roles.Matcher` that is asked here."""
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
-        """L2-normalised embeddings ``[M, D]``."""
+        """Return L2-normalised embeddings ``[M, D]``."""
         ...
 
 
@@ -58,7 +58,7 @@ def collect_annotated(
     matcher: TextSide | None = None,
     seed: int = 0,
 ) -> Collected[AnnotatedPicture]:
-    """Pictures of a concept with all their boxes; nothing is read of their pixels.
+    """Collect pictures of a concept with all their boxes. No pixels are read.
 
     Args:
         limit: positives at most, :data:`LOC_SAMPLES` or :data:`SEG_SAMPLES`.
@@ -112,7 +112,7 @@ def collect_pictures(
     matcher: TextSide | None = None,
     related: int = RELATED,
 ) -> Collected[FoundPicture]:
-    """Pictures found for a concept and for related ones, each readable and none twice.
+    """Collect readable, distinct pictures of a concept and of related ones.
 
     All are read once; their checksums stand in the evidence.
 
@@ -160,7 +160,7 @@ def related_concepts(
     *,
     same: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The labels most similar to a concept that are not the concept, the most similar first.
+    """Return the labels most similar to a concept that are not the concept, most similar first.
 
     Not chosen are the concept's other spellings and names, and labels of which one holds all words
     of the other: a ``red cube`` is a cube, and ``cube`` may show a red one.
@@ -186,7 +186,7 @@ def related_concepts(
 
 
 def pixels_digest(pixels: Pixels) -> str:
-    """A checksum of a picture's size and pixels, 32 hexadecimal digits."""
+    """Return a checksum of a picture's size and pixels, 32 hexadecimal digits."""
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
@@ -211,7 +211,7 @@ def _readable(
     seen: dict[str, str],
     refused: list[dict[str, str]],
 ) -> list[tuple[FoundPicture, str]]:
-    """The first pictures that can be read and were not found before, with their checksums.
+    """Return the first readable pictures that are new, with their checksums.
 
     Twice as many are asked for where some are refused, once.
     """
@@ -233,7 +233,7 @@ def _readable(
 
 
 def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
-    """Why a picture is left out, or nothing, and its checksum."""
+    """Return why a picture is left out, or "", and its checksum."""
     try:
         digest = pixels_digest(picture.pixels())
     except MediaError as error:
@@ -242,7 +242,7 @@ def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _by_turns(lists: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """The first of each, then the second of each, and so on."""
+    """Return the first item of each list, then the second of each, and so on."""
     nothing = object()
     for row in zip_longest(*lists, fillvalue=nothing):
         yield from (each for each in row if each is not nothing)

@@ -28,7 +28,7 @@ Caption = Callable[[Any], str]
 
 
 def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> list[str]:
-    """One text a call, in order: what was asked and what came out.
+    """Return one text per call, in order: the question and the result.
 
     Of a very long log the middle is left out; its place says how many calls.
 
@@ -47,7 +47,7 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
 
 
 def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
-    """One short line a call: ``2 simple_query 0.1, what color is this?: red``.
+    """Return one short line per call: ``2 simple_query 0.1, what color is this?: red``.
 
     ``0.1`` is the patch at index 1 of what call 0 gave. A patch that was found is told as its
     centre's x and y and its score in hundredths: ``34 92 83``.
@@ -78,7 +78,7 @@ class _Names:
         self._extents[str(image)] = (max(width, right), max(height, upper))
 
     def _is_whole(self, fields: Sequence[Any]) -> bool:
-        """Whether a patch spans all that the run asked of its picture."""
+        """Return whether a patch spans all that the run used of its picture."""
         return list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
 
     def of(self, reference: Mapping[str, Any]) -> str:
@@ -174,7 +174,8 @@ def _counted(kind: str, count: int) -> str:
 
 
 def _captions(session: ToolSession | None) -> Caption:
-    """Captions of so many different patches; of later ones, and where it fails, none."""
+    """Return captions of a limited number of different patches. Later ones, and failures, have
+    none."""
     known: dict[str, str] = {}
 
     def caption(reference: Any) -> str:

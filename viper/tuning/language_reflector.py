@@ -67,7 +67,7 @@ class LanguageReflector:
         self._results = results
 
     def reflect(self, case: Case) -> Critique:
-        """What the model blames.
+        """Return the critique of the model.
 
         Raises:
             CritiqueError: its words name no location that can be understood.
@@ -113,7 +113,7 @@ class LanguageReflector:
 def compact_prompt(
     case: Case, count_tokens: Callable[[str], int], limit: int = COMPACT_LIMIT
 ) -> str:
-    """The compact prompt of a case; training a writer to reflect and asking it both use this.
+    """Build the compact prompt of a case, for training a writer to reflect and for asking it.
 
     Where it would be longer than the limit, patches of long lists go first, then calls from the
     middle of the run.

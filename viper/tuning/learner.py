@@ -103,13 +103,13 @@ class Learner:
     on_step: Callable[[str], None] = lambda text: None
 
     def note(self, lesson: LearningRecord) -> None:
-        """Takes account of what was tried in an earlier process."""
+        """Take the attempts of an earlier process into account."""
         if self.updates is not None:
             for update in lesson.updates:
                 self.updates.tried[update.key] = self.updates.tried.get(update.key, 0) + 1
 
     def learn(self, task: Task) -> LearningRecord:
-        """What a task teaches; what is learned is in the pools when this returns.
+        """Learn from a task. The pools hold all that was learned when this returns.
 
         Raises:
             StoreError: a pool cannot be written.
@@ -140,7 +140,7 @@ class _TaskSession:
         self._problem = ""
 
     def lesson(self) -> LearningRecord:
-        """The record so far."""
+        """Return the record so far."""
         trace = self._task.answered.trace
         return LearningRecord(
             sample_id=trace.query.sample_id or "",
@@ -157,7 +157,8 @@ class _TaskSession:
         )
 
     def from_right(self) -> None:
-        """Plan and program are demonstrations; the visual answerer's answers hold it back."""
+        """Learn from a right answer: demonstrations from plan and program, retention cases from its
+        VQA answers."""
         if self._settings.correct:
             self._demonstrate(self._now.trace, None)
         if self._learner.updates is not None:
@@ -169,7 +170,8 @@ class _TaskSession:
                 self._problem = str(error)
 
     def from_wrong(self) -> None:
-        """Reflects, updates and answers again until it is right or nothing is left to blame."""
+        """Reflect, update and answer again until the answer is right or nothing is left to
+        attribute."""
         if self._task.stale:
             self._now = self._task.again(_program(self._now.trace), ())
         updates, blamed_writing = self._learner.updates, False
@@ -192,7 +194,7 @@ class _TaskSession:
             self._demonstrate(self._now.trace, None)
 
     def _reflected(self, round_: int) -> Critique | None:
-        """What the reflectors blame for the answer that stands now; None: nothing."""
+        """Return the reflectors' critique of the current answer, or None."""
         task, trial = self._task, self._now.trace.answering
         plan = "" if trial is None else trial.plan or ""
         case = Case.of(self._now.trace, task.media, task.desired, task.comment, plan)
@@ -211,7 +213,7 @@ class _TaskSession:
         return None
 
     def _teach(self, critique: Critique | None) -> bool:
-        """Whether a tool has learned something."""
+        """Train a tool by the critique and return whether it learned something."""
         if self._learner.updates is None:
             return False
         log = _calls(self._now.trace)
@@ -220,7 +222,7 @@ class _TaskSession:
         return has_learned(done)
 
     def _demonstrate(self, trace: Trace, wrong: CritiquedPart | None) -> None:
-        """Adds what a task demonstrates, if showing it to its own query solves that."""
+        """Add the task's demonstrations if showing them to their own query solves it."""
         learner = self._learner
         try:
             found = demonstrations_of(trace, learner.origin, solved=wrong is None, wrong=wrong)

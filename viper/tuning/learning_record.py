@@ -60,7 +60,7 @@ class Update:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Tool and concept."""
+        """Return tool and concept."""
         return self.tool, self.concept
 
 
@@ -98,7 +98,7 @@ class LearningRecord:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Sample id and seed."""
+        """Return sample id and seed."""
         return self.sample_id, self.seed
 
 
@@ -109,7 +109,7 @@ class Journal:
         self.path = folder / JOURNAL
 
     def add(self, lesson: LearningRecord) -> None:
-        """Appends a lesson; when this returns, it is on disk.
+        """Append a record. It is on disk when this returns.
 
         Raises:
             StoreError: it cannot be written.
@@ -117,7 +117,7 @@ class Journal:
         append_line(self.path, lesson)
 
     def lessons(self) -> list[LearningRecord]:
-        """All lessons in their order; of a task that has several the last one; torn lines are lost.
+        """Return all records in order, the last one of each task. Torn lines are skipped.
 
         Raises:
             StoreError: the file cannot be read, or a whole line of it is no lesson.

@@ -69,7 +69,7 @@ class FolderSearch:
         return len(self._indexed.names)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """The pictures whose names hold the text's words, else all; the most similar ones first.
+        """Return the pictures whose names contain the text's words, else all, most similar first.
 
         Files of the same content are found once.
 
@@ -101,12 +101,12 @@ class FolderSearch:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a file's name and of the folders that it is in, in small letters."""
+    """Return the lower-case words of a file's name and of its folders."""
     return tuple(_WORD.findall(name.rpartition(".")[0].lower() or name.lower()))
 
 
 def _holds(words: Sequence[str], text: str) -> bool:
-    """Whether the words hold those of the text one after the other, plurals apart."""
+    """Return whether the words contain those of the text as a sequence, ignoring plurals."""
     wanted = [_spelled(word) for word in _WORD.findall(text.lower())]
     starts = range(len(words) - len(wanted) + 1) if wanted else range(0)
     return any(
@@ -121,7 +121,7 @@ def _spelled(word: str) -> frozenset[str]:
 
 
 def _unchanged(path: Path, content: str) -> Pixels:
-    """The picture of a file, if the file is still what was indexed."""
+    """Read the picture of a file if the file is unchanged since it was indexed."""
     if file_digest(path) != content:
         raise MediaError(f"{path}: has changed since it was indexed; search again")
     return read_picture(path)

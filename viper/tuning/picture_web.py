@@ -74,7 +74,7 @@ class WebSearch:
         self._fetch = Fetcher(service, sleep)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """The first pictures that the service names and that can be fetched and read.
+        """Return the first pictures that the service names and that can be fetched and read.
 
         Raises:
             UsageError: the limit is out of range, or the key is not set.
@@ -103,11 +103,11 @@ class WebSearch:
         return list(found.values())
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._fetch.close()
 
     def _addresses(self, text: str, count: int) -> Iterator[tuple[str, str | None]]:
-        """Address of a picture and of its page, of the items in the service's reply."""
+        """Yield the addresses of the picture and its page for each item in the service's reply."""
         address, headers = self._service.request(text, count)
         reply = self._fetch.get(address, self._service.max_reply_bytes, headers, retry=True)
         items = at_path(self._json(reply), self._service.items)
@@ -132,7 +132,7 @@ class WebSearch:
             ) from None
 
     def _kept(self, address: str) -> str:
-        """The checksum under which the picture of an address is kept; fetched and read first."""
+        """Return the checksum under which a picture is cached. Fetch and read the picture first."""
         data = self._fetch.get(address, self._service.max_picture_bytes, retry=False)
         content = hashlib.sha256(data).hexdigest()
         path = self._folder / content
@@ -151,7 +151,7 @@ class WebSearch:
 
 
 def _as_kept(path: Path, content: str) -> Any:
-    """The picture of a kept file, if it still is what was fetched."""
+    """Read the picture of a cached file if its content is unchanged."""
     try:
         same = hashlib.sha256(path.read_bytes()).hexdigest() == content
     except OSError:

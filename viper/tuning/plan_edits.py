@@ -86,7 +86,7 @@ class EditedPlan:
 
 
 def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPlan]:
-    """Every plan with one such difference, each plan once; none of a text without steps.
+    """Return every distinct plan with one such difference; none for a text without steps.
 
     Args:
         plan: numbered steps, one a line, as :func:`viper.prompting.plans.read_plan` gives them.
@@ -118,7 +118,7 @@ def _edits(steps: Sequence[str], families: Sequence[Sequence[str]]) -> Iterator[
 
 
 def _without(steps: Sequence[str], place: int) -> EditedPlan:
-    """One step less; what refers to later steps goes on meaning them."""
+    """Return the steps without one. References to later steps stay valid."""
     rest = [_renumbered(step, place + 1) for number, step in enumerate(steps) if number != place]
     where = "at the beginning" if place == 0 else f"after step {place}"
     said = f"A step is missing {where}: {_quoted(steps[place])}"
@@ -126,7 +126,7 @@ def _without(steps: Sequence[str], place: int) -> EditedPlan:
 
 
 def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
-    """A step before the one that it should follow; references stay as they are."""
+    """Return the steps with one moved before its predecessor. References stay as they are."""
     changed = list(steps)
     changed[place - 1], changed[place] = steps[place], steps[place - 1]
     said = (
@@ -139,7 +139,7 @@ def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
 def _with_word(
     steps: Sequence[str], place: int, word: str, other: str, kind: str
 ) -> Iterator[EditedPlan]:
-    """The step with one occurrence of a word exchanged, for each of them."""
+    """Return one step per occurrence of a word, with that occurrence exchanged."""
     for match in re.finditer(rf"\b{re.escape(word)}\b", steps[place], re.IGNORECASE):
         put = other.capitalize() if match[0][0].isupper() else other
         step = steps[place][: match.start()] + put + steps[place][match.end() :]
@@ -149,7 +149,7 @@ def _with_word(
 
 
 def _renumbered(step: str, gone: int) -> str:
-    """A step whose references count without a step that is gone."""
+    """Renumber the references of a step after another step was removed."""
 
     def without(match: re.Match[str]) -> str:
         meant = map(int, re.findall(r"\d+", match[2]))

@@ -87,14 +87,14 @@ class Vocabulary:
 
     @classmethod
     def of_query(cls, families: Sequence[Sequence[str]], query: str) -> Vocabulary:
-        """The words of a query alone may be put in."""
+        """Build a vocabulary that inserts only words of the query."""
         words = re.findall(r"\w+", query.lower())
         found = {*words, *(word.removesuffix("s") for word in words)}
         return cls(families, frozenset(found))
 
 
 def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]:
-    """Every program with one such difference, in the order of the text; none if it cannot be read.
+    """Return every program with one such difference, in text order; none if it cannot be parsed.
 
     Two edits that lead to the same program count as the first of them.
     """
@@ -119,7 +119,7 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
 
 
 def _known_words(tree: ast.AST, vocabulary: Vocabulary) -> Counter[str]:
-    """How often a program says each word of the families."""
+    """Count the words of the families in a program."""
     known = set(chain(*vocabulary.families))
     texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     said = [text.split() for text in texts if isinstance(text, str)]
@@ -134,7 +134,7 @@ def _words_cost(before: Counter[str], after: Counter[str], vocabulary: Vocabular
 
 
 def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
-    """Kinds of errors that this node allows, each with what makes it."""
+    """Yield the kinds of errors that this node allows, each with its edit."""
     if isinstance(node, ast.Name) and node.id in _SWAPPED:
         kind = "superlative" if node.id in ("max", "min") else "direction"
         yield kind, _setting("id", _SWAPPED[node.id])
@@ -155,7 +155,7 @@ def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]
 
 
 def _other_places(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
-    """The first for the last, the second for the second last, and the other way round."""
+    """Yield other indices: first for last, second for second last, and the reverse."""
     index = _number(node.slice)
     if index is not None:
         mirrored: ast.expr = ast.Constant(abs(index + 1))
@@ -172,7 +172,7 @@ def _number(node: ast.expr) -> int | None:
 
 
 def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
-    """Another word of a family; a word left out where others follow it; a word put in."""
+    """Yield texts with a word of a family exchanged, left out if others follow it, or inserted."""
     words, asked = text.split(), vocabulary.asked
     known = set(chain(*vocabulary.families))
 
@@ -218,7 +218,7 @@ _LONGEST_LINE = 200
 
 
 def program_fault(kind: str, right: str, wrong: str) -> str:
-    """Which line is wrong, in what way, and how it should read.
+    """Describe the wrong line, its fault and its correct form.
 
     Args:
         kind: of the difference.
@@ -234,7 +234,7 @@ def program_fault(kind: str, right: str, wrong: str) -> str:
 
 
 def _plain(program: str) -> str:
-    """The program laid out as Python writes it; as it is where it does not parse."""
+    """Return the program as Python formats it, or unchanged if it does not parse."""
     try:
         return ast.unparse(ast.parse(program))
     except (SyntaxError, ValueError, RecursionError):

@@ -63,7 +63,8 @@ class PromptPool:
 
     @property
     def fingerprint(self) -> str:
-        """Tells what it holds, for the records of runs that use it; empty where it is empty."""
+        """Return a hash of the pool's content for the records of runs that use it; "" if it is
+        empty."""
         return self.store.fingerprint
 
     def add(
@@ -73,7 +74,7 @@ class PromptPool:
         learned: Sequence[tuple[SoftPrompt, Evidence]],
         note: str = "",
     ) -> list[str]:
-        """Keeps prompts, all of them or none, as one version; their ids.
+        """Add prompts as one version, all of them or none, and return their ids.
 
         A prompt that is there already stays as it is, with the evidence it has now.
 
@@ -111,7 +112,7 @@ class PromptPool:
     def remove(
         self, tool: str, concept: str | None = None, ids: Collection[str] | None = None
     ) -> int:
-        """Lets go of a tool's prompts, of one concept's, or of those ids; how many went.
+        """Remove the prompts of a tool, of one concept or with those ids, and return their number.
 
         They stay in the earlier versions. Raises as :meth:`kept`.
         """
@@ -126,7 +127,7 @@ class PromptPool:
         return len(gone)
 
     def kept(self, tool: str | None = None, concept: str | None = None) -> list[StoredPrompt]:
-        """The prompts there are, without their arrays: all, a tool's, or a concept's.
+        """Return the stored prompts without their arrays: all, a tool's, or a concept's.
 
         Raises:
             StoreError: a pool that cannot be read.
@@ -140,7 +141,7 @@ class PromptPool:
         return found
 
     def concepts(self, tool: str, model_id: str) -> frozenset[str]:
-        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
+        """Return concepts as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
 
         Raises:
             StoreError: a pool that cannot be read.
@@ -155,7 +156,7 @@ class PromptPool:
         return found
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
-        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
+        """Return candidates as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
 
         Raises:
             StoreError: a file that is missing, damaged, or too large.
@@ -165,7 +166,7 @@ class PromptPool:
     def ensemble(
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
     ) -> Floats | None:
-        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says.
+        """Return the ensemble as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
 
         Raises:
             StoreError: a file that is missing, damaged, or too large.
@@ -175,11 +176,12 @@ class PromptPool:
         return mix(prompts, feature, NEAREST.get(tool), units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
-        """As :class:`~viper.models.vision.soft_prompts.SoftPromptSource` says; 0: never learned."""
+        """Return the version as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does;
+        0: never learned."""
         return self.store.changed(prompt_kind(tool, concept_key(tool, concept)))
 
     def close(self) -> None:
-        """Closes the files; a later use opens them again."""
+        """Close the files. A later use opens them again."""
         self.store.close()
 
     def _known(self, tool: str, concept: str | None, model_id: str) -> _Known:

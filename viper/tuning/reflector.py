@@ -34,7 +34,8 @@ class Reflector(Protocol):
     """Finds what is to blame for a wrong answer."""
 
     def reflect(self, case: Case) -> Critique:
-        """A critique; its location is ``none`` where nothing can be blamed with reason.
+        """Return a critique. Its location is ``none`` if the error cannot be attributed with
+        reason.
 
         Raises:
             CritiqueError: a language model's words say nothing that can be understood.
@@ -155,7 +156,8 @@ class InterventionReflector:
         self._intervention = Intervention(components, limits)
 
     def reflect(self, case: Case) -> Critique:
-        """See :meth:`Reflector.reflect`. Without a desired answer nothing is blamed.
+        """Return a critique; see :meth:`Reflector.reflect`. Without a desired answer its location
+        is ``none``.
 
         Raises:
             SandboxUnavailableError, SandboxHostError: no program can be run here.
@@ -165,7 +167,7 @@ class InterventionReflector:
         return self.judged(self._intervention.search(case))
 
     def judged(self, search: Search) -> Critique:
-        """The critique that a search leads to."""
+        """Return the critique that a search leads to."""
         if search.already:
             return Critique("none", None, "the program gives the desired answer")
         if not search.complete:
@@ -197,7 +199,8 @@ class Intervention:
         self._components, self._limits = components, limits
 
     def search(self, case: Case) -> Search:
-        """Every question of the run that a plausible change explains.
+        """Search for every question of the run whose plausible alternatives explain the desired
+        answer.
 
         Changes are tried in the order of their cost, then of their calls, so that a search gives
         the same every time unless its time ends.
@@ -226,7 +229,8 @@ class Intervention:
         return _search(found, base, runs)
 
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
-        """Everything to try, the cheapest first; of equals the earlier call, the program first."""
+        """Return all interventions to try, the cheapest first. Of equals the earlier call wins, the
+        program first."""
         session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
         asked = CallContext(session, log, desired_texts(case))
         tries = []
@@ -249,7 +253,7 @@ class Intervention:
     def _run(
         self, case: Case, overrides: Mapping[int, Any], program: str | None = None
     ) -> tuple[Trial, bool]:
-        """The program, or another one, once more, and whether it gives the desired answer."""
+        """Run the program, or another one, again and return whether it gives the desired answer."""
         settings = self._components.settings
         context = RunContext(case.query, case.media, settings, threading.Event())
         generation = Generation(program or case.trial.program, "", "first", None, None)
@@ -260,7 +264,7 @@ class Intervention:
 
 
 def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
-    """Indices of the calls that ask one tool the same, in the order in which it is first asked."""
+    """Return groups of indices of calls that ask one tool the same, in order of the first call."""
     found: dict[str, list[int]] = {}
     for call in log:
         asked = json.dumps([call.tool, list(call.args), dict(call.kwargs)], sort_keys=True)
@@ -271,7 +275,7 @@ def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
 def _asked_the_same(
     before: Sequence[ToolCall], after: Sequence[ToolCall], calls: Sequence[int]
 ) -> bool:
-    """Whether the changed calls, as far as they were made again, are still the same ones."""
+    """Return whether the changed calls that ran again still ask the same."""
     return all(
         (before[i].tool, before[i].args, before[i].kwargs)
         == (after[i].tool, after[i].args, after[i].kwargs)

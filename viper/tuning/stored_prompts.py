@@ -75,19 +75,19 @@ class StoredPrompt:
 
 
 def concept_key(tool: str, concept: str | None) -> str:
-    """A concept as it is looked up: case and spacing do not count; "" where the tool has none."""
+    """Return the key of a concept, without case and spacing; "" for tools without concepts."""
     if tool in WITHOUT_CONCEPT or concept is None:
         return ""
     return " ".join(unicodedata.normalize("NFKC", concept).casefold().split())
 
 
 def prompt_kind(tool: str, concept: str) -> str:
-    """The store's topic of a tool's concept, spelled by :func:`concept_key`."""
+    """Return the store's kind for a tool's concept, spelled by :func:`concept_key`."""
     return f"{tool}/{concept}"
 
 
 def check_place(tool: str, concept: str) -> None:
-    """Refuses a tool or a concept that cannot be one.
+    """Check a tool and a concept.
 
     Raises:
         UsageError: says what was seen and expected.
@@ -105,7 +105,7 @@ def check_place(tool: str, concept: str) -> None:
 
 
 def arrays_of(prompt: SoftPrompt) -> Arrays:
-    """The arrays of a prompt as they are stored.
+    """Return the arrays of a prompt as they are stored.
 
     Raises:
         UsageError: another dtype or number of dimensions, too large, or values that are not finite.
@@ -118,7 +118,7 @@ def arrays_of(prompt: SoftPrompt) -> Arrays:
 
 
 def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, file: str) -> Entry:
-    """The store's entry of a prompt whose arrays are stored under that name."""
+    """Return the store's entry of a prompt whose arrays are stored under that name."""
     named = json.dumps([tool, concept, evidence.model_id, file])
     record = {
         "tool": tool,
@@ -132,7 +132,7 @@ def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, fi
 
 
 def prompt_from_entry(entry: Entry) -> StoredPrompt:
-    """The prompt of a versioned store's entry.
+    """Build the prompt from an entry of a versioned store.
 
     Raises:
         StoreError: the entry is none.
@@ -152,7 +152,7 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
 
 
 def soft_prompt(kept: StoredPrompt, arrays: Arrays) -> SoftPrompt:
-    """The prompt from its stored arrays.
+    """Build the prompt from its stored arrays.
 
     Raises:
         StoreError: they are others than its record says, or not finite.

@@ -109,7 +109,7 @@ class ToolTrainer:
         on_progress: Progress | None = None,
         task: str = "",
     ) -> TrainingResult:
-        """Collects data about a concept and learns from it.
+        """Collect data about a concept and train the tool on it.
 
         Args:
             task: the query whose failure asked for it; part of the evidence.
@@ -124,7 +124,7 @@ class ToolTrainer:
         return self.learn(tool, concept, lesson, options, on_progress, lesson.evidence, task)
 
     def collect(self, tool: str, concept: str, seed: int = 0) -> Collected[Any]:
-        """The data for a concept; raises as :meth:`teach`."""
+        """Collect the data for a concept; raise as :meth:`teach`."""
         sources, query = self.sources, ConceptQuery(concept)
         matcher = self.models.shared("matcher")
         found: Collected[Any] | None = None
@@ -164,7 +164,7 @@ class ToolTrainer:
         collected: Mapping[str, Any] | None = None,
         task: str = "",
     ) -> TrainingResult:
-        """Learns from a lesson; all that hold are kept as one version of the pool.
+        """Train on the data and store all prompts that hold as one version of the pool.
 
         Raises:
             UsageError: as :meth:`teach`.
@@ -197,7 +197,8 @@ class ToolTrainer:
 
 
 def _needed(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPrompt]:
-    """The same; all discarded where the tool knows the concept by itself (:data:`KNOWN`)."""
+    """Return the prompts, all discarded if the tool knows the concept without them
+    (:data:`KNOWN`)."""
     shares = [one.evidence.before for one in trained if one.evidence.before is not None]
     before = fmean(shares) if shares else 0.0
     if before < KNOWN:

@@ -88,13 +88,13 @@ class ToolUpdates:
     tried: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def teaches(self, tool: str) -> bool:
-        """Whether a tool may be taught."""
+        """Return whether a tool may be trained."""
         return self.settings.only is None or tool in self.settings.only
 
     def update(
         self, about: About, critique: Critique | None, log: Sequence[ToolCall]
     ) -> list[Update]:
-        """Teaches what a critique blames, else the first unknown concept that a call names.
+        """Train the tool that a critique names, else the first unknown concept that a call names.
 
         What was tried without success stands in the list too. Empty: nothing was at fault that
         can be taught.
@@ -117,7 +117,7 @@ class ToolUpdates:
         return done
 
     def keep_right_answers(self, about: About, log: Sequence[ToolCall]) -> None:
-        """Keeps questions that the visual answerer got right with zero prompts; few of each task.
+        """Store a few questions per task that VQA got right, with zero prompts.
 
         Source: CLOVA's supplement, sec. 8.1.2.
 
@@ -139,7 +139,7 @@ class ToolUpdates:
         return suspects(log, self.teacher.sources.store)
 
     def _teach_first(self, about: About, found: Sequence[Suspect], by: str) -> list[Update]:
-        """Teaches the first of these concepts that its tool does not know."""
+        """Train the first of these concepts that its tool does not know."""
         done: list[Update] = []
         for suspect in found:
             if not self.teaches(suspect.tool):
@@ -153,7 +153,7 @@ class ToolUpdates:
         return done
 
     def _teach(self, about: About, suspect: Suspect, by: str) -> Update | None:
-        """Collects, asks whether the tool knows, trains; None where it knows the concept."""
+        """Collect data, test the tool and train it; return None if it knows the concept."""
         tool, concept, started = suspect.tool, suspect.concept, time.perf_counter()
         tried = self.tried.get((tool, concept), 0)
         self.tried[tool, concept] = tried + 1
@@ -179,7 +179,7 @@ class ToolUpdates:
         return replace(update, seconds=round(time.perf_counter() - started, 3))
 
     def _teach_answer(self, about: About, blamed: Sequence[ToolCall], desired: Any) -> list[Update]:
-        """Teaches the visual answerer what it should have said."""
+        """Train VQA on the answer that it should have given."""
         answer = answer_text(desired)
         question = _question(blamed[0]) if blamed else None
         key = ("vqa", f"{question} -> {answer}")
@@ -210,13 +210,13 @@ class ToolUpdates:
         return TunerOptions(seed=self.settings.seed + tried, validate=self.settings.validate)
 
     def _seen(self, about: About, call: ToolCall) -> Any:
-        """The pixels that a call's tool was shown."""
+        """Return the pixels that a call's tool was shown."""
         session = self.toolbox.session(about.media)
         return region_crop(session, session.region(restore_references(call.args[0])))
 
 
 def answer_text(desired: Any) -> str | None:
-    """A desired result as visual answerers say it: small letters, yes or no, digits; else None."""
+    """Return a desired result as VQA models say it: lower case, yes or no, digits; else None."""
     if isinstance(desired, bool):
         return "yes" if desired else "no"
     if isinstance(desired, int | float):
@@ -232,7 +232,7 @@ def answer_text(desired: Any) -> str | None:
 
 
 def has_learned(done: Sequence[Update]) -> bool:
-    """Whether any of the updates left a prompt in the pool."""
+    """Return whether any of the updates left a prompt in the pool."""
     return any(one.ids for one in done)
 
 
@@ -246,7 +246,7 @@ def _name(about: About, call: ToolCall) -> str:
 
 
 def _question(call: ToolCall) -> str | None:
-    """What the visual answerer was asked about a picture; None: it was not."""
+    """Return the question that VQA was asked about a picture, or None."""
     patch = call.args[0] if call.args else None
     value: Any = call.args[1] if len(call.args) > 1 else call.kwargs.get("question")
     if not isinstance(patch, Mapping) or patch.get("kind") not in ("patch", "image"):
@@ -255,6 +255,6 @@ def _question(call: ToolCall) -> str | None:
 
 
 def _is_answered(call: ToolCall) -> bool:
-    """Whether the visual answerer answered a question about a picture."""
+    """Return whether VQA answered a question about a picture."""
     answered = call.tool == "simple_query" and isinstance(call.result, str) and call.error is None
     return answered and _question(call) is not None

@@ -60,7 +60,7 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]):
         return sum(1 for _ in self.folder.glob(f"*{_SUFFIX}"))
 
     def forget(self) -> None:
-        """Takes all of it away: what was trained stands in a pool now."""
+        """Delete all files, because the pool now holds what was trained."""
         for path in self.folder.glob(f"*{_SUFFIX}"):
             path.unlink(missing_ok=True)
 
@@ -86,7 +86,7 @@ def _written(value: Sequence[TrainedPrompt], key: str) -> bytes:
 
 
 def _read(content: bytes, key: str) -> list[TrainedPrompt]:
-    """The lesson of a file.
+    """Read the trained prompts of a file.
 
     Raises:
         StoreError: it is none, or that of another key.

@@ -102,7 +102,7 @@ class AnnotatedPicture:
     incomplete: frozenset[str] = frozenset()
 
     def pixels(self) -> Pixels:
-        """The picture, uint8 [H, W, 3], RGB; read anew at each call."""
+        """Return the picture, uint8 [H, W, 3], RGB, read again at each call."""
         return self.load()
 
 
@@ -123,7 +123,7 @@ class FoundPicture:
     load: Callable[[], Pixels] = field(repr=False)
 
     def pixels(self) -> Pixels:
-        """The picture, uint8 [H, W, 3], RGB; read anew at each call."""
+        """Return the picture, uint8 [H, W, 3], RGB, read again at each call."""
         return self.load()
 
 
@@ -134,15 +134,16 @@ class AnnotatedStore(Protocol):
     name: str
 
     def vocabulary(self) -> Sequence[str]:
-        """The usual names of its labels, each once, in a fixed order."""
+        """Return the usual names of the store's labels, each once, in a fixed order."""
         ...
 
     def names_of(self, concept: str) -> tuple[str, ...]:
-        """All names of a concept, the usual one first; empty: it is not known here."""
+        """Return all names of a concept, the usual one first; empty if the concept is unknown."""
         ...
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
-        """So many pictures of a concept at most, drawn by the seed; empty: it is not known here.
+        """Return up to ``limit`` pictures of a concept, drawn by the seed; empty if the concept is
+        unknown.
 
         The same arguments give the same pictures in the same order.
         """
@@ -156,7 +157,8 @@ class PictureSearch(Protocol):
     name: str
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """So many pictures at most, the best first; a greater limit only adds more at the end."""
+        """Return up to ``limit`` pictures, best first. Raising ``limit`` appends results and never
+        reorders them."""
         ...
 
 
@@ -181,7 +183,7 @@ class Collected(Generic[Picture]):
 
 
 def checked_limit(limit: int, least: int = 1) -> int:
-    """The limit itself.
+    """Return the limit if it is valid.
 
     Raises:
         UsageError: it is not within [``least``, :data:`MOST_SAMPLES`].

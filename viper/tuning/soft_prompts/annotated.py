@@ -46,7 +46,7 @@ RegionsT = TypeVar("RegionsT", bound=Regions)
 
 
 def held_out(lesson: TrainingData, at: int) -> list[int]:
-    """Places of the pictures that the prompt of a positive one is judged on, never its own.
+    """Return the indices of the pictures that judge the prompt of a positive one, never its own.
 
     Positives come first, then negatives. They go round, so that each picture is held out by as
     many prompts.
@@ -60,7 +60,7 @@ def held_out(lesson: TrainingData, at: int) -> list[int]:
 
 
 def f1(near: NDArray[np.floating[Any]], same: float, beside: Floats | None = None) -> float:
-    """The F1 score of what was found, matched one to one, the first ones first; 1 for nothing.
+    """Return the F1 score of boxes matched one to one, in their order; 1 if there are none.
 
     Args:
         near: float [N, M], IoU of what was found with what is wanted.
@@ -112,40 +112,40 @@ class TrainingSession(ABC, Generic[RegionsT]):
 
     @abstractmethod
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
-        """Of each picture its encoding and the regions that are found in it."""
+        """Return the encoding of each picture and the regions detected in it."""
 
     @abstractmethod
     def regions(self, found: Any, scene: MaskedPicture) -> RegionsT:
-        """The regions found in a picture, as far as it is clear what they show."""
+        """Return the regions of a picture whose content is clear."""
 
     @abstractmethod
     def fitting(self, known: RegionsT) -> Fitting:
-        """What fits queries to the regions of all pictures."""
+        """Return the fitting of queries to the regions of all pictures."""
 
     @abstractmethod
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
-        """The vectors of each query's prompt."""
+        """Yield the vectors of each query's prompt."""
 
     @abstractmethod
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
-        """What the tool finds in pictures without and with a prompt."""
+        """Return the tool's results for pictures without and with a prompt."""
 
     @abstractmethod
     def share(self, found: Any, scene: MaskedPicture) -> float:
-        """How right what was found in a picture is, in [0, 1]."""
+        """Return how right the result for a picture is, in [0, 1]."""
 
     @abstractmethod
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
-        """Why the prompt of a positive picture is discarded; empty: it is not.
+        """Return why the prompt of a positive picture is discarded, or "" if it is not.
 
         Args:
             before, after: float [N], how right each held-out picture is without and with it.
         """
 
     def trained(self) -> list[TrainedPrompt]:
-        """The prompts of all positive pictures.
+        """Train the prompts of all positive pictures.
 
         Raises:
             UsageError: nothing is found to learn from.
@@ -158,12 +158,13 @@ class TrainingSession(ABC, Generic[RegionsT]):
         return [self._judged(at, vectors, originals) for at, vectors in enumerate(prompts)]
 
     def shares(self, found: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
-        """float32 [N]: :meth:`share` of each picture."""
+        """Return float32 [N]: :meth:`share` of each picture."""
         pairs = zip(found, scenes, strict=True)
         return np.array([self.share(*pair) for pair in pairs], np.float32)
 
     def _looked(self) -> tuple[list[Any], list[RegionsT]]:
-        """The encodings of the collected pictures; the regions of these and of composed ones."""
+        """Return the encodings of the collected pictures, and the regions of these and of composed
+        ones."""
         rng = np.random.default_rng([self.options.seed, self.salt])
         recolour, count = not is_of_colour(self.scenes), len(self.scenes)
         originals: list[Any] = []
@@ -184,7 +185,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
         return originals, parts
 
     def _judged(self, at: int, vectors: Floats, originals: Sequence[Any]) -> TrainedPrompt:
-        """The prompt of one positive picture, judged on those held out."""
+        """Judge the prompt of one positive picture on those held out."""
         held, names = self.helds[at], self.names
         scenes = [self.scenes[one] for one in held]
         with self.using() as backend:
@@ -221,7 +222,7 @@ class AnnotatedTuner:
 
     @staticmethod
     def can_learn(backend: Any) -> bool:
-        """Whether a backend can be taught."""
+        """Return whether a backend can be trained."""
         raise NotImplementedError
 
     def learn(
@@ -231,7 +232,7 @@ class AnnotatedTuner:
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
-        """As :meth:`viper.tuning.soft_prompts.base.Tuner.learn`.
+        """Train prompts as :meth:`viper.tuning.soft_prompts.base.Tuner.learn` does.
 
         Raises:
             UsageError: a backend that takes no soft prompts, fewer than two positive pictures, or

@@ -116,7 +116,7 @@ class Tuner(Protocol[LessonT]):
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
-        """The prompts that were trained, in the order of their instances, kept or not.
+        """Train prompts and return all, in the order of their instances, discarded ones included.
 
         The backend is held for a step at a time, so that it answers others in between.
 
@@ -162,7 +162,8 @@ ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
 
 
 def tuner_for(tool: str) -> Tuner[Any]:
-    """A tool's tuner with the defaults of CLOVA's supplement in the architecture's own width.
+    """Return a tool's tuner with the defaults of CLOVA's supplement in the architecture's own
+    width.
 
     Raises:
         UnknownNameError: there is no such tool that can be taught.

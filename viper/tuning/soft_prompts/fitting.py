@@ -39,7 +39,7 @@ class Regions:
     def of(
         cls, features: Floats, near: Floats, scene: MaskedPicture, same: float, bare: float
     ) -> tuple[Regions, NDArray[np.int64]]:
-        """The regions found in a picture, as far as it is clear what they show, and their places.
+        """Build the regions of a picture whose content is clear, with their indices.
 
         Args:
             features: float32 [N, D].
@@ -61,12 +61,12 @@ class Regions:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """All of them, in order."""
+        """Join all regions, in order."""
         names = [one.name for one in fields(cls)]
         return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
     def without(self, held: Collection[int]) -> NDArray[np.int64]:
-        """int64 [M]: the places of those that some pictures have no part in.
+        """Return int64 [M]: the indices of regions in which the held-out pictures have no part.
 
         Neither is the region an object that was in one of them first, nor is the picture made of
         one. An object of theirs may still be a neighbour; what it is called plays no part.
@@ -75,7 +75,7 @@ class Regions:
         return np.flatnonzero(chosen)
 
     def held(self, held: Collection[int]) -> NDArray[np.int64]:
-        """int64 [M]: the places of objects that were in some pictures first."""
+        """Return int64 [M]: the indices of objects that come from the held-out pictures."""
         return np.flatnonzero(np.isin(self.source, list(held)))
 
 
@@ -104,7 +104,7 @@ class Fitting:
     def query(
         self, held: Collection[int], steps: int, rate: float, on_step: Callable[[], None]
     ) -> Query:
-        """A query and a shift whose logits part the concept's regions from all others.
+        """Fit a query and a shift whose logits separate the concept's regions from all others.
 
         L-BFGS on the logistic loss of all regions of pictures not held out; the rarer side
         weighs more, by the root of the ratio.
@@ -144,7 +144,7 @@ class Fitting:
         return query.astype(np.float32), total
 
     def margin(self, taught: Sequence[tuple[Collection[int], Floats, float]]) -> float:
-        """The logit that parts the concept from others where a query was not fitted to them.
+        """Return the logit that separates the concept from others for queries fitted without them.
 
         A query is surer of what it was fitted to than of anything else. Taken is the cut of the
         greatest F1 score over all objects of held-out pictures, wherever they were pasted.

@@ -60,7 +60,7 @@ class Proposed(Regions):
 
 
 def proposed(found: Proposals, scene: MaskedPicture) -> Proposed:
-    """The boxes that a detector proposes in a picture, as far as it is clear what they show."""
+    """Return the boxes that a detector proposes in a picture, where their content is clear."""
     boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
     near = overlaps(found.boxes, boxes)
     rows, places = Regions.of(found.features, near, scene, NEAR, BARE)
@@ -73,7 +73,7 @@ def proposed(found: Proposals, scene: MaskedPicture) -> Proposed:
 
 
 def fitted_moves(fitting: Fitting, known: Proposed, held: Collection[int]) -> Floats:
-    """float32 [4, D + 1]: how boxes move, fitted to those that are near an object.
+    """Return float32 [4, D + 1]: the movement of boxes, fitted to those near an object.
 
     Ridge regression on all of these, whatever the objects are, in pictures not held out.
     """

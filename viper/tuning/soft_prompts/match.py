@@ -87,7 +87,7 @@ class MatchTuner:
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
-        """One prompt for each positive, kept or not.
+        """Train one prompt for each positive and return all, discarded ones included.
 
         Raises:
             UsageError: a matcher that takes no soft prompts, no negatives, or a single positive
@@ -136,7 +136,7 @@ class _Judge:
     evidence: Evidence
 
     def judged(self, prompts: Tensor, verdict: Margins | None) -> list[TrainedPrompt]:
-        """Every prompt with its evidence; without a verdict all are kept."""
+        """Return every prompt with its evidence. Without margins none is discarded."""
         lesson = self.looked.lesson
         before, _ = margins_of(self.using, lesson, lesson.positives, None)
         after, _ = margins_of(self.using, lesson, lesson.positives, prompts)
@@ -158,7 +158,8 @@ class _Judge:
         return found
 
     def _more_taken(self, prompts: Tensor) -> list[float]:
-        """By how much larger a share of other pictures each prompt takes for the concept."""
+        """Return by how much each prompt raises the share of other pictures matched to the
+        concept."""
         looked, shares = self.looked, []
         for which in (None, prompts):
             _, like = margins_of(self.using, looked.lesson, looked.held, which)
@@ -190,7 +191,7 @@ def _why(
     held: tuple[float | None, float | None, float],
     more: float,
 ) -> str:
-    """Why a prompt is discarded, in words; empty: it is kept.
+    """Return in words why a prompt is discarded, or "" if it is not.
 
     Args:
         held: shares of the held-out pictures that are right before and after, and by how much more
@@ -220,7 +221,7 @@ def _views_that_suit(
     judging: Schedule,
     on_step: Callable[[], None],
 ) -> tuple[Looked, Margins | None]:
-    """The pictures, with colour channels exchanged if that suits, and what they say of each."""
+    """Return the pictures, with colour channels exchanged if that helps, and their margins."""
     pictures = Pictures.of(lesson)
     looked = looked_at(using, pictures, False, judging.seed)
     if len(lesson.positives) == 1:
@@ -234,7 +235,7 @@ def _views_that_suit(
 
 
 def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
-    """The pictures that judge a prompt: the next ones of those that are trusted, one after another.
+    """Return the pictures that judge a prompt: the next trusted ones in turn.
 
     At least as many are left to train on.
     """
@@ -243,7 +244,7 @@ def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
 
 
 def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
-    """How often each prompt sees each picture, float ``[P, P]``."""
+    """Return float ``[P, P]``: how often each prompt is trained on each picture."""
     import torch
 
     count = len(held)

@@ -49,7 +49,7 @@ class Views:
     plain: Tensor
 
     def of(self, pictures: Tensor) -> Views:
-        """The views of some of the pictures."""
+        """Return the views of some of the pictures."""
         return Views(self.begun[:, pictures], self.plain[:, pictures])
 
 
@@ -111,7 +111,7 @@ class Pictures:
 
     @classmethod
     def of(cls, lesson: Collected[FoundPicture]) -> Pictures:
-        """Reads them.
+        """Read the pictures of the training data.
 
         Raises:
             MediaError: a picture that cannot be read.
@@ -122,7 +122,7 @@ class Pictures:
 
 
 def looked_at(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> Looked:
-    """Looks at all pictures of a lesson.
+    """Encode all pictures of the training data.
 
     Args:
         exchanged: in views with exchanged colour channels, see :func:`views_of`.
@@ -158,7 +158,7 @@ def looked_at(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> L
 def views_of(
     using: Using, pictures: Sequence[Pixels], exchanged: bool, generator: Generator
 ) -> Views:
-    """Mirrored, scaled, turned, shifted, brighter and darker views of pictures.
+    """Return mirrored, scaled, turned, shifted, brighter and darker views of pictures.
 
     Args:
         exchanged: the colour channels of all views but the first are exchanged at random: another
@@ -186,7 +186,7 @@ def _looked_at(using: Using, part: Tensor) -> tuple[Any, Any]:
 
 
 def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
-    """One view of each picture ``[n, 3, S, S]``."""
+    """Return one view of each picture ``[n, 3, S, S]``."""
     import torch
     from torch.nn.functional import affine_grid, grid_sample
 
@@ -214,7 +214,7 @@ def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
 
 
 def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
-    """The names, and each of their words, that the matcher tells pictures by.
+    """Return the names, and each of their words, that the matcher recognises in pictures.
 
     What a picture was searched for need not be on it: a word is taken for true of a picture if
     it stands in its name and the matcher agrees; where it agrees with none, the word that it finds
@@ -242,14 +242,15 @@ def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
 
 
 def _told_apart(likeness: Tensor, named: Tensor) -> float:
-    """Share of pairs, one picture with the word and one without, in which the first is liker."""
+    """Return the share of pairs, one picture with the word and one without, that are ranked
+    right."""
     if named.all() or not named.any():
         return 0.5
     return float((likeness[named][:, None] > likeness[~named][None]).float().mean())
 
 
 def _between(likeness: Tensor, named: Tensor) -> Tensor:
-    """Halfway between the mean likeness of the pictures with each word and those without."""
+    """Return the midpoint between the mean likeness of pictures with each word and without it."""
     with_word = (likeness * named).sum(0) / named.sum(0).clamp(min=1)
     without = (likeness * ~named).sum(0) / (~named).sum(0).clamp(min=1)
     return (with_word + without) / 2

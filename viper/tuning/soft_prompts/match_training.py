@@ -81,7 +81,7 @@ class Texts:
 
 
 def texts_of(backend: Any, concept: str, words: Words) -> Texts:
-    """What a concept is called, alone and with each known word."""
+    """Return the embedded names of a concept, alone and with each known word."""
     import torch
 
     asked = [form.format(concept) for form in FORMS]
@@ -91,7 +91,8 @@ def texts_of(backend: Any, concept: str, words: Words) -> Texts:
 
 
 def first_vectors(places: Places, generator: Generator) -> Tensor:
-    """A prompt before training, ``[N, W]``: small random tokens; zeros where rows are added."""
+    """Return a prompt before training, ``[N, W]``: small random tokens, or zeros where rows are
+    added."""
     import torch
 
     drawn = 0.02 * torch.randn(places.shape, generator=generator)
@@ -106,7 +107,7 @@ def trained_prompts(
     schedule: Schedule,
     on_step: Callable[[], None],
 ) -> Tensor:
-    """K prompts ``[K, N, W]`` by Adam; the rate falls to nothing over the second half.
+    """Train K prompts ``[K, N, W]`` by Adam. The rate falls to zero over the second half.
 
     All begin alike and see the same other pictures, so that they can be mixed. No weight of the
     matcher changes.
@@ -170,7 +171,8 @@ def _draw(lesson: Lesson, positives: int, negatives: int, generator: Generator) 
 
 
 def _seen(backend: Any, lesson: Lesson, draw: _Draw, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Embeddings under each prompt: ``[K, B, D]`` of positives, ``[K, M, D]`` of negatives."""
+    """Return embeddings under each prompt: ``[K, B, D]`` of positives, ``[K, M, D]`` of
+    negatives."""
     import torch
 
     mine = lesson.positives.begun[draw.positives]  # (K, B, …)
@@ -191,7 +193,7 @@ def _loss(
     seen: tuple[Tensor, Tensor] | None,
     generator: Generator,
 ) -> Tensor:
-    """The sum over the prompts of what they still get wrong.
+    """Return the sum of the losses of all prompts.
 
     Args:
         rows: float32 ``[K, D]``, what each prompt adds to a text.
@@ -240,23 +242,23 @@ class Margins:
 
     @property
     def least(self) -> float:
-        """The margin from which on a picture is taken for the concept."""
+        """Return the least margin of a picture that is taken for the concept."""
         margins = sorted(self.margins.tolist(), reverse=True)
         return min(LEAST_MARGIN, max(WRONG_MARGIN, margins[max(1, len(margins) // 2) - 1]))
 
     @property
     def trusted(self) -> list[int]:
-        """The pictures that are taken for the concept."""
+        """Return the pictures that are taken for the concept."""
         return [i for i, margin in enumerate(self.margins.tolist()) if margin >= self.least]
 
     @property
     def company(self) -> list[int]:
-        """The pictures that others may be trained with: all that are not clearly wrong."""
+        """Return the pictures that may be trained on together: all that are not clearly wrong."""
         return [i for i, margin in enumerate(self.margins.tolist()) if margin >= WRONG_MARGIN]
 
     @property
     def agreement(self) -> float:
-        """The mean margin of the better half: how well the pictures bear each other out."""
+        """Return the mean margin of the better half, a measure of how well the pictures agree."""
         best = self.margins.sort(descending=True).values
         return float(best[: (len(best) + 1) // 2].mean())
 
@@ -264,7 +266,8 @@ class Margins:
 def picture_margins(
     using: Using, places: Places, lesson: Lesson, schedule: Schedule, on_step: Callable[[], None]
 ) -> Margins:
-    """Every picture by prompts of parts of the others; the image tower stays as it came."""
+    """Return the margins of every picture by prompts of parts of the others. The image tower stays
+    fixed."""
     import torch
     from torch.nn.functional import normalize
 
@@ -299,7 +302,7 @@ def picture_margins(
 def margins_of(
     using: Using, lesson: Lesson, pictures: Views, prompts: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """By how much pictures are taken for the concept, and their similarities to it.
+    """Return the margins of pictures for the concept, and their similarities to it.
 
     Args:
         pictures: n of them.
@@ -328,7 +331,7 @@ def margins_of(
 
 
 def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
-    """Which other pictures would be taken for the concept, bool ``[K, n]``.
+    """Return bool ``[K, n]``: which other pictures would be matched to the concept.
 
     Those that are more like it than like any word that is true of them.
 
@@ -342,6 +345,6 @@ def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
 
 
 def _known(lesson: Lesson, plain: Tensor) -> Tensor:
-    """How like all known words together pictures are, ``[...]`` of ``[..., D]``."""
+    """Return the likeness of pictures to all known words together, ``[...]`` of ``[..., D]``."""
     found: Tensor = (lesson.scale * plain @ lesson.words.embedded.T).logsumexp(dim=-1)
     return found

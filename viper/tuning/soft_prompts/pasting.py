@@ -51,7 +51,7 @@ class Thing:
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """(x0, y0, x1, y1) of what is seen of it; all 0 where nothing is."""
+        """Return (x0, y0, x1, y1) of the visible part; all 0 if nothing is visible."""
         rows, columns = np.flatnonzero(self.mask.any(1)), np.flatnonzero(self.mask.any(0))
         if not len(rows):
             return (0, 0, 0, 0)
@@ -74,13 +74,13 @@ class MaskedPicture:
     whole: bool = True
 
     def counted(self) -> list[tuple[Thing, tuple[int, int, int, int]]]:
-        """The things that are seen well enough, with their boxes."""
+        """Return the sufficiently visible things with their boxes."""
         seen = [one for one in self.things if one.mask.sum() >= LEAST_SEEN * max(1, one.area)]
         return [(one, one.box) for one in seen if min(one.box[2:]) > 0]
 
 
 def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> MaskedPicture:
-    """A collected picture with its masks; an object without one is its box.
+    """Build a collected picture with its masks. An object without a mask is its box.
 
     Raises:
         MediaError, DataError: the picture or a mask cannot be read.
@@ -100,7 +100,7 @@ def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> Mask
 
 
 def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
-    """Whether the concept's objects have a colour in common that others have not."""
+    """Return whether the concept's objects share a colour that others do not have."""
     shown, others = _chroma(scenes, True), _chroma(scenes, False)
     if len(shown) < 3 or len(others) < 3:
         return True  # too little to tell: colours are left as they are
@@ -110,7 +110,8 @@ def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
 
 
 def _chroma(scenes: Sequence[MaskedPicture], shown: bool) -> Floats:
-    """float [N, 3]: the median colour of each object, its channels as shares of their sum."""
+    """Return float [N, 3]: the median colour of each object, its channels as shares of their
+    sum."""
     rows = [
         np.median(scene.pixels[thing.mask].astype(np.float32), axis=0) + 1
         for scene in scenes
@@ -130,7 +131,8 @@ def _distances(first: Floats, second: Floats) -> Floats:
 def composed(
     scenes: Sequence[MaskedPicture], rng: np.random.Generator, recolour: bool
 ) -> MaskedPicture:
-    """One of the pictures, mirrored or not, lighter or darker, with some objects pasted into it.
+    """Compose a picture: one of the pictures, perhaps mirrored, lighter or darker, with objects
+    pasted in.
 
     Every other object that is pasted shows the concept, as far as there are others.
 
@@ -169,7 +171,7 @@ def _paste(
     rng: np.random.Generator,
     recolour: bool,
 ) -> None:
-    """Sets an object somewhere into a picture, unless it would hide too much of another one."""
+    """Paste an object at a random place, unless it would hide too much of another one."""
     from PIL import Image
 
     x0, y0, x1, y1 = thing.box

@@ -72,7 +72,7 @@ class ReplaceTuner:
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
-        """One prompt, trained on all pictures but those held out.
+        """Train one prompt on all pictures but those held out.
 
         Raises:
             UsageError: a backend that takes no soft prompts, or fewer than two pictures.
@@ -127,7 +127,7 @@ class _Learning:
         )
 
     def _train(self, training: Sequence[int], start: Tensor) -> Tensor:
-        """The vector [W] after all steps: the mean of those of the last half."""
+        """Train the vector [W] and return its mean over the last half of the steps."""
         import torch
 
         vector = start.clone().requires_grad_()
@@ -152,7 +152,7 @@ class _Learning:
         return mean / counted
 
     def _start(self, training: Sequence[int]) -> Tensor:
-        """The word that restores the pictures best as the model knows it."""
+        """Return the word that restores the pictures best with the untrained model."""
         import torch
 
         words = [self._concept, *self._related]
@@ -163,7 +163,8 @@ class _Learning:
             return _lessons(backend).word_vector(best)
 
     def _judged(self, vector: Tensor) -> tuple[float, float, str]:
-        """Share of held-out pictures that the concept explains best, before and after, and why not.
+        """Return the share of held-out pictures that the concept explains best, before and after,
+        and why not.
 
         A picture is explained best by the words that restore it with the least error.
         """
@@ -194,7 +195,8 @@ class _Learning:
         count: int,
         salt: int,
     ) -> Any:
-        """Mean error of each picture under each word, float [P, K], on the same examples."""
+        """Return the mean error of each picture under each word, float [P, K], on the same
+        examples."""
         import torch
 
         total = np.zeros((len(which), len(kinds)))
@@ -219,7 +221,7 @@ class _Learning:
 
 
 def _lessons(backend: Any) -> Any:
-    """What the backend is trained with.
+    """Return the backend's training interface.
 
     Raises:
         UsageError: it takes no soft prompts.
@@ -234,12 +236,12 @@ def _lessons(backend: Any) -> Any:
 
 
 def _held_out(count: int) -> tuple[int, ...]:
-    """The first pictures, as the paper has it; with few pictures one."""
+    """Return the number of held-out pictures: as in the paper, or one if there are few pictures."""
     return tuple(range(min(HELD_OUT, max(1, count // 3))))
 
 
 def _related_words(lesson: Collected[FoundPicture]) -> tuple[str, ...]:
-    """The single words of what the negatives were searched by, but for the concept's own."""
+    """Return the single words of the negatives' search texts, without the concept's own."""
     own = set(concept_key("replace", lesson.concept).split())
     words = [word for each in lesson.negatives for word in each.text.casefold().split()]
     return tuple(dict.fromkeys(word for word in words if word not in own))
@@ -259,7 +261,7 @@ class Gallery:
 
 
 def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
-    """The middle square of each picture, at the model's resolution.
+    """Return the middle square of each picture at the model's resolution.
 
     Raises:
         MediaError: a picture that cannot be read.
@@ -272,7 +274,7 @@ def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
 
 
 def middle(pixels: Pixels) -> Pixels:
-    """The largest square around the middle, uint8 [S, S, 3]."""
+    """Return the largest square around the middle, uint8 [S, S, 3]."""
     height, width = pixels.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
@@ -299,7 +301,7 @@ class Examples:
 def examples(
     lessons: InpainterTraining, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
 ) -> Examples:
-    """One example of each picture named, mirrored half the time, with evenly spread times."""
+    """Return one example per picture index, mirrored half the time, with evenly spread times."""
     import torch
 
     rng = np.random.default_rng(seed)
@@ -317,7 +319,7 @@ def examples(
 
 
 def _box(side: int, rng: np.random.Generator) -> Any:
-    """A centred box, bool [S, S]."""
+    """Return a centred box, bool [S, S]."""
     mask = np.zeros((side, side), bool)
     height, width = (round(side * share) for share in rng.uniform(*SHARES, 2))
     top, left = (side - height) // 2, (side - width) // 2

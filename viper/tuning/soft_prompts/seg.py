@@ -41,7 +41,7 @@ than this with all."""
 
 
 def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
-    """float32 [N, M]: intersection over union of each mask with each other one."""
+    """Return float32 [N, M]: intersection over union of each mask with each other one."""
     if not masks or not others:
         return np.zeros((len(masks), len(others)), np.float32)
     rows, columns = (
@@ -54,7 +54,7 @@ def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
 
 
 def segments_of(found: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:
-    """The segments found in a picture, as far as it is clear what they show.
+    """Return the segments of a picture whose content is clear.
 
     Args:
         features: float32 [N, D] of the segments.
@@ -65,7 +65,7 @@ def segments_of(found: Sequence[Segment], features: Floats, scene: MaskedPicture
 
 
 def f1(found: Sequence[Mask], wanted: Sequence[Mask], ignored: Sequence[Mask] = ()) -> float:
-    """The F1 score of masks, matched one to one at IoU of :data:`SAME`; 1 where both are none.
+    """Return the F1 score of masks matched one to one at IoU of :data:`SAME`; 1 if both are empty.
 
     Args:
         ignored: masks that may be found or not.
@@ -94,7 +94,8 @@ class _Held:
         helds: Sequence[Sequence[int]],
         queries: Sequence[Query],
     ) -> _Held:
-        """What queries say of the objects of the pictures that each leaves out."""
+        """Return the logits of queries on the objects of the pictures that each query leaves
+        out."""
         said, by = np.zeros(len(known.shown)), np.zeros((len(queries), len(known.shown)), np.bool_)
         for at, (held, (query, shift)) in enumerate(zip(helds, queries, strict=True)):
             places = known.held(held)
@@ -106,13 +107,13 @@ class _Held:
 
     @property
     def cut(self) -> float:
-        """The logit that :data:`LEFT_ALONE` of those that do not show it stay below."""
+        """Return the logit below which :data:`LEFT_ALONE` of the other objects stay."""
         others = self.said[~self.shown]
         return float(np.quantile(others, LEFT_ALONE)) if len(others) else 0.0
 
     @property
     def named(self) -> float:
-        """The share of those that do that are above it."""
+        """Return the share of the concept's objects above that logit."""
         return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 

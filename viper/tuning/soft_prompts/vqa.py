@@ -63,7 +63,7 @@ class VqaTuner:
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
-        """As :meth:`~viper.tuning.soft_prompts.base.Tuner.learn`.
+        """Train prompts as :meth:`~viper.tuning.soft_prompts.base.Tuner.learn` does.
 
         A prompt is kept if its own question is answered rightly with it (as in the paper), and
         beside the zero prompts of the others hardly any of those that were right becomes wrong.
@@ -133,7 +133,7 @@ def _train(
     on_step: Steps,
     until_said: bool = False,
 ) -> Floats:
-    """The vectors ``[B, 16, W]`` of cases with the same answer, side by side."""
+    """Train the vectors ``[B, 16, W]`` of cases with the same answer side by side."""
     import torch
 
     device = cases[0].states.device
@@ -160,7 +160,7 @@ def _train(
 
 
 def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss of the answers' tokens, and which of them would be said, bool ``[B, T]``."""
+    """Return the loss of the answers' tokens, and which of them are predicted, bool ``[B, T]``."""
     import torch
 
     likely = logits.log_softmax(dim=-1)
@@ -172,7 +172,8 @@ def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """States ``[B, L, W]`` of questions of different lengths, and which are none of padding."""
+    """Pad states ``[B, L, W]`` of questions of different lengths, and return a mask of the real
+    ones."""
     import torch
 
     longest = max(one.shape[1] for one in states)
@@ -187,7 +188,7 @@ def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 def _judged(
     using: Using, case: _Case, cases: Sequence[_Case], options: TunerOptions, steps: int
 ) -> TrainedPrompt:
-    """A case's prompt with its evidence, and why it is discarded."""
+    """Return a case's prompt with its evidence, and why it is discarded."""
     prompt = SoftPrompt(case.feature, case.prompt)
     if case.asked.right_already:
         name = (case.asked.name,)
@@ -220,7 +221,7 @@ def _judged(
 
 
 def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:
-    """Whether a prompt makes a question wrong that was right, beside others' zero prompts."""
+    """Return whether a prompt, beside others' zero prompts, makes a right question wrong."""
     held = [SoftPrompt(other.feature, other.prompt) for other in zeros if other is not case]
     vectors = mix([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])
     if vectors is None:

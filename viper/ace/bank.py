@@ -47,8 +47,8 @@ class Bank:
 
     def __init__(self, items: Iterable[Example]) -> None:
         self.items = tuple(items)
-        kept: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
-        self._fitting = kept(self._found)
+        cached: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
+        self._fitting = cached(self._found)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """Return the best correct examples of the task and API, the best first.
@@ -63,19 +63,19 @@ class Bank:
             UsageError: ``embeddings`` without a model to embed with.
             UnknownNameError: no such retrieval.
         """
-        asked = frozenset(split_api(request.api))
-        fitting = self._fitting(request.task, asked, request.retrieval, request.embed)
+        sets = frozenset(split_api(request.api))
+        fitting = self._fitting(request.task, sets, request.retrieval, request.embed)
         others = (item for item in fitting.best_first(query.text) if not demonstrates(item, query))
         return SelectedExamples([Demonstration("", one) for one in islice(others, request.correct)])
 
     def _found(
-        self, task: str, asked: frozenset[str], retrieval: str, embed: Embed | None
+        self, task: str, sets: frozenset[str], retrieval: str, embed: Embed | None
     ) -> _Fitting:
         items = tuple(
             item
             for item in self.items
             if item.task == task
-            and set(split_api(item.api)) <= asked
+            and set(split_api(item.api)) <= sets
             and item.polarity == "correct"
             and item.part != "plan"
         )
@@ -153,10 +153,10 @@ def merged(banks: Iterable[Bank], keep: int | None = None) -> list[Example]:
     Args:
         keep: examples for each task and API at most; None keeps all.
     """
-    found: dict[tuple[str, ...], Example] = {}
+    examples: dict[tuple[str, ...], Example] = {}
     for bank in banks:
         for one in bank.items:
             key = (one.task, one.api, one.sample_id, one.query, one.program, one.polarity)
-            found.setdefault(key, one)
-    ordered = best_first(found.values())
+            examples.setdefault(key, one)
+    ordered = best_first(examples.values())
     return ordered if keep is None else kept(ordered, keep)

@@ -54,8 +54,8 @@ class Critique:
     @property
     def tool(self) -> str | None:
         """Return the name of the tool at fault, or None if no tool is."""
-        found = self.location.removeprefix(TOOL)
-        return found if found != self.location else None
+        name = self.location.removeprefix(TOOL)
+        return name if name != self.location else None
 
     @property
     def speaks(self) -> bool:

@@ -96,39 +96,39 @@ def generate(
         UsageError: the sheet is longer than the model reads.
         ViperError: the model failed.
     """
-    found = so_far or Generated()
+    state = so_far or Generated()
     limit = request.most_replies if most is None else min(most, request.most_replies)
-    while len(found.queries) < request.count and found.replies < limit and found.barren < BARREN:
-        found = _asked_again(llm, request, found)
-        on_reply(found)
-    return found
+    while len(state.queries) < request.count and state.replies < limit and state.barren < BARREN:
+        state = _asked_again(llm, request, state)
+        on_reply(state)
+    return state
 
 
-def _asked_again(llm: LLM, request: Request, found: Generated) -> Generated:
-    prompt, tokens = _fitting(llm, request, [query.text for query in found.queries])
-    seed = request.seed * _SEEDS_A_RUN + found.replies
+def _asked_again(llm: LLM, request: Request, state: Generated) -> Generated:
+    prompt, tokens = _fitting(llm, request, [query.text for query in state.queries])
+    seed = request.seed * _SEEDS_A_RUN + state.replies
     completion = llm.generate([prompt], Sampling(TEMPERATURE, seed, tokens))[0][0]
     reply = completion.text
     if completion.finish_reason == "length":
         reply = reply.rpartition("\n")[0]  # its last line is cut
     read = read_queries(reply, request.task)
-    queries = tuple(without_repeats([*found.queries, *read]))[: request.count]
-    is_barren = len(queries) == len(found.queries)
-    return Generated(queries, found.replies + 1, found.barren + 1 if is_barren else 0)
+    queries = tuple(without_repeats([*state.queries, *read]))[: request.count]
+    is_barren = len(queries) == len(state.queries)
+    return Generated(queries, state.replies + 1, state.barren + 1 if is_barren else 0)
 
 
-def _fitting(llm: LLM, request: Request, known: list[str]) -> tuple[str, int]:
+def _fitting(llm: LLM, request: Request, queries: list[str]) -> tuple[str, int]:
     """Build the prompt and return the longest reply it allows. Request fewer queries if the context
     is short."""
-    wanted, used = min(A_REPLY, request.count - len(known)), 0
-    while wanted:
-        shown = known[-min(_SHOWN, 2 * wanted) :]
-        prompt = build_query_prompt(request.sheet, request.task, wanted, shown, media=request.media)
-        tokens = wanted * _TOKENS_A_QUERY + _TOKENS_AROUND
+    count, used = min(A_REPLY, request.count - len(queries)), 0
+    while count:
+        recent = queries[-min(_SHOWN, 2 * count) :]
+        prompt = build_query_prompt(request.sheet, request.task, count, recent, media=request.media)
+        tokens = count * _TOKENS_A_QUERY + _TOKENS_AROUND
         used = llm.count_tokens(prompt)
         if used + tokens <= llm.max_context:
             return prompt, tokens
-        wanted //= 2
+        count //= 2
     raise UsageError(
         f"the data sheet makes a prompt of {used} tokens and {llm.model_id} reads "
         f"{llm.max_context}; shorten the sheet, or give the queries with --queries-from"

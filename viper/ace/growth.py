@@ -80,7 +80,7 @@ class TrialPool:
         """Select demonstrations as the pool does, with those on trial first. Raise as the pool
         does."""
         rest = self._pool.select(query, request)
-        known = {one.id for one in self._tried}
+        trial_ids = {one.id for one in self._tried}
 
         def together(
             polarity: str, others: Sequence[Demonstration], count: int
@@ -91,7 +91,7 @@ class TrialPool:
                 if (one.example.part, one.example.polarity) == (request.part, polarity)
                 and one.example.task == request.task
             ]
-            return [*first, *(one for one in others if one.id not in known)][:count]
+            return [*first, *(one for one in others if one.id not in trial_ids)][:count]
 
         return SelectedExamples(
             together("correct", rest.correct, request.correct),

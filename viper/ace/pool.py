@@ -91,8 +91,8 @@ class DemonstrationPool:
         version = self.store.version
 
         def best(polarity: str, count: int) -> list[Demonstration]:
-            asked = frozenset(split_api(request.api))
-            by = (request.part, polarity, request.task, asked, request.retrieval, request.embed)
+            sets = frozenset(split_api(request.api))
+            by = (request.part, polarity, request.task, sets, request.retrieval, request.embed)
             items, scores = self._listed(version, *by) if count else ((), None)
             order: Sequence[int] = range(len(items))
             if scores is not None:
@@ -106,7 +106,7 @@ class DemonstrationPool:
             best("correct", request.correct), best("incorrect", request.incorrect)
         )
 
-    def add(self, found: Iterable[PoolExample], note: str = "") -> list[str]:
+    def add(self, demonstrations: Iterable[PoolExample], note: str = "") -> list[str]:
         """Add demonstrations as one version, all of them or none, and return their ids.
 
         One that is there already keeps its outcomes; what it was validated on now is noted.
@@ -115,11 +115,11 @@ class DemonstrationPool:
             UsageError: the pool would grow beyond ``MOST_DEMONSTRATIONS``.
             StoreError: it cannot be written.
         """
-        given = list(found)
-        if not given:
+        items = list(demonstrations)
+        if not items:
             return []
-        with self.store.update(note or f"added {len(given)}") as change:
-            for one in given:
+        with self.store.update(note or f"added {len(items)}") as change:
+            for one in items:
                 entry = change.get(one.id)
                 before = one if entry is None else example_from_entry(entry)
                 on = one.validated_on or before.validated_on
@@ -129,7 +129,7 @@ class DemonstrationPool:
                     f"{self.store.folder}: {change.count} demonstrations; at most "
                     f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper ace pool prune"
                 )
-        return [one.id for one in given]
+        return [one.id for one in items]
 
     def record_outcome(self, shown: Iterable[str], solved: bool) -> None:
         """Count one task for each demonstration that its prompts showed.
@@ -172,7 +172,7 @@ class DemonstrationPool:
         part: str,
         polarity: str,
         task: str,
-        asked: frozenset[str],
+        sets: frozenset[str],
         retrieval: str,
         embed: Embed | None,
     ) -> _Listed:
@@ -181,7 +181,7 @@ class DemonstrationPool:
             for one in reversed(self._items(version))
             if (one.example.part, one.example.polarity) == (part, polarity)
             and one.example.task == task
-            and set(split_api(one.example.api)) <= asked
+            and set(split_api(one.example.api)) <= sets
             and one.score >= LOWEST_SCORE
         ]
         items = tuple(sorted(newest_first, key=lambda one: -one.score))

@@ -71,8 +71,8 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
     if not selection.agree:
         return kept(best_first(one_a_sample(one.example for one in right)), selection.keep)
     borne_out = supports(candidates)
-    found = one_a_sample((one.example for one in confirmed(right, candidates)), borne_out)
-    return kept(best_first(found, borne_out), selection.keep)
+    examples = one_a_sample((one.example for one in confirmed(right, candidates)), borne_out)
+    return kept(best_first(examples, borne_out), selection.keep)
 
 
 def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
@@ -150,22 +150,22 @@ def best_first(
 def kept(examples: Iterable[Example], keep: int) -> list[Example]:
     """Return the first ``keep`` examples of each task and API."""
     counts: Counter[tuple[str, str]] = Counter()
-    found = []
+    examples_kept = []
     for example in examples:
         counts[example.task, example.api] += 1
         if counts[example.task, example.api] <= keep:
-            found.append(example)
-    return found
+            examples_kept.append(example)
+    return examples_kept
 
 
 def one_a_sample(
     examples: Iterable[Example], support: Mapping[Sort, float] | None = None
 ) -> list[Example]:
     """Return the best example of each sample; see :func:`best_first`."""
-    found: dict[tuple[str, str], Example] = {}
+    best: dict[tuple[str, str], Example] = {}
     for example in sorted(examples, key=lambda one: _merit(one, support)):
-        found.setdefault((example.api, example.sample_id), example)
-    return list(found.values())
+        best.setdefault((example.api, example.sample_id), example)
+    return list(best.values())
 
 
 def shape(program: str) -> str:

@@ -48,17 +48,17 @@ def problems(example: Example, library: Library, *, listed: bool = False) -> lis
     except PolicyError as error:
         where = "" if error.line is None else f" at line {error.line}"
         return [f"{error.kind}{where}: {error.message}"]
-    found = [
+    lines = [
         f"calls {name}, which no API has{near}" for name, near in _missing(program.tree, library)
     ]
     if listed:
-        found += [
+        lines += [
             f"calls {name}, which {example.api} does not list"
             for name in sorted(_unlisted(program.tree, library, example))
         ]
     if not program.defines(_ENTRY):
-        found.append(f"defines no {_ENTRY}")
-    return found
+        lines.append(f"defines no {_ENTRY}")
+    return lines
 
 
 def api_changed(example: Example, library: Library) -> bool:
@@ -77,14 +77,14 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
             continue
         called = node.func
         if isinstance(called, ast.Name) and called.id not in own:
-            name, known = called.id, functions
+            name, names = called.id, functions
         elif isinstance(called, ast.Attribute) and _judged(called, imports=imports):
-            name, known = called.attr, methods | own
+            name, names = called.attr, methods | own
         else:
             continue
-        if name not in known and name not in seen:
+        if name not in names and name not in seen:
             seen.add(name)
-            near = difflib.get_close_matches(name, known, 1)
+            near = difflib.get_close_matches(name, names, 1)
             yield name, f"; near: {near[0]}" if near else ""
 
 

@@ -71,12 +71,12 @@ class KnowsTruth(Protocol):
 
 def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
     """Return what finds the perfect tools of a workflow; None if a sample's scene is not known."""
-    known = {one.sample_id: one.load for one in samples}
-    if not all(isinstance(load, KnowsTruth) for load in known.values()):
+    loaders = {one.sample_id: one.load for one in samples}
+    if not all(isinstance(load, KnowsTruth) for load in loaders.values()):
         return None
 
     def tools_of(workflow: Workflow) -> PerfectTools | None:
-        load = known.get(workflow.id)
+        load = loaders.get(workflow.id)
         if not isinstance(load, KnowsTruth):
             return None
         return load.perfect_tools(workflow.query.text, str(workflow.label))
@@ -252,13 +252,13 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
 def _nearly(answer: Any, label: Any) -> bool:
     """Return whether one text contains the other as whole words, or differs by a final s."""
     labels = label if isinstance(label, list | tuple) else [label]
-    said = normalise_answer(answer)
-    for wanted in map(normalise_answer, labels):
-        if not said or not wanted or said == wanted:
+    words = normalise_answer(answer)
+    for label_words in map(normalise_answer, labels):
+        if not words or not label_words or words == label_words:
             continue
-        if f" {wanted} " in f" {said} " or f" {said} " in f" {wanted} ":
+        if f" {label_words} " in f" {words} " or f" {words} " in f" {label_words} ":
             return True
-        if said.removesuffix("s") == wanted.removesuffix("s"):
+        if words.removesuffix("s") == label_words.removesuffix("s"):
             return True
     return False
 
@@ -283,7 +283,7 @@ def _given(one: Workflow) -> list[_Given]:
 
     What code stores as an answer without asking a tool came from the tool that was asked last.
     """
-    found: list[_Given] = []
+    answers: list[_Given] = []
     sources: set[int] = set()
     source = -1
     for place, turn in enumerate(one.turns):
@@ -294,14 +294,14 @@ def _given(one: Workflow) -> list[_Given]:
         if not code.is_candidate or not _is_answer(turn.value, one) or source in {-1, *sources}:
             continue
         sources.add(source)
-        found.append(_Given(tool_of(one.turns[: place + 1]), place, turn.value))
-    return found
+        answers.append(_Given(tool_of(one.turns[: place + 1]), place, turn.value))
+    return answers
 
 
-def _is_abandoned(one: Workflow, given: Sequence[_Given], number: int) -> bool:
+def _is_abandoned(one: Workflow, answers: Sequence[_Given], number: int) -> bool:
     """Return whether a thought withdrew an answer, or another tool answered otherwise
     afterwards."""
-    this, rest = given[number], given[number + 1 :]
+    this, rest = answers[number], answers[number + 1 :]
     end = rest[0].place if rest else len(one.turns)
     if any(map(is_rethinking, one.turns[this.place + 1 : end])):
         return True
@@ -375,12 +375,12 @@ def run_awareness(store: RunStore, most_told: int = MOST_TOLD) -> Awareness | No
 def _causes(store: RunStore, explored: Sequence[Workflow], most_told: int) -> list[str]:
     """Return the cause of each wrong sample. Beyond ``most_told`` samples the logic is not
     checked."""
-    told = [one for one in explored if one.outcome == "wrong"][:most_told]
+    wrong = [one for one in explored if one.outcome == "wrong"][:most_told]
     try:
-        tools_of = perfect_tools(samples_of_run(store, None, {one.id for one in told}).values())
-        if tools_of is None or not told:
+        tools_of = perfect_tools(samples_of_run(store, None, {one.id for one in wrong}).values())
+        if tools_of is None or not wrong:
             return causes_of(explored)
-        chosen = {(one.id, one.seed) for one in told}
+        chosen = {(one.id, one.seed) for one in wrong}
         with Sandbox(prelude=Library().prelude()) as sandbox:
             return [
                 causes_of([one], tools_of if (one.id, one.seed) in chosen else None, sandbox)[0]

@@ -84,28 +84,30 @@ def check_text(
 
 def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleSample]:
     """Return the samples of the examples, in their order."""
-    asked: dict[tuple[str, str | None], list[int]] = {}
-    found = [ExampleSample(why="no data set is known; give --data")] * len(examples)
+    places_by_set: dict[tuple[str, str | None], list[int]] = {}
+    results = [ExampleSample(why="no data set is known; give --data")] * len(examples)
     for place, one in enumerate(examples):
         name = data.set_name or one.set
         if name:
             split = data.spec.split or one.split or None
-            asked.setdefault((name, split), []).append(place)
-    for (name, split), places in asked.items():
-        known = _known(name, replace(data.spec, split=split), [examples[i] for i in places])
-        for place, its in zip(places, known, strict=True):
-            found[place] = its
-    return found
+            places_by_set.setdefault((name, split), []).append(place)
+    for (name, split), places in places_by_set.items():
+        loaded = _known(name, replace(data.spec, split=split), [examples[i] for i in places])
+        for place, its in zip(places, loaded, strict=True):
+            results[place] = its
+    return results
 
 
-def not_run(checked: ExampleCheck, found: ExampleSample) -> ExampleCheck | None:
+def not_run(checked: ExampleCheck, example_sample: ExampleSample) -> ExampleCheck | None:
     """Return the example with the reason why it cannot run, or None if it can."""
     if checked.example.polarity == "incorrect":
         return replace(checked, why="it shows what is wrong")
-    return replace(checked, why=found.why) if found.sample is None else None
+    return replace(checked, why=example_sample.why) if example_sample.sample is None else None
 
 
-def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasoner) -> ExampleCheck:
+def check_program(
+    checked: ExampleCheck, example_sample: ExampleSample, reasoner: Reasoner
+) -> ExampleCheck:
     """Run the example's program on its sample and judge it by the metric of the set.
 
     It holds where the score counts as right, or is no worse than when it was mined. One of a data
@@ -114,7 +116,7 @@ def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasone
     Raises:
         SandboxUnavailableError, SandboxHostError: nothing can be run here.
     """
-    example, sample = checked.example, found.sample
+    example, sample = checked.example, example_sample.sample
     assert sample is not None
     if example.kind == SHEET:
         sample = _asked_as_kept(example, sample)
@@ -136,9 +138,9 @@ def check_program(checked: ExampleCheck, found: ExampleSample, reasoner: Reasone
         why = f"{failure.kind}: {failure.message}" if failure else "no answer"
         return replace(checked, state="broken", why=why, score=0.0)
     if example.kind == SHEET:
-        said = "; ".join(filter(None, (checked.note, "answers; no label judges it")))
-        return replace(checked, state="ok", note=said)
-    score = metric(found.metric).score(sample, Prediction.of(result.answer)).value
+        note = "; ".join(filter(None, (checked.note, "answers; no label judges it")))
+        return replace(checked, state="ok", note=note)
+    score = metric(example_sample.metric).score(sample, Prediction.of(result.answer)).value
     if score > RIGHT or score >= example.score:
         return replace(checked, state="ok", score=score)
     why = f"scores {score:.2f}, {example.score:.2f} when it was mined"

@@ -69,15 +69,15 @@ class SamplingPlan:
         samples = data_set(self.set_name).samples(replace(spec, limit=_DRAWN))
         pictured = [s for s in samples if self.task != "ground" or s.media != "video"]
         fitting = [s for s in pictured if s.task == self.task] or pictured
-        found: dict[tuple[str, ...], Sample] = {}
+        by_medium: dict[tuple[str, ...], Sample] = {}
         for sample in fitting:
-            found.setdefault(sample.files or (sample.cluster or sample.sample_id,), sample)
-        if not found:
+            by_medium.setdefault(sample.files or (sample.cluster or sample.sample_id,), sample)
+        if not by_medium:
             raise DataError(
                 f"{self.set_name} {spec.split}: no media for the task {self.task}; choose another "
                 "split"
             )
-        return list(found.values())
+        return list(by_medium.values())
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,15 @@ def media_queries(
     queries: Sequence[Query], pool: Sequence[Sample], drawing: SamplingPlan
 ) -> list[MediaQuery]:
     """Pair each query with random media. Equal words and seeds give the same media."""
-    found = []
+    pairs = []
     for place, query in enumerate(queries):
         random = Random(f"{drawing.spec.seed} {query.text}")
         media = random.sample(list(pool), min(drawing.media, len(pool)))
-        found += [
+        pairs += [
             MediaQuery(place, number, _unlabelled(query, sample), sample.sample_id)
             for number, sample in enumerate(media)
         ]
-    return found
+    return pairs
 
 
 def work_items(tried: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
@@ -132,16 +132,16 @@ def programs_by_query(
     The example that each would make names the set's sample that the medium is of.
     """
     of_sample = {one.sample.sample_id: one for one in tried}
-    found: list[list[list[Candidate]]] = []
+    programs: list[list[list[Candidate]]] = []
     for one in tried:
-        if one.query == len(found):
-            found.append([])
-        found[one.query].append([])
+        if one.query == len(programs):
+            programs.append([])
+        programs[one.query].append([])
     for candidate in candidates(rows, [one.sample for one in tried], source):
         one = of_sample[candidate.example.sample_id]
         example = replace(candidate.example, sample_id=one.medium_id)
-        found[one.query][one.medium].append(replace(candidate, example=example))
-    return found
+        programs[one.query][one.medium].append(replace(candidate, example=example))
+    return programs
 
 
 def _unlabelled(query: Query, medium: Sample) -> Sample:

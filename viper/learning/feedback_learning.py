@@ -87,10 +87,10 @@ class FeedbackLearning:
     def _state(self) -> tuple[int, int] | None:
         """Return a value that changes with every new remark."""
         try:
-            found = (self.folder / FEEDBACK).stat()
+            stat = (self.folder / FEEDBACK).stat()
         except FileNotFoundError:
             return None
-        return found.st_size, found.st_mtime_ns
+        return stat.st_size, stat.st_mtime_ns
 
     def _once(self, journal: Journal, cancel: threading.Event) -> None:
         with RunStore.read(self.folder) as store:
@@ -213,12 +213,12 @@ def feedback_cases(
         StoreError: the remarks or the run cannot be read.
         DataError: files of the set are missing or broken.
     """
-    said: dict[tuple[str, int], list[Feedback]] = {}
+    remarks_by_answer: dict[tuple[str, int], list[Feedback]] = {}
     for one in read_feedback(store.folder):
-        said.setdefault((one.sample_id, one.seed), []).append(one)
+        remarks_by_answer.setdefault((one.sample_id, one.seed), []).append(one)
     new = {
         key: remarks
-        for key, remarks in said.items()
+        for key, remarks in remarks_by_answer.items()
         if any(remark_id(store, one) not in learned for one in remarks)
     }
     samples = samples_of_run(store, root, [name for name, _ in new]) if new else {}
@@ -247,5 +247,11 @@ def feedback_cases(
 def remark_id(store: RunStore, remark: Feedback) -> str:
     """Return the id of a remark. The same words about another run get another id."""
     run = (store.manifest.created, store.manifest.fingerprint)
-    said: list[Any] = [remark.sample_id, remark.seed, remark.answer, remark.comment, remark.given]
-    return hashlib.sha256(dumps([*run, *said]).encode("utf-8", "replace")).hexdigest()[:16]
+    content: list[Any] = [
+        remark.sample_id,
+        remark.seed,
+        remark.answer,
+        remark.comment,
+        remark.given,
+    ]
+    return hashlib.sha256(dumps([*run, *content]).encode("utf-8", "replace")).hexdigest()[:16]

@@ -54,10 +54,10 @@ def solved_samples(
     store: RunStore, samples: Sequence[Sample], source: ExampleSource
 ) -> list[SolvedSample]:
     """Return the samples of a mining run that were answered right, in its order."""
-    known = {sample.sample_id: sample for sample in samples}
+    by_id = {sample.sample_id: sample for sample in samples}
     right = [row for row in store.rows() if row.score > RIGHT and row.failure is None]
-    found = [_solved(store, row, known[row.sample_id], source) for row in right]
-    return [one for one in found if one is not None]
+    candidates = [_solved(store, row, by_id[row.sample_id], source) for row in right]
+    return [one for one in candidates if one is not None]
 
 
 def _solved(
@@ -100,17 +100,17 @@ def first_demonstrations(
     by_task: dict[str, list[SolvedSample]] = {}
     for one in solved:
         by_task.setdefault(one.example.task, []).append(one)
-    found = []
+    tasks = []
     for task, its in by_task.items():
         first = TaskExamples(task)
-        found.append(first)
+        tasks.append(first)
         try:
             for what in _found(first, its, wish, validation):
                 on_found(f"{task}: {what}")
         except BudgetSpentError:
             first.stopped = True
             break
-    return found
+    return tasks
 
 
 def _found(
@@ -237,8 +237,8 @@ class FaultSearch:
         for edited in self._in_turn(wrong, random)[:PROGRAMS_TRIED]:
             if self._validation.of_program(one.sample, edited.program).verdict != "wrong":
                 continue
-            said = program_fault(edited.kind, program, edited.program)
-            fault = Critique("program", None, said, program)
+            reason = program_fault(edited.kind, program, edited.program)
+            fault = Critique("program", None, reason, program)
             yield edited.kind, _incorrect(one, "program", fault, program=edited.program)
 
     def _in_plan(self, one: SolvedSample, random: Random) -> Iterator[tuple[str, PoolExample]]:

@@ -78,14 +78,14 @@ def add_label(path: Path, label: Label) -> None:
     append_line(path, asdict(label))
 
 
-def said_of(workflow: Workflow, said: Mapping[ActionKey, bool]) -> dict[int, bool]:
+def said_of(workflow: Workflow, labels: Mapping[ActionKey, bool]) -> dict[int, bool]:
     """Return the labels of a workflow's actions by their index."""
-    found = {}
+    by_index = {}
     for turn in workflow.turns:
-        effective = said.get(action_key(workflow, turn.index))
+        effective = labels.get(action_key(workflow, turn.index))
         if effective is not None:
-            found[turn.index] = effective
-    return found
+            by_index[turn.index] = effective
+    return by_index
 
 
 def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
@@ -156,8 +156,8 @@ class FlagReport:
             )
         if self.agreement:
             lines.append(f"beside {self.labelled} labelled actions, ineffective ones:")
-        for kind, found in self.agreement.items():
-            precision, recall = found.precision, found.recall
+        for kind, agreement in self.agreement.items():
+            precision, recall = agreement.precision, agreement.recall
             lines.append(f"  {kind}: precision {_told(precision)}, recall {_told(recall)}")
         return "\n".join(lines)
 
@@ -174,7 +174,7 @@ def flag_report(
         UsageError: no label is of any of the workflows.
         DataError: the labels cannot be read.
     """
-    said = majority(read_labels(labels)) if labels is not None else {}
+    majority_labels = majority(read_labels(labels)) if labels is not None else {}
     actions: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
     reasons: Counter[str] = Counter()
     pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
@@ -192,7 +192,7 @@ def flag_report(
             made.append(Label(name, index, flag.is_effective, 1, manner, seed))
             if flag.reason:
                 reasons[flag.reason] += 1
-            person = said.get(action_key(workflow, flag.index))
+            person = majority_labels.get(action_key(workflow, flag.index))
             if person is not None:
                 for name in (kind, "all"):
                     pairs[name].append((not flag.is_effective, not person))

@@ -137,10 +137,10 @@ class LearningLoop:
 
     def _answered(self, item: Item, cancel: threading.Event) -> tuple[SampleResult, Trace | None]:
         """Return the item's result and trace from the store, or compute them."""
-        kept = self.store.row(*item.key)
-        if kept is not None:
+        result = self.store.row(*item.key)
+        if result is not None:
             values = self.store.trace(*item.key)
-            return kept, None if values is None else record_from_json(Trace, values)
+            return result, None if values is None else record_from_json(Trace, values)
         done = self.answering.answer(item, cancel)
         if done is None:
             raise CancelledError("learning was cancelled")
@@ -165,8 +165,8 @@ class LearningLoop:
         media = media_from(sample.load())
 
         def judge(answer: Answer | None) -> float:
-            found = None if answer is None else Prediction.of(answer)
-            return metric.score(sample, found).value
+            prediction = None if answer is None else Prediction.of(answer)
+            return metric.score(sample, prediction).value
 
         again = Reevaluator(self.answering.reasoner, self.answering.options, media, trace, judge)
         return Task(media.for_run(), ScoredAnswer(trace, row.score), again, desired_of(sample))
@@ -213,9 +213,9 @@ class _Worker:
         self._thread.join()
 
     def _work(self) -> None:
-        while (given := self._waiting.get()) is not None and not self._stop.is_set():
+        while (item := self._waiting.get()) is not None and not self._stop.is_set():
             try:
-                self._standing.count(self._learn(*given, stale=True))
+                self._standing.count(self._learn(*item, stale=True))
             except BaseException as error:  # noqa: BLE001 (boundary: told to the giving thread)
                 self._error = error
                 return
@@ -236,7 +236,7 @@ class Reevaluator:
     first: Trace
     judge: Callable[[Answer | None], float]
 
-    def __call__(self, program: str | None, shown: Sequence[PoolExample]) -> ScoredAnswer:
+    def __call__(self, program: str | None, demonstrations: Sequence[PoolExample]) -> ScoredAnswer:
         """Answer by this program, or by a newly written one.
 
         Args:
@@ -244,18 +244,18 @@ class Reevaluator:
             shown: demonstrations that come before those of the pool.
         """
         reasoner, query = self.reasoner, self.first.query
-        if shown:
-            reasoner = Reasoner(_showing(reasoner.components, shown), preload=False)
-        asked = self.options.changed(
+        if demonstrations:
+            reasoner = Reasoner(_showing(reasoner.components, demonstrations), preload=False)
+        options = self.options.changed(
             task=query.task,
             options=query.options,
             seed=self.first.seed,
             sample_id=query.sample_id,
         )
         if program is None:
-            result = reasoner.run(self.media, query.text, asked)
+            result = reasoner.run(self.media, query.text, options)
         else:
-            result = reasoner.execute(program, self.media, query.text, asked)
+            result = reasoner.execute(program, self.media, query.text, options)
         trace = result.trace if program is None else self._planned(result.trace)
         return ScoredAnswer(trace, self.judge(result.answer))
 
@@ -266,9 +266,9 @@ class Reevaluator:
         return replace(trace, trials=trials)
 
 
-def _showing(components: Components, shown: Sequence[PoolExample]) -> Components:
+def _showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
     """Return the same components with demonstrations that come before those of the pool."""
-    tried = TrialPool(shown, components.demonstrations)
+    tried = TrialPool(demonstrations, components.demonstrations)
     examples = components.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
     return replace(components, demonstrations=tried, examples=LearnedExamples(tried, bank))

@@ -131,10 +131,10 @@ def candidates(
     rows: Iterable[SampleResult], samples: Sequence[Sample], source: ExampleSource
 ) -> list[Candidate]:
     """Return every written program as a candidate example."""
-    known = {sample.sample_id: sample for sample in samples}
+    by_id = {sample.sample_id: sample for sample in samples}
     hashes: dict[str, str] = {}
     return [
-        Candidate(_example(row, known[row.sample_id], source, hashes), _answered(row))
+        Candidate(_example(row, by_id[row.sample_id], source, hashes), _answered(row))
         for row in rows
         if row.program
     ]
@@ -180,10 +180,10 @@ def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
 def _answered(row: SampleResult) -> Answered | None:
     if row.failure is not None or row.prediction is None:
         return None
-    found: Prediction = row.prediction
-    if found.box is not None:
-        return found.box
-    return str(found.value if found.choice_index is None else found.choice_index)
+    prediction: Prediction = row.prediction
+    if prediction.box is not None:
+        return prediction.box
+    return str(prediction.value if prediction.choice_index is None else prediction.choice_index)
 
 
 def work_folder(bank: Path, api: str, work: Path | None = None) -> Path:

@@ -78,10 +78,11 @@ def model_card(
     return "\n".join(rows)
 
 
-def _held_out(found: HeldOut | None) -> str:
-    if found is None or found.after is None:
+def _held_out(figures: HeldOut | None) -> str:
+    if figures is None or figures.after is None:
         return "No workflow was held out."
     return (
-        f"Effective actions of workflows that were held out ({found.tokens:,} tokens in "
-        f"{found.rows} texts): loss of a token {found.before:.4f} before, {found.after:.4f} after."
+        f"Effective actions of workflows that were held out ({figures.tokens:,} tokens in "
+        f"{figures.rows} texts): loss of a token {figures.before:.4f} before, "
+        f"{figures.after:.4f} after."
     )

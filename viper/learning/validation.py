@@ -88,9 +88,9 @@ class ValidationRun:
     ) -> None:
         self._components, self._judge, self._options = components, judge, options
         self._journal, self._budget = journal, budget
-        known = read_lines(journal, Outcome, "an outcome of a try")
-        self._known = {one.key: one for one in known}
-        self.llm_calls = spent + sum(one.llm_calls for one in known)
+        outcomes = read_lines(journal, Outcome, "an outcome of a try")
+        self._known = {one.key: one for one in outcomes}
+        self.llm_calls = spent + sum(one.llm_calls for one in outcomes)
 
     @property
     def shows_incorrect(self) -> bool:
@@ -118,10 +118,10 @@ class ValidationRun:
         )
 
         def run() -> Outcome:
-            found = Reasoner(parts, preload=False).run(
+            result = Reasoner(parts, preload=False).run(
                 sample.load(), sample.text, _about(sample, options)
             )
-            return self._outcome(key, sample, found, tried)
+            return self._outcome(key, sample, result, tried)
 
         return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
 
@@ -132,10 +132,10 @@ class ValidationRun:
         def run() -> Outcome:
             reasoner = Reasoner(self._components, preload=False)
             options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
-            found = reasoner.run(
+            result = reasoner.run(
                 sample.load(), sample.text, _about(sample, options), using=PlanStrategy(plan)
             )
-            return self._outcome(key, sample, found)
+            return self._outcome(key, sample, result)
 
         return self._once(key, 1, run)
 
@@ -145,10 +145,10 @@ class ValidationRun:
 
         def run() -> Outcome:
             reasoner = Reasoner(self._components, preload=False)
-            found = reasoner.execute(
+            result = reasoner.execute(
                 program, sample.load(), sample.text, _about(sample, self._options)
             )
-            return self._outcome(key, sample, found)
+            return self._outcome(key, sample, result)
 
         return self._once(key, 0, run)
 
@@ -164,15 +164,15 @@ class ValidationRun:
         return outcome
 
     def _outcome(
-        self, key: str, sample: Sample, found: RunResult, tried: Sequence[PoolExample] = ()
+        self, key: str, sample: Sample, result: RunResult, tried: Sequence[PoolExample] = ()
     ) -> Outcome:
         verdict: Correctness = "none"
-        if found.answer is not None:
-            score = self._judge.score(sample, Prediction.of(found.answer)).value
+        if result.answer is not None:
+            score = self._judge.score(sample, Prediction.of(result.answer)).value
             verdict = "right" if score > RIGHT else "wrong"
-        trace = found.trace
-        shown = {name for trial in trace.trials for name in trial.demonstrations}
-        was_shown = {one.id for one in tried} <= shown or bool(trace.examples_shown)
+        trace = result.trace
+        prompt_ids = {name for trial in trace.trials for name in trial.demonstrations}
+        was_shown = {one.id for one in tried} <= prompt_ids or bool(trace.examples_shown)
         return Outcome(key, verdict, was_shown, trace.program or "", trace.usage.llm_calls)
 
 

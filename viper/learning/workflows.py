@@ -118,7 +118,7 @@ def make_workflows(
     file = folder / WORKFLOWS
     folder.mkdir(parents=True, exist_ok=True)
     made_by = _maker(reasoner, making)
-    kept = {}
+    stored = {}
     spent = _Spent()
     for one in read_lines(file, Workflow, "a workflow"):
         spent.add(one)
@@ -132,11 +132,11 @@ def make_workflows(
                 f"{folder} holds workflows of another agent or of other settings ({one.made_by}; "
                 f"now {made_by}); give another folder"
             )
-        kept[one.id, one.manner, one.seed] = one
+        stored[one.id, one.manner, one.seed] = one
     made: dict[str, Workflow] = {}
     todo = []
     for sample in samples:
-        there = kept.get((sample.sample_id, making.mode, making.seed))
+        there = stored.get((sample.sample_id, making.mode, making.seed))
         if there is None:
             todo.append(sample)
         elif there.query.text != sample.text:
@@ -200,9 +200,11 @@ def workflow_of(
     desired = desired_of(sample)
     label = _in_words(sample, desired)
     verifier: Verifier | None = None
-    asked: LanguageVerifier | None = None
+    language_verifier: LanguageVerifier | None = None
     if making.mode == "discrepancy" and making.checks_by == "llm":
-        verifier = asked = LanguageVerifier(reasoner.components.llm, sample.query, label)
+        verifier = language_verifier = LanguageVerifier(
+            reasoner.components.llm, sample.query, label
+        )
     elif making.mode == "discrepancy":
         verifier = LabelVerifier(sample.query, desired)
     options = making.options.changed(
@@ -229,7 +231,9 @@ def workflow_of(
         outcome=outcome_of(trace.turns, value, is_right),
         kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
-        usage=trace.usage if asked is None else _sum(trace.usage, asked.meter.snapshot()),
+        usage=trace.usage
+        if language_verifier is None
+        else _sum(trace.usage, language_verifier.meter.snapshot()),
         seconds=trace.seconds,
         seed=making.seed,
         cluster=sample.cluster or "",
@@ -257,13 +261,13 @@ def _failed(sample: Sample, making: WorkflowSettings, error: Exception) -> Workf
 
 def _sum(one: Usage, other: Usage) -> Usage:
     """Add two usages. Unknown costs in dollars are left out."""
-    known = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
     return Usage(
         one.llm_calls + other.llm_calls,
         one.prompt_tokens + other.prompt_tokens,
         one.completion_tokens + other.completion_tokens,
         one.model_calls + other.model_calls,
-        sum(known) if known else None,
+        sum(costs) if costs else None,
     )
 
 
@@ -300,12 +304,12 @@ def _in_words(sample: Sample, desired: Any) -> str:
 def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
     """Return the captions at the start of the run, before any turn."""
     named = "caption_video" if kind == "video" else "caption_image"
-    found = []
+    captions = []
     for call in calls:
         if call.tool != named or call.line is not None:
             break
-        found.append(str(call.result))
-    return tuple(found)
+        captions.append(str(call.result))
+    return tuple(captions)
 
 
 @dataclass

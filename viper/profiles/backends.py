@@ -116,12 +116,12 @@ def installed_backends() -> dict[str, str]:
 def known_backends(role: str) -> dict[str, str]:
     """Return the backends of a role, from name to ``module:class``, installed packages included."""
     role = played(role)
-    found = dict(SHIPPED.get(role, {}))
+    backends = dict(SHIPPED.get(role, {}))
     for name, target in installed_backends().items():
         of_role, _, backend = name.partition(".")
         if of_role == role and backend:
-            found[backend] = target
-    return found
+            backends[backend] = target
+    return backends
 
 
 def resolve_backend(role: str, backend: str) -> str:
@@ -130,12 +130,12 @@ def resolve_backend(role: str, backend: str) -> str:
     Raises:
         UnknownNameError: no backend of that name plays the role.
     """
-    known = known_backends(role)
-    if backend in known:
-        return known[backend]
+    backends = known_backends(role)
+    if backend in backends:
+        return backends[backend]
     if ":" in backend:
         return backend
-    raise UnknownNameError(f"{role} backend", backend, [*known, "module:Class"])
+    raise UnknownNameError(f"{role} backend", backend, [*backends, "module:Class"])
 
 
 def needs_model(role: str, backend: str) -> bool:
@@ -183,7 +183,7 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
 
 
 def built(
-    role: str, backend: str, make: Any, given: tuple[Any, ...], options: Mapping[str, Any]
+    role: str, backend: str, make: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
     """Call ``make(*given, **options)`` and report wrong options.
 
@@ -191,7 +191,7 @@ def built(
         ProfileError: an option that it does not take; names those that it does.
     """
     try:
-        return make(*given, **options)
+        return make(*arguments, **options)
     except TypeError as error:
         if "unexpected keyword" in str(error):
             raise ProfileError(f"{role}: {_wrong_option(make, backend, options)}") from None
@@ -217,10 +217,10 @@ def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
 
 
 def _taken(load: Any) -> list[str]:
-    found: dict[str, inspect.Parameter] = {}
+    parameters: dict[str, inspect.Parameter] = {}
     for taker in (load, getattr(load, "__self__", load)):
-        found |= inspect.signature(taker).parameters
-    return [name for name, one in found.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        parameters |= inspect.signature(taker).parameters
+    return [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def missing_extra(role: str, backend: str) -> MissingExtraError | None:

@@ -126,9 +126,9 @@ def state_dir(chosen: Path | None = None) -> Path:
 def known_profiles(state: Path | None = None) -> dict[str, Path]:
     """Return the shipped and the user's own profiles by name. The user's take precedence."""
     own = state_dir(state) / "profiles"
-    found = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    found.update({path.stem: path for path in sorted(own.glob("*.toml"))})
-    return found
+    profiles = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    profiles.update({path.stem: path for path in sorted(own.glob("*.toml"))})
+    return profiles
 
 
 def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:

@@ -63,7 +63,7 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
         state = _state(profile, role, choice, offline)
         model = None if state.place == "nowhere" else profile.shared_model(role, choice)
         if model is not None:
-            first = next((earlier for known, earlier in seen if known == model), None)
+            first = next((earlier for other, earlier in seen if other == model), None)
             seen.append((model, role))
             if first is not None:
                 # What is wrong with the model is said once, of the role it is counted with.

@@ -158,18 +158,18 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
     """
     if reflection not in get_args(Reflection):
         raise UnknownNameError("reflection", reflection, get_args(Reflection))
-    found: list[Reflector] = []
+    reflectors: list[Reflector] = []
     if reflection in ("intervention", "both"):
-        found.append(InterventionReflector(components))
+        reflectors.append(InterventionReflector(components))
     toolbox, writer = components.toolbox, (components.llm, components.settings.prompt_style)
     llm, style = components.model("critic") or writer
     if reflection in ("llm", "both", "llm-global"):
-        found.append(LanguageReflector(llm, toolbox, style))
+        reflectors.append(LanguageReflector(llm, toolbox, style))
     if reflection in ("llm", "both", "llm-local") and style != "compact":
-        found.append(LanguageReflector(llm, toolbox, style, "local"))
+        reflectors.append(LanguageReflector(llm, toolbox, style, "local"))
     if reflection == "llm-without-results":
-        found.append(LanguageReflector(llm, toolbox, style, results=False))
-    return found
+        reflectors.append(LanguageReflector(llm, toolbox, style, results=False))
+    return reflectors
 
 
 def _store(data: Data) -> AnnotatedStore | None:

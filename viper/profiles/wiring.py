@@ -137,13 +137,13 @@ class Profile:
             self.library,
             *[own.check_files for own in self._run_settings().own.values()],
         ]
-        found = []
+        lines = []
         for check in checks:
             try:
                 check()
             except ViperError as error:
-                found.append(str(error))
-        return found
+                lines.append(str(error))
+        return lines
 
     def without_examples(self) -> Profile:
         """Return the same profile in the zero-shot setting."""
@@ -151,8 +151,8 @@ class Profile:
 
     def with_bank(self, bank: str) -> Profile:
         """Return the same profile with another bank of examples: a file, or ``embedded:NAME``."""
-        found = bank if bank.startswith("embedded:") else str(Path(bank).resolve())
-        return replace(self, document=replace(self.document, bank=found))
+        path = bank if bank.startswith("embedded:") else str(Path(bank).resolve())
+        return replace(self, document=replace(self.document, bank=path))
 
     def with_thresholds(self, values: Mapping[str, float]) -> Profile:
         """Return the same profile with these thresholds as start values, used as they are without
@@ -261,17 +261,17 @@ class Profile:
         if shared is None:
             models.add(role, partial(self._load_role, role, choice, llm, models))
             return
-        given = (role, choice.backend, self.options(role, choice))
+        arguments = (role, choice.backend, self.options(role, choice))
         models.add_sharing(
-            role, shared, partial(shared.load, *given), partial(on_shared_model, *given)
+            role, shared, partial(shared.load, *arguments), partial(on_shared_model, *arguments)
         )
 
     def _load_role(self, role: str, choice: BackendChoice, llm: LLM, models: ModelSet) -> Any:
         if choice.backend == USES_LLM and role == "text":
             from viper.tools.text import LanguageTool
 
-            given = (llm, self.document.run.prompt_style)
-            return built(role, choice.backend, LanguageTool, given, choice.options)
+            arguments = (llm, self.document.run.prompt_style)
+            return built(role, choice.backend, LanguageTool, arguments, choice.options)
         if choice.backend == FRAMES and role == "video":
             from viper.models.vision.video_frames import FramesVideo
 
@@ -299,8 +299,8 @@ class Profile:
         matcher = models.shared("matcher")
         if matcher is None:
             raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
-        given = (state, matcher, name)
-        return built(role, choice.backend, NamedPictures, given, choice.options)
+        arguments = (state, matcher, name)
+        return built(role, choice.backend, NamedPictures, arguments, choice.options)
 
     def _max_bytes(self) -> int | None:
         gigabytes = self.document.max_memory_gb

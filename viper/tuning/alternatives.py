@@ -71,7 +71,7 @@ class CallContext:
     wanted: Sequence[str] = ()
 
 
-def alternatives_of(call: ToolCall, asked: CallContext) -> list[Alternative]:
+def alternatives_of(call: ToolCall, context: CallContext) -> list[Alternative]:
     """Return the plausible alternatives to a call's result, the cheapest first; empty for other
     tools.
 
@@ -81,11 +81,11 @@ def alternatives_of(call: ToolCall, asked: CallContext) -> list[Alternative]:
     changing = _CHANGES.get(call.tool)
     if changing is None or call.error is not None:
         return []
-    found = [
+    alternatives = [
         Alternative(one.result, max(0.0, one.cost), one.what)
-        for one in changing(_Call(call), asked)
+        for one in changing(_Call(call), context)
     ]
-    return sorted(found, key=lambda change: change.cost)
+    return sorted(alternatives, key=lambda change: change.cost)
 
 
 class _Call:
@@ -111,25 +111,27 @@ def _log_odds(score: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _find(call: _Call, asked: CallContext) -> Iterator[Alternative]:
-    session, name = asked.session, str(call.argument(1, "object_name"))
+def _find(call: _Call, context: CallContext) -> Iterator[Alternative]:
+    session, name = context.session, str(call.argument(1, "object_name"))
     threshold = _log_odds(session.threshold("detector.threshold"))
-    found = candidates.boxes(session, call.argument(0, "patch"), name)
-    scored = [(ref, _log_odds(score)) for ref, score in found]
-    kept = [one for one in scored if one[1] >= threshold][:MOST_BOXES]
+    boxes = candidates.boxes(session, call.argument(0, "patch"), name)
+    scored = [(ref, _log_odds(score)) for ref, score in boxes]
+    strong = [one for one in scored if one[1] >= threshold][:MOST_BOXES]
     weaker = [one for one in scored if one[1] < threshold][:MOST_BOXES]
     result = [ref for ref, odds in scored if odds >= threshold]
     for ref, odds in weaker:
         yield Alternative([*result, ref], threshold - odds, f"'{name}' with one box more")
-    for ref, odds in kept:
+    for ref, odds in strong:
         fewer = [other for other in result if other is not ref]
         yield Alternative(fewer, odds - threshold, f"'{name}' with one box fewer")
         for other, weak in weaker[:3]:
             cost = odds - threshold + threshold - weak
             yield Alternative([*fewer, other], cost, f"'{name}' with another box instead")
         if ref is not result[0]:
-            yield Alternative([ref, *fewer], kept[0][1] - odds, f"'{name}' with another box first")
-    for (one, first), (two, second) in itertools.combinations(kept[-3:], 2):
+            yield Alternative(
+                [ref, *fewer], strong[0][1] - odds, f"'{name}' with another box first"
+            )
+    for (one, first), (two, second) in itertools.combinations(strong[-3:], 2):
         fewer = [other for other in result if other is not one and other is not two]
         yield Alternative(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
     for (one, first), (two, second) in itertools.combinations(weaker[:3], 2):
@@ -137,8 +139,8 @@ def _find(call: _Call, asked: CallContext) -> Iterator[Alternative]:
         yield Alternative([*result, one, two], cost, f"'{name}' with two boxes more")
 
 
-def _exists(call: _Call, asked: CallContext) -> Iterator[Alternative]:
-    session, name = asked.session, str(call.argument(1, "object_name"))
+def _exists(call: _Call, context: CallContext) -> Iterator[Alternative]:
+    session, name = context.session, str(call.argument(1, "object_name"))
     threshold = _log_odds(session.threshold("detector.threshold"))
     scores = [score for _, score in candidates.boxes(session, call.argument(0, "patch"), name)]
     gaps = [_log_odds(score) - threshold for score in scores]
@@ -148,74 +150,74 @@ def _exists(call: _Call, asked: CallContext) -> Iterator[Alternative]:
         yield Alternative(True, -max(gaps, default=_log_odds(0.01)), f"there is a '{name}'")
 
 
-def _verify_property(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _verify_property(call: _Call, context: CallContext) -> Iterator[Alternative]:
     score = call.logged.scores[0] if call.logged.scores else 0.5
-    threshold = asked.session.threshold("matcher.threshold")
-    said, wanted = bool(call.result), call.argument(2, "visual_property")
+    threshold = context.session.threshold("matcher.threshold")
+    holds, value = bool(call.result), call.argument(2, "visual_property")
     cost = abs(_log_odds(score) - _log_odds(threshold))
-    yield Alternative(not said, cost, f"it is {'not ' if said else ''}{wanted}")
+    yield Alternative(not holds, cost, f"it is {'not ' if holds else ''}{value}")
 
 
 def _choices(
-    options: Sequence[str], said: Any, scores: Sequence[float] | None, name: str
+    options: Sequence[str], choice: Any, scores: Sequence[float] | None, name: str
 ) -> Iterator[Alternative]:
     """Yield each other option with its loss of likelihood against the chosen one."""
-    best = None if scores is None else scores[options.index(said)] if said in options else None
+    best = None if scores is None else scores[options.index(choice)] if choice in options else None
     for place, option in enumerate(options):
-        if option != said:
+        if option != choice:
             cost = UNSCORED if scores is None or best is None else best - scores[place]
-            yield Alternative(option, cost, f"{name} gives '{option}' instead of '{said}'")
+            yield Alternative(option, cost, f"{name} gives '{option}' instead of '{choice}'")
 
 
-def _best_text_match(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _best_text_match(call: _Call, context: CallContext) -> Iterator[Alternative]:
     options = [str(option).strip() for option in call.argument(1, "option_list")]
-    scores = candidates.text_fits(asked.session, call.argument(0, "patch"), options)
+    scores = candidates.text_fits(context.session, call.argument(0, "patch"), options)
     yield from _choices(options, call.result, scores, "the best match")
 
 
-def _best_description(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _best_description(call: _Call, context: CallContext) -> Iterator[Alternative]:
     options = [str(option).strip() for option in call.argument(2, "options")]
     texts = [f"{option} {call.argument(1, 'object_name')}" for option in options]
-    scores = candidates.text_fits(asked.session, call.argument(0, "patch"), texts)
+    scores = candidates.text_fits(context.session, call.argument(0, "patch"), texts)
     yield from _choices(options, call.result, scores, "the best description")
 
 
-def _best_image_match(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _best_image_match(call: _Call, context: CallContext) -> Iterator[Alternative]:
     patches, content = call.argument(0, "list_patches"), call.argument(1, "content")
     texts = [content] if isinstance(content, str) else [str(text) for text in content]
-    scores = candidates.patch_fits(asked.session, patches, texts)
-    said = int(call.result)
+    scores = candidates.patch_fits(context.session, patches, texts)
+    best = int(call.result)
     for place, score in enumerate(scores):
-        if place != said:
-            yield Alternative(place, scores[said] - score, f"patch {place} fits best, not {said}")
+        if place != best:
+            yield Alternative(place, scores[best] - score, f"patch {place} fits best, not {best}")
 
 
-def _simple_query(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _simple_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
     patch, question = call.argument(0, "patch"), call.argument(1, "question")
     if getattr(patch, "kind", "") in ("segment", "video"):
-        yield from _caption_video(call, asked)
+        yield from _caption_video(call, context)
         return
-    families = asked.session.toolbox.settings.attribute_families
-    said = str(call.result)
-    words = [*asked.wanted, *itertools.chain(*families), *_other_answers(asked)]
-    answers = [said, *(word for word in dict.fromkeys(words) if word and word != said)]
+    families = context.session.toolbox.settings.attribute_families
+    answer = str(call.result)
+    words = [*context.wanted, *itertools.chain(*families), *_other_answers(context)]
+    answers = [answer, *(word for word in dict.fromkeys(words) if word and word != answer)]
     text = "what is this?" if question is None else str(question).strip()
-    scores = candidates.answer_likelihoods(asked.session, patch, text, answers)
-    ranked = sorted(_choices(answers, said, scores, "the answer"), key=lambda one: one.cost)
+    scores = candidates.answer_likelihoods(context.session, patch, text, answers)
+    ranked = sorted(_choices(answers, answer, scores, "the answer"), key=lambda one: one.cost)
     yield from ranked[: MOST_ANSWERS if scores is not None else None]
 
 
-def _other_answers(asked: CallContext) -> list[str]:
+def _other_answers(context: CallContext) -> list[str]:
     return [
         call.result
-        for call in asked.log
+        for call in context.log
         if call.tool == "simple_query" and isinstance(call.result, str)
     ]
 
 
-def _compute_depth(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _compute_depth(call: _Call, context: CallContext) -> Iterator[Alternative]:
     own = float(call.result)
-    depths = [other.result for other in asked.log if other.tool == call.logged.tool]
+    depths = [other.result for other in context.log if other.tool == call.logged.tool]
     for depth in dict.fromkeys(float(one) for one in depths if isinstance(one, int | float)):
         if depth == own or own <= 0 or depth <= 0:
             continue
@@ -227,8 +229,8 @@ def _compute_depth(call: _Call, asked: CallContext) -> Iterator[Alternative]:
         )
 
 
-def _locate_event(call: _Call, asked: CallContext) -> Iterator[Alternative]:
-    session, event = asked.session, str(call.argument(1, "event"))
+def _locate_event(call: _Call, context: CallContext) -> Iterator[Alternative]:
+    session, event = context.session, str(call.argument(1, "event"))
     threshold = _log_odds(session.threshold("video.threshold"))
     start, end = call.result
     for window in candidates.windows(session, call.argument(0, "segment"), event):
@@ -236,39 +238,39 @@ def _locate_event(call: _Call, asked: CallContext) -> Iterator[Alternative]:
         if [window.start, window.end] == [start, end]:
             yield Alternative([start, start], odds - threshold, f"'{event}' is not there")
         else:
-            cost = (_best_odds(call, asked, event) if start < end else threshold) - odds
+            cost = (_best_odds(call, context, event) if start < end else threshold) - odds
             what = f"'{event}' is in frames {window.start} to {window.end}"
             yield Alternative([window.start, window.end], cost, what)
 
 
-def _best_odds(call: _Call, asked: CallContext, event: str) -> float:
-    windows = candidates.windows(asked.session, call.argument(0, "segment"), event)
+def _best_odds(call: _Call, context: CallContext, event: str) -> float:
+    windows = candidates.windows(context.session, call.argument(0, "segment"), event)
     return max(_log_odds(window.score) for window in windows)
 
 
-def _caption_video(call: _Call, asked: CallContext) -> Iterator[Alternative]:
-    for text in asked.wanted:
+def _caption_video(call: _Call, context: CallContext) -> Iterator[Alternative]:
+    for text in context.wanted:
         if text and text not in str(call.result):
             yield Alternative(f"{text}.", UNSCORED, f"what happens is '{text}'")
 
 
-def _llm_query(call: _Call, asked: CallContext) -> Iterator[Alternative]:
-    for text in asked.wanted:
+def _llm_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
+    for text in context.wanted:
         if text != call.result:
             yield Alternative(text, UNSCORED, f"the language model says '{text}'")
 
 
-def _select_answer(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _select_answer(call: _Call, context: CallContext) -> Iterator[Alternative]:
     info, question = call.argument(0, "info"), str(call.argument(1, "question"))
     options = [str(option).strip() for option in call.argument(2, "options") or ()]
     if options:
-        scores = candidates.option_likelihoods(asked.session, info, question, options)
+        scores = candidates.option_likelihoods(context.session, info, question, options)
         for change in _choices(options, call.result, scores, "the choice"):
             # Likelier than what was chosen: the choice was not made by likelihood.
             yield change if change.cost >= 0 else replace(change, cost=UNSCORED)
 
 
-def _process_guesses(call: _Call, asked: CallContext) -> Iterator[Alternative]:
+def _process_guesses(call: _Call, context: CallContext) -> Iterator[Alternative]:
     guesses = [str(guess).strip() for guess in call.argument(1, "guesses")]
     yield from _choices(list(dict.fromkeys(guesses)), call.result, None, "the common answer")
 

@@ -101,9 +101,9 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     if task == "statement":
         return answer.value is desired
     several = isinstance(desired, Sequence) and not isinstance(desired, str)
-    wanted = [normalise_answer(one) for one in (desired if several else [desired])]
-    said = normalise_answer(answer.value)
-    return bool(said) and said in wanted
+    labels = [normalise_answer(one) for one in (desired if several else [desired])]
+    text = normalise_answer(answer.value)
+    return bool(text) and text in labels
 
 
 def desired_texts(case: Case) -> list[str]:

@@ -46,9 +46,9 @@ def spellings(name: str) -> Iterator[str]:
 
     By the endings of English; what is no word costs a look-up and finds nothing.
     """
-    said = plain(name)
-    yield said
-    head, _, last = said.rpartition(" ")
+    text = plain(name)
+    yield text
+    head, _, last = text.rpartition(" ")
     before = f"{head} " if head else ""
     if last in _IRREGULAR:
         yield before + _IRREGULAR[last]

@@ -73,14 +73,14 @@ def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Su
     Args:
         store: what it has a name for is a concept; without one every word that may be.
     """
-    found: dict[tuple[str, str], Suspect] = {}
+    suspects_by_name: dict[tuple[str, str], Suspect] = {}
     for call in calls:
         tool = ABILITY_TOOLS.get(call.tool)
         for text in _texts(call):
             for concept in concepts_in(text, store):
                 if tool is not None:
-                    found.setdefault((tool, concept), Suspect(tool, concept, call.index))
-    return list(found.values())
+                    suspects_by_name.setdefault((tool, concept), Suspect(tool, concept, call.index))
+    return list(suspects_by_name.values())
 
 
 def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
@@ -88,7 +88,7 @@ def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
     words = plain(text).split()
     labels = frozenset() if store is None else frozenset(map(plain, store.vocabulary()))
     taken = [False] * len(words)
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     rules: tuple[Callable[[str], str | None], ...] = (
         lambda name: _label(name, labels, store),
         lambda name: _name(name, store),
@@ -102,14 +102,14 @@ def concepts_in(text: str, store: AnnotatedStore | None) -> list[str]:
                 name = rule(" ".join(words[place]))
                 if name is not None:
                     taken[place] = [True] * length
-                    found[start] = name
-    return [found[start] for start in sorted(found)]
+                    names[start] = name
+    return [names[start] for start in sorted(names)]
 
 
 def _label(name: str, labels: frozenset[str], store: AnnotatedStore | None) -> str | None:
     """Return the usual name of the store's label that this name means, or None."""
-    known = store.names_of(name) if store is not None else ()
-    return known[0] if known and plain(known[0]) in labels else None
+    names = store.names_of(name) if store is not None else ()
+    return names[0] if names and plain(names[0]) in labels else None
 
 
 def _name(name: str, store: AnnotatedStore | None) -> str | None:
@@ -119,8 +119,8 @@ def _name(name: str, store: AnnotatedStore | None) -> str | None:
         return None
     if store is None:
         return name
-    known = store.names_of(name)
-    return known[0] if known else None
+    names = store.names_of(name)
+    return names[0] if names else None
 
 
 def _texts(call: ToolCall) -> Iterator[str]:
@@ -148,8 +148,8 @@ def _located(
 ) -> bool:
     session, whole = _looking(toolbox, picture.pixels())
     threshold = session.threshold("detector.threshold")
-    found = [item.box for item in detections(session, whole, concept) if item.score >= threshold]
-    return _same_boxes(found, picture)
+    boxes = [item.box for item in detections(session, whole, concept) if item.score >= threshold]
+    return _same_boxes(boxes, picture)
 
 
 def _segmented(
@@ -176,10 +176,10 @@ def _matched(toolbox: Toolbox, concept: str, picture: Any, lesson: Collected[Any
     return len(words) > 1 and int(scores.argmax()) == 0
 
 
-def _same_boxes(found: Sequence[Sequence[float]], picture: AnnotatedPicture) -> bool:
+def _same_boxes(boxes: Sequence[Sequence[float]], picture: AnnotatedPicture) -> bool:
     """Return whether the boxes and the concept's objects match one to one."""
     left = [picture.things[place].box for place in picture.positives]
-    for box in found:
+    for box in boxes:
         best = max(left, key=lambda one: box_iou(box, one), default=None)
         if best is None or box_iou(box, best) < SAME_OBJECT:
             return False

@@ -61,12 +61,12 @@ def parse_critique(
     Raises:
         CritiqueError: the text names no location that can be understood.
     """
-    shown = " ".join(text.split())[:80]
+    excerpt = " ".join(text.split())[:80]
     text = text[:_LONGEST_READ]
     fields = _json_fields(text) or _line_fields(text)
     if not fields:
         raise CritiqueError(
-            f"no critique in {shown!r}; expected lines such as 'location: tool' and 'step: 2'"
+            f"no critique in {excerpt!r}; expected lines such as 'location: tool' and 'step: 2'"
         )
     step = _step(fields.get("step", ""), tools)
     step = default_step if step is None else step
@@ -75,7 +75,7 @@ def parse_critique(
         location = TOOL + tools[step]
     if location is None:
         raise CritiqueError(
-            f"no location in {shown!r}; expected plan, program, none or the name of a tool"
+            f"no location in {excerpt!r}; expected plan, program, none or the name of a tool"
         )
     if location in LOCATIONS:
         step = None
@@ -151,12 +151,12 @@ def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
 def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:
     """Return the location that the fields ``tool`` and ``location`` name. A tool's name overrules
     the word ``tool``."""
-    known = None if tools is None else set(tools.values())
+    names = None if tools is None else set(tools.values())
     for text in (fields.get("tool", ""), fields.get("location", "")):
         lowered = text.strip().strip("'\"`.").lower()
         words = _WORDS.findall(lowered)
-        if known is not None:
-            named = [name for name in known if name.lower() in words]
+        if names is not None:
+            named = [name for name in names if name.lower() in words]
             if len(named) == 1:
                 return TOOL + named[0]
         elif lowered.startswith("tool") and len(words) > 1:
@@ -184,14 +184,14 @@ def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
         CritiqueError: anything else, or a call that the run did not make.
     """
     lines = text.strip().splitlines()
-    shown = lines[0].strip()[:80] if lines else ""
-    match = _FAULT.match(shown)
+    excerpt = lines[0].strip()[:80] if lines else ""
+    match = _FAULT.match(excerpt)
     if match is None:
-        raise CritiqueError(f"fault {shown!r}; expected 'program' or 'STEP TOOL: RESULT'")
+        raise CritiqueError(f"fault {excerpt!r}; expected 'program' or 'STEP TOOL: RESULT'")
     name, desired = match["name"], (match["desired"] or "").strip() or None
     if name in LOCATIONS and match["step"] is None:
         return Critique(name, None, "", desired)
     step = None if match["step"] is None else int(match["step"])
     if name not in tools.values() or (step is not None and tools.get(step) != name):
-        raise CritiqueError(f"fault {shown!r} names a call that the run did not make")
+        raise CritiqueError(f"fault {excerpt!r} names a call that the run did not make")
     return Critique.of_tool(name, _step_of(TOOL + name, step, tools), "", desired)

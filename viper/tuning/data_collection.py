@@ -78,14 +78,14 @@ def collect_annotated(
     positives = store.samples(query.concept, limit, seed=seed)
     names = store.names_of(query.concept)
     related = _related(query, store.vocabulary, names, matcher) if negatives and names else ()
-    shown = {each.picture_id for each in positives}
+    ids = {each.picture_id for each in positives}
     candidates = (store.samples(name, negatives, seed=seed) for name in related)
     others: list[AnnotatedPicture] = []
     for picture in _by_turns([list(each) for each in candidates]):
         if len(others) == negatives:
             break
-        if picture.picture_id not in shown and picture.absent.intersection(names):
-            shown.add(picture.picture_id)
+        if picture.picture_id not in ids and picture.absent.intersection(names):
+            ids.add(picture.picture_id)
             others.append(picture)
     evidence = {
         "manner": "annotated",
@@ -135,8 +135,8 @@ def collect_pictures(
     positives = _readable(search, query.concept, limit, seen, refused)
     names = _related(query, lambda: vocabulary, same, matcher, related) if negatives else ()
     each = -(-negatives // len(names)) if names else 0
-    found = [_readable(search, name, each, seen, refused) for name in names]
-    others = list(_by_turns(found))[:negatives]
+    results = [_readable(search, name, each, seen, refused) for name in names]
+    others = list(_by_turns(results))[:negatives]
     evidence = {
         "manner": "search",
         "source": search.name,
@@ -148,8 +148,8 @@ def collect_pictures(
         "refused": refused[:_REFUSED_SHOWN],
         "refused_count": len(refused),
     }
-    kept = [tuple(picture for picture, _ in part) for part in (positives, others)]
-    return Collected(query.concept, kept[0], kept[1], evidence)
+    pictures = [tuple(picture for picture, _ in part) for part in (positives, others)]
+    return Collected(query.concept, pictures[0], pictures[1], evidence)
 
 
 def related_concepts(
@@ -170,11 +170,11 @@ def related_concepts(
         matcher: whose text similarity decides.
         same: other names of the concept, as synonyms.
     """
-    known = {spelling for name in (concept, *same) for spelling in spellings(name)}
+    same_names = {spelling for name in (concept, *same) for spelling in spellings(name)}
     other = [
         label
         for label in dict.fromkeys(vocabulary)
-        if not known.intersection(spellings(label))
+        if not same_names.intersection(spellings(label))
         and not any(is_about(label, name) for name in (concept, *same))
     ]
     if not other or count <= 0:
@@ -215,21 +215,21 @@ def _readable(
 
     Twice as many are asked for where some are refused, once.
     """
-    kept: list[tuple[FoundPicture, str]] = []
+    readable: list[tuple[FoundPicture, str]] = []
     looked_at = 0
-    for asked in (limit, min(2 * limit, MOST_SAMPLES)):
-        found = search.search(text, asked) if asked else []
-        for picture in found[looked_at:]:
+    for count in (limit, min(2 * limit, MOST_SAMPLES)):
+        pictures = search.search(text, count) if count else []
+        for picture in pictures[looked_at:]:
             why, digest = _refusal(picture, seen)
             if why:
                 refused.append({"picture": picture.picture_id, "text": text, "why": why})
-            elif len(kept) < limit:
+            elif len(readable) < limit:
                 seen[digest] = picture.picture_id
-                kept.append((picture, digest))
-        looked_at = len(found)
-        if len(kept) >= limit or looked_at < asked:
+                readable.append((picture, digest))
+        looked_at = len(pictures)
+        if len(readable) >= limit or looked_at < count:
             break
-    return kept
+    return readable
 
 
 def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:

@@ -36,14 +36,14 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
         session: captions patches and pictures with the VQA model; None does without.
     """
     names, caption = _Names(log), _captions(session)
-    shown = list(log)
-    if len(shown) > MOST_STEPS:
+    calls = list(log)
+    if len(calls) > MOST_STEPS:
         half = MOST_STEPS // 2
-        first, last = shown[:half], shown[-half:]
+        first, last = calls[:half], calls[-half:]
         texts = [_step(call, names, caption) for call in first]
-        texts.append(f"({len(shown) - 2 * half} more calls)")
+        texts.append(f"({len(calls) - 2 * half} more calls)")
         return texts + [_step(call, names, caption) for call in last]
-    return [_step(call, names, caption) for call in shown]
+    return [_step(call, names, caption) for call in calls]
 
 
 def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
@@ -83,9 +83,9 @@ class _Names:
 
     def of(self, reference: Mapping[str, Any]) -> str:
         fields = reference["fields"]
-        found = self._names.get(str(fields))
-        if found is not None:
-            return found
+        name = self._names.get(str(fields))
+        if name is not None:
+            return name
         if reference["kind"] == "segment":
             return f"frames {fields[1]} to {fields[2]}"
         if reference["kind"] == "patch" and self._is_whole(fields):
@@ -112,9 +112,9 @@ def _value(value: Any, names: _Names) -> str:
     if is_reference(value):
         return names.of(value)
     if isinstance(value, list | tuple):
-        told = ", ".join(_value(item, names) for item in value[:MOST_ITEMS])
+        text = ", ".join(_value(item, names) for item in value[:MOST_ITEMS])
         more = f", {len(value) - MOST_ITEMS} more" if len(value) > MOST_ITEMS else ""
-        return f"[{told}{more}]"
+        return f"[{text}{more}]"
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, Mapping):
@@ -155,13 +155,13 @@ def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     for place, item in enumerate(items[:MOST_ITEMS]):
         if not is_reference(item):
             continue
-        told = f"  {call.index}.{place}"
+        text = f"  {call.index}.{place}"
         if item["kind"] == "patch" and len(item["fields"]) == 5:
-            told += f": box {_box(item['fields'])}"
+            text += f": box {_box(item['fields'])}"
         if call.tool == "find" and place < len(call.scores):
-            told += f", score {call.scores[place]:.2f}"
+            text += f", score {call.scores[place]:.2f}"
         sentence = caption(item)
-        lines.append(told + (f", shows: {_short(sentence, LONGEST_VALUE)}" if sentence else ""))
+        lines.append(text + (f", shows: {_short(sentence, LONGEST_VALUE)}" if sentence else ""))
     if len(items) > MOST_ITEMS:
         lines.append(f"  and {len(items) - MOST_ITEMS} more")
     return lines
@@ -176,20 +176,20 @@ def _counted(kind: str, count: int) -> str:
 def _captions(session: ToolSession | None) -> Caption:
     """Return captions of a limited number of different patches. Later ones, and failures, have
     none."""
-    known: dict[str, str] = {}
+    captions: dict[str, str] = {}
 
     def caption(reference: Any) -> str:
         key = str(reference)
         if session is None or reference["kind"] not in ("patch", "image"):
             return ""
-        if key not in known and len(known) < MOST_CAPTIONS:
+        if key not in captions and len(captions) < MOST_CAPTIONS:
             try:
-                known[key] = str(
+                captions[key] = str(
                     session.nested("caption_image", (restore_references(reference),), {})
                 )
             except (ViperError, ValueError, IndexError):
-                known[key] = ""
-        return known.get(key, "")
+                captions[key] = ""
+        return captions.get(key, "")
 
     return caption
 
@@ -200,10 +200,10 @@ def _compact_step(call: ToolCall, names: _Names, items: int) -> str:
         return f"{call.index} {call.tool} {args}: failed"
     found = _items(call.result)
     if isinstance(call.result, list | tuple) and all(map(is_reference, found)):
-        told = [f"{len(found)}"]
+        parts = [f"{len(found)}"]
         for place, item in enumerate(found[:items]):
-            told.append(_compact_patch(item, call.scores[place : place + 1]))
-        return f"{call.index} {call.tool} {args}: {'; '.join(told)}"
+            parts.append(_compact_patch(item, call.scores[place : place + 1]))
+        return f"{call.index} {call.tool} {args}: {'; '.join(parts)}"
     sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
     return f"{call.index} {call.tool} {args}: {_compact_value(call.result, names)}{sure}"
 
@@ -212,8 +212,8 @@ def _compact_patch(item: Mapping[str, Any], score: Sequence[float]) -> str:
     if item["kind"] != "patch" or len(item["fields"]) != 5:
         return str(item["kind"])
     left, lower, right, upper = (float(side) for side in item["fields"][1:5])
-    told = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
-    return told + "".join(f" {100 * one:.0f}" for one in score)
+    text = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
+    return text + "".join(f" {100 * one:.0f}" for one in score)
 
 
 def _compact_value(value: Any, names: _Names) -> str:

@@ -79,18 +79,18 @@ class LanguageReflector:
             prompt = compact_prompt(case, self._llm.count_tokens)
             stops = Sampling(max_tokens=FAULT_TOKENS, stop=(END_OF_FAULT,))
             return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
-        told = self._told(case)
+        reflection = self._told(case)
         if self._scope == "local":
-            return self._step_by_step(case, told)
-        return parse_critique(self._asked(build_global_prompt(told)), tools)
+            return self._step_by_step(case, reflection)
+        return parse_critique(self._asked(build_global_prompt(reflection)), tools)
 
-    def _step_by_step(self, case: Case, told: Reflection) -> Critique:
+    def _step_by_step(self, case: Case, reflection: Reflection) -> Critique:
         calls = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
         for place, call in enumerate(calls):
-            reply = self._asked(build_local_prompt(told, place))
-            found = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
-            if found.speaks:
-                return found
+            reply = self._asked(build_local_prompt(reflection, place))
+            critique = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
+            if critique.speaks:
+                return critique
         reason = f"the language model found nothing wrong with any of {len(calls)} calls"
         return Critique("none", None, reason)
 
@@ -119,32 +119,32 @@ def compact_prompt(
     middle of the run.
     """
     log = case.trial.tool_calls
-    told = _reflection(case, ())
+    reflection = _reflection(case, ())
     prompt = ""
     for items in (MOST_ITEMS, 4, 2, 0):
         steps = compact_steps(log, items)
-        prompt = build_fault_prompt(replace(told, steps=steps))
+        prompt = build_fault_prompt(replace(reflection, steps=steps))
         if count_tokens(prompt) <= limit:
             return prompt
     steps = compact_steps(log, 0)
     while len(steps) > 1 and count_tokens(prompt) > limit:
         del steps[len(steps) // 2]
-        prompt = build_fault_prompt(replace(told, steps=steps))
+        prompt = build_fault_prompt(replace(reflection, steps=steps))
     return prompt
 
 
 def _reflection(case: Case, steps: tuple[str, ...]) -> Reflection:
     answer, failure = case.answer, case.trial.failure
-    said = "none" if answer is None else str(answer.value)
+    text = "none" if answer is None else str(answer.value)
     if answer is None and failure is not None:
-        said = f"none; it failed: {failure.kind}: {failure.message}"
+        text = f"none; it failed: {failure.kind}: {failure.message}"
     return Reflection(
         task=case.query.task,
         query=case.query.text,
         options=case.query.options,
         program=case.trial.program,
         steps=steps,
-        answer=said,
+        answer=text,
         desired=desired_text(case),
         comment=case.comment,
         plan=case.plan,

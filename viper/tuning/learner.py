@@ -116,8 +116,8 @@ class Learner:
             CancelledError: the training was cancelled; the pools are whole.
         """
         started = time.perf_counter()
-        shown = [one for trial in task.answered.trace.trials for one in trial.demonstrations]
-        self.pool.record_outcome(shown, task.answered.solved)
+        ids = [one for trial in task.answered.trace.trials for one in trial.demonstrations]
+        self.pool.record_outcome(ids, task.answered.solved)
         course = _TaskSession(self, task)
         if task.answered.solved:
             course.from_right()
@@ -225,22 +225,24 @@ class _TaskSession:
         """Add the task's demonstrations if showing them to their own query solves it."""
         learner = self._learner
         try:
-            found = demonstrations_of(trace, learner.origin, solved=wrong is None, wrong=wrong)
+            demonstrations = demonstrations_of(
+                trace, learner.origin, solved=wrong is None, wrong=wrong
+            )
         except UsageError as error:
             self._problem = str(error)
             return
-        known = {one.id for one in learner.pool.items()}
-        found = [one for one in found if one.id not in known]
-        if found and self._settings.validate:
+        pool_ids = {one.id for one in learner.pool.items()}
+        demonstrations = [one for one in demonstrations if one.id not in pool_ids]
+        if demonstrations and self._settings.validate:
             learner.on_step("trying a demonstration")
-            answered = self._task.again(None, found)
+            answered = self._task.again(None, demonstrations)
             if not answered.solved:
-                self._refused += len(found)
+                self._refused += len(demonstrations)
                 return
             if not self._now.solved:
                 self._now = answered
-            found = [replace(one, validated_on=self._about.name) for one in found]
-        self._demonstrations += learner.pool.add(found)
+            demonstrations = [replace(one, validated_on=self._about.name) for one in demonstrations]
+        self._demonstrations += learner.pool.add(demonstrations)
 
 
 def _program(trace: Trace) -> str | None:

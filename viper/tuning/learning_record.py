@@ -122,8 +122,8 @@ class Journal:
         Raises:
             StoreError: the file cannot be read, or a whole line of it is no lesson.
         """
-        found: dict[tuple[str, int], LearningRecord] = {}
+        records: dict[tuple[str, int], LearningRecord] = {}
         for lesson in read_lines(self.path, LearningRecord, "a lesson"):
-            found.pop(lesson.key, None)
-            found[lesson.key] = lesson
-        return list(found.values())
+            records.pop(lesson.key, None)
+            records[lesson.key] = lesson
+        return list(records.values())

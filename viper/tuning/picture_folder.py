@@ -83,15 +83,15 @@ class FolderSearch:
         named = np.array([_holds(words, text) for words in self._words])
         by_name = bool(named.any())
         able = named if by_name else likeness >= self._least
-        found: dict[str, FoundPicture] = {}
+        pictures: dict[str, FoundPicture] = {}
         for place in np.argsort(-likeness, kind="stable").tolist():
             content = self._indexed.contents[place]
-            if able[place] and content not in found:
+            if able[place] and content not in pictures:
                 by = "name" if by_name else "similarity"
-                found[content] = self._found(text, place, by, float(likeness[place]))
-            if len(found) == limit:
+                pictures[content] = self._found(text, place, by, float(likeness[place]))
+            if len(pictures) == limit:
                 break
-        return list(found.values())
+        return list(pictures.values())
 
     def _found(self, text: str, place: int, by: str, likeness: float) -> FoundPicture:
         name, content = self._indexed.names[place], self._indexed.contents[place]
@@ -107,10 +107,10 @@ def _words(name: str) -> tuple[str, ...]:
 
 def _holds(words: Sequence[str], text: str) -> bool:
     """Return whether the words contain those of the text as a sequence, ignoring plurals."""
-    wanted = [_spelled(word) for word in _WORD.findall(text.lower())]
-    starts = range(len(words) - len(wanted) + 1) if wanted else range(0)
+    sequence = [_spelled(word) for word in _WORD.findall(text.lower())]
+    starts = range(len(words) - len(sequence) + 1) if sequence else range(0)
     return any(
-        all(want & _spelled(word) for want, word in zip(wanted, words[start:], strict=False))
+        all(want & _spelled(word) for want, word in zip(sequence, words[start:], strict=False))
         for start in starts
     )
 

@@ -82,10 +82,10 @@ class WebSearch:
             StoreError: the pictures cannot be kept.
         """
         checked_limit(limit)
-        found: dict[str, FoundPicture] = {}
+        pictures: dict[str, FoundPicture] = {}
         refused: list[tuple[str, str]] = []
         for address, page in self._addresses(text, _TRIED * limit):
-            if len(found) == limit:
+            if len(pictures) == limit:
                 break
             try:
                 content = self._kept(address)
@@ -98,9 +98,9 @@ class WebSearch:
             origin = {"address": address[:_ADDRESS_KEPT], "page": page, "sha256": content}
             load = partial(_as_kept, self._folder / content, content)
             name = f"{self.name}:{content[:16]}"
-            found.setdefault(content, FoundPicture(name, text, origin, load))
+            pictures.setdefault(content, FoundPicture(name, text, origin, load))
         self.refused = tuple(refused)
-        return list(found.values())
+        return list(pictures.values())
 
     def close(self) -> None:
         """Close the connections."""

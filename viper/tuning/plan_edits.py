@@ -94,11 +94,11 @@ def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPla
     """
     lines = [line for line in plan.splitlines() if line.strip()]
     steps = [_NUMBERED.sub("", line).strip() for line in lines if _NUMBERED.match(line)]
-    found: dict[str, EditedPlan] = {}
+    edits: dict[str, EditedPlan] = {}
     for edited in _edits(steps, families):
         if edited.plan != numbered(*steps):
-            found.setdefault(edited.plan, edited)
-    return list(found.values())
+            edits.setdefault(edited.plan, edited)
+    return list(edits.values())
 
 
 def _edits(steps: Sequence[str], families: Sequence[Sequence[str]]) -> Iterator[EditedPlan]:
@@ -121,19 +121,19 @@ def _without(steps: Sequence[str], place: int) -> EditedPlan:
     """Return the steps without one. References to later steps stay valid."""
     rest = [_renumbered(step, place + 1) for number, step in enumerate(steps) if number != place]
     where = "at the beginning" if place == 0 else f"after step {place}"
-    said = f"A step is missing {where}: {_quoted(steps[place])}"
-    return EditedPlan("step left out", numbered(*rest), said)
+    reason = f"A step is missing {where}: {_quoted(steps[place])}"
+    return EditedPlan("step left out", numbered(*rest), reason)
 
 
 def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
     """Return the steps with one moved before its predecessor. References stay as they are."""
     changed = list(steps)
     changed[place - 1], changed[place] = steps[place], steps[place - 1]
-    said = (
+    reason = (
         f"Steps {place} and {place + 1} are in the wrong order: "
         f"{_quoted(steps[place - 1])} comes first"
     )
-    return EditedPlan("steps exchanged", numbered(*changed), said)
+    return EditedPlan("steps exchanged", numbered(*changed), reason)
 
 
 def _with_word(
@@ -144,8 +144,8 @@ def _with_word(
         put = other.capitalize() if match[0][0].isupper() else other
         step = steps[place][: match.start()] + put + steps[place][match.end() :]
         changed = [*steps[:place], step, *steps[place + 1 :]]
-        said = f"Step {place + 1} says {other} where it must say {word}"
-        yield EditedPlan(kind, numbered(*changed), said)
+        reason = f"Step {place + 1} says {other} where it must say {word}"
+        yield EditedPlan(kind, numbered(*changed), reason)
 
 
 def _renumbered(step: str, gone: int) -> str:

@@ -89,8 +89,8 @@ class Vocabulary:
     def of_query(cls, families: Sequence[Sequence[str]], query: str) -> Vocabulary:
         """Build a vocabulary that inserts only words of the query."""
         words = re.findall(r"\w+", query.lower())
-        found = {*words, *(word.removesuffix("s") for word in words)}
-        return cls(families, frozenset(found))
+        query_words = {*words, *(word.removesuffix("s") for word in words)}
+        return cls(families, frozenset(query_words))
 
 
 def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]:
@@ -103,7 +103,7 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
         plain = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found: dict[str, EditedProgram] = {}
+    edits: dict[str, EditedProgram] = {}
     words = _known_words(tree, vocabulary)
     for place, node in enumerate(ast.walk(tree)):
         for kind, edit in _edits(node, vocabulary):
@@ -114,21 +114,21 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
                 cost = COSTS[kind] + _words_cost(
                     words, _known_words(changed, vocabulary), vocabulary
                 )
-                found.setdefault(text, EditedProgram(kind, text, cost))
-    return list(found.values())
+                edits.setdefault(text, EditedProgram(kind, text, cost))
+    return list(edits.values())
 
 
 def _known_words(tree: ast.AST, vocabulary: Vocabulary) -> Counter[str]:
     """Count the words of the families in a program."""
-    known = set(chain(*vocabulary.families))
+    family_words = set(chain(*vocabulary.families))
     texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    said = [text.split() for text in texts if isinstance(text, str)]
-    return Counter(word for word in chain(*said) if word in known)
+    texts_words = [text.split() for text in texts if isinstance(text, str)]
+    return Counter(word for word in chain(*texts_words) if word in family_words)
 
 
 def _words_cost(before: Counter[str], after: Counter[str], vocabulary: Vocabulary) -> float:
-    asked = vocabulary.asked or frozenset()
-    taken = sum(count for word, count in (before - after).items() if word in asked)
+    query_words = vocabulary.asked or frozenset()
+    taken = sum(count for word, count in (before - after).items() if word in query_words)
     used = sum(count for word, count in (after - before).items() if before[word])
     return WORD_ASKED * taken + WORD_USED * used
 
@@ -173,8 +173,8 @@ def _number(node: ast.expr) -> int | None:
 
 def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
     """Yield texts with a word of a family exchanged, left out if others follow it, or inserted."""
-    words, asked = text.split(), vocabulary.asked
-    known = set(chain(*vocabulary.families))
+    words, query_words = text.split(), vocabulary.asked
+    family_words = set(chain(*vocabulary.families))
 
     def with_words(changed: Sequence[str]) -> _Edit:
         return _setting("value", " ".join(changed))
@@ -183,15 +183,15 @@ def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit
         for family in vocabulary.families:
             others = family if word in family else ()
             for other in others:
-                if asked is None or other in asked:
+                if query_words is None or other in query_words:
                     yield "attribute", with_words([*words[:place], other, *words[place + 1 :]])
-        if word in known and place < len(words) - 1:
+        if word in family_words and place < len(words) - 1:
             yield "filter", with_words(words[:place] + words[place + 1 :])
-    if asked is None or len(words) > _LONGEST_NOUN:
+    if query_words is None or len(words) > _LONGEST_NOUN:
         return
     missing = [f for f in vocabulary.families if not set(f) & set(words)]
     for word in chain(*missing):
-        if word in asked and words and words != [word]:
+        if word in query_words and words and words != [word]:
             yield "condition", with_words([word, *words])
 
 
@@ -225,12 +225,12 @@ def program_fault(kind: str, right: str, wrong: str) -> str:
         right: the program that answers right, however it is laid out.
         wrong: the other one as :func:`edited_programs` gives it; lines count in it.
     """
-    said = _SAID.get(kind, "is wrong")
+    problem = _SAID.get(kind, "is wrong")
     pairs = zip_longest(_plain(right).splitlines(), wrong.splitlines(), fillvalue="")
     for number, (before, after) in enumerate(pairs, start=1):
         if before != after:
-            return f"Line {number} {said}: `{_cut(after)}` should be `{_cut(before)}`"
-    return f"The program {said}"
+            return f"Line {number} {problem}: `{_cut(after)}` should be `{_cut(before)}`"
+    return f"The program {problem}"
 
 
 def _plain(program: str) -> str:

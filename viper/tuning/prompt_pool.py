@@ -87,8 +87,10 @@ class PromptPool:
         check_place(tool, key)
         arrays = [arrays_of(prompt) for prompt, _ in learned]
         with self.store.update(note or f"learned {prompt_kind(tool, key)}") as change:
-            known = [prompt_from_entry(entry) for entry in change.entries(prompt_kind(tool, key))]
-            sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in known}
+            stored_prompts = [
+                prompt_from_entry(entry) for entry in change.entries(prompt_kind(tool, key))
+            ]
+            sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in stored_prompts}
             ids = []
             for (prompt, evidence), stored in zip(learned, arrays, strict=True):
                 entry = entry_of(tool, key, evidence, prompt, change.store(stored))
@@ -101,7 +103,7 @@ class PromptPool:
                     )
                 change.put(entry)
                 ids.append(kept.id)
-            count = len({one.id for one in known} | set(ids))
+            count = len({one.id for one in stored_prompts} | set(ids))
             if count > MOST_PROMPTS:
                 raise UsageError(
                     f"{count} prompts for {prompt_kind(tool, key)}; at most {MOST_PROMPTS} are "
@@ -132,13 +134,13 @@ class PromptPool:
         Raises:
             StoreError: a pool that cannot be read.
         """
-        found = [prompt_from_entry(entry) for entry in self.store.entries()]
+        prompts = [prompt_from_entry(entry) for entry in self.store.entries()]
         if tool is not None:
-            found = [one for one in found if one.tool == tool]
+            prompts = [one for one in prompts if one.tool == tool]
             if concept is not None:
                 key = concept_key(tool, concept)
-                found = [one for one in found if one.concept == key]
-        return found
+                prompts = [one for one in prompts if one.concept == key]
+        return prompts
 
     def concepts(self, tool: str, model_id: str) -> frozenset[str]:
         """Return concepts as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
@@ -147,13 +149,13 @@ class PromptPool:
             StoreError: a pool that cannot be read.
         """
         key = ("concepts", tool, model_id, self.store.version)
-        found: frozenset[str] = self._read.get(
+        names: frozenset[str] = self._read.get(
             key,
             lambda: frozenset(
                 one.concept for one in self.kept(tool) if one.evidence.model_id == model_id
             ),
         )[0]
-        return found
+        return names
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Return candidates as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
@@ -190,29 +192,29 @@ class PromptPool:
         if not changed:
             return (), None
         key = ("prompts", kind, model_id, changed)
-        found: _Known = self._read.get(key, lambda: self._loaded(kind, model_id))[0]
-        return found
+        loaded: _Known = self._read.get(key, lambda: self._loaded(kind, model_id))[0]
+        return loaded
 
     def _loaded(self, kind: str, model_id: str) -> _Known:
         entries = [
-            (kept, entry)
+            (stored, entry)
             for entry in self.store.entries(kind)
-            if (kept := prompt_from_entry(entry)).evidence.model_id == model_id
+            if (stored := prompt_from_entry(entry)).evidence.model_id == model_id
         ]
-        sizes = {(kept.feature_size, kept.shape) for kept, _ in entries}
+        sizes = {(stored.feature_size, stored.shape) for stored, _ in entries}
         if len(sizes) > 1 or len(entries) > MOST_PROMPTS:
             raise StoreError(
                 f"{self.store.folder}: {len(entries)} prompts of {len(sizes)} sizes for {kind}; "
                 f"expected at most {MOST_PROMPTS} of one size; restore a copy"
             )
-        taken, found = 0, []
-        for kept, entry in entries:
-            prompt = soft_prompt(kept, self.store.arrays(entry))
+        taken, prompts = 0, []
+        for stored, entry in entries:
+            prompt = soft_prompt(stored, self.store.arrays(entry))
             taken += prompt.feature.nbytes + prompt.vectors.nbytes
             if taken > MOST_BYTES:
                 raise StoreError(
                     f"{self.store.folder}: the prompts of {kind} take more than {MOST_BYTES} "
                     "bytes; remove some with: viper learn prompts remove"
                 )
-            found.append(prompt)
-        return tuple(found), unit_features(found) if found else None
+            prompts.append(prompt)
+        return tuple(prompts), unit_features(prompts) if prompts else None

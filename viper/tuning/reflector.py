@@ -212,32 +212,32 @@ class Intervention:
         base, answered = self._run(case, {})
         if answered:
             return Search((), base.tool_calls, 1, already=True)
-        found: dict[tuple[int, ...], Explanation] = {}
+        explanations: dict[tuple[int, ...], Explanation] = {}
         runs, bound = 1, self._limits.cost
         for one in self._tries(case, base.tool_calls):
             if one.cost > bound:
                 break
-            if one.calls in found:
+            if one.calls in explanations:
                 continue
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
-                return _search(found, base, runs, complete=False)
+                return _search(explanations, base, runs, complete=False)
             runs += 1
             again, answered = self._run(case, dict.fromkeys(one.calls, one.result), one.program)
             if answered and _asked_the_same(base.tool_calls, again.tool_calls, one.calls):
-                found[one.calls] = one.explanation()
+                explanations[one.calls] = one.explanation()
                 bound = min(bound, one.cost + self._limits.margin)
-        return _search(found, base, runs)
+        return _search(explanations, base, runs)
 
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
         """Return all interventions to try, the cheapest first. Of equals the earlier call wins, the
         program first."""
         session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
-        asked = CallContext(session, log, desired_texts(case))
+        context = CallContext(session, log, desired_texts(case))
         tries = []
         for calls in questions(log):
             first = log[calls[0]]
             try:
-                changes = alternatives_of(first, asked)
+                changes = alternatives_of(first, context)
             except _STRANGE_ARGUMENTS:
                 continue
             tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
@@ -265,11 +265,11 @@ class Intervention:
 
 def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
     """Return groups of indices of calls that ask one tool the same, in order of the first call."""
-    found: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     for call in log:
-        asked = json.dumps([call.tool, list(call.args), dict(call.kwargs)], sort_keys=True)
-        found.setdefault(asked, []).append(call.index)
-    return [tuple(calls) for calls in found.values()]
+        key = json.dumps([call.tool, list(call.args), dict(call.kwargs)], sort_keys=True)
+        indices.setdefault(key, []).append(call.index)
+    return [tuple(calls) for calls in indices.values()]
 
 
 def _asked_the_same(
@@ -285,9 +285,12 @@ def _asked_the_same(
 
 
 def _search(
-    found: Mapping[tuple[int, ...], Explanation], base: Trial, runs: int, complete: bool = True
+    explanations: Mapping[tuple[int, ...], Explanation],
+    base: Trial,
+    runs: int,
+    complete: bool = True,
 ) -> Search:
-    ordered = sorted(found.values(), key=lambda one: (one.cost, one.calls))
+    ordered = sorted(explanations.values(), key=lambda one: (one.cost, one.calls))
     return Search(tuple(ordered), base.tool_calls, runs, complete)
 
 

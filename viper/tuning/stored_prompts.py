@@ -95,8 +95,8 @@ def check_place(tool: str, concept: str) -> None:
     if not _TOOL.fullmatch(tool):
         raise UsageError(f"{tool!r} is no name of a tool; expected small letters, as seg or vqa")
     if bool(concept) == (tool in WITHOUT_CONCEPT):
-        wanted = "without a concept" if tool in WITHOUT_CONCEPT else "under a concept"
-        raise UsageError(f"prompts of {tool} are kept {wanted}; got {concept!r}")
+        expected = "without a concept" if tool in WITHOUT_CONCEPT else "under a concept"
+        raise UsageError(f"prompts of {tool} are kept {expected}; got {concept!r}")
     if len(concept) > LONGEST_CONCEPT or not concept.isprintable():
         raise UsageError(
             f"a concept of {len(concept)} characters; expected printable text of at most "
@@ -138,20 +138,20 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
         StoreError: the entry is none.
     """
     try:
-        kept = record_from_json(
+        prompt = record_from_json(
             StoredPrompt, {**entry.record, "id": entry.key, "born": entry.created_in}
         )
-        check_place(kept.tool, kept.concept)
+        check_place(prompt.tool, prompt.concept)
     except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
-    if min(kept.shape) <= 0 or entry.topic != prompt_kind(kept.tool, kept.concept):
+    if min(prompt.shape) <= 0 or entry.topic != prompt_kind(prompt.tool, prompt.concept):
         raise StoreError(
-            f"prompt {entry.key}: shape {kept.shape} or topic {entry.topic!r} do not fit"
+            f"prompt {entry.key}: shape {prompt.shape} or topic {entry.topic!r} do not fit"
         )
-    return kept
+    return prompt
 
 
-def soft_prompt(kept: StoredPrompt, arrays: Arrays) -> SoftPrompt:
+def soft_prompt(stored: StoredPrompt, arrays: Arrays) -> SoftPrompt:
     """Build the prompt from its stored arrays.
 
     Raises:
@@ -159,11 +159,11 @@ def soft_prompt(kept: StoredPrompt, arrays: Arrays) -> SoftPrompt:
     """
     problem = _problem(arrays)
     if problem is None:
-        found = (arrays[_FEATURE].shape[0], arrays[_VECTORS].shape)
-        if found != (kept.feature_size, kept.shape):
-            problem = f"has sizes {found}, its record says {(kept.feature_size, kept.shape)}"
+        sizes = (arrays[_FEATURE].shape[0], arrays[_VECTORS].shape)
+        if sizes != (stored.feature_size, stored.shape):
+            problem = f"has sizes {sizes}, its record says {(stored.feature_size, stored.shape)}"
     if problem is not None:
-        raise StoreError(f"prompt {kept.id} of {kept.tool}: its file {problem}; restore a copy")
+        raise StoreError(f"prompt {stored.id} of {stored.tool}: its file {problem}; restore a copy")
     return SoftPrompt(arrays[_FEATURE], arrays[_VECTORS])
 
 

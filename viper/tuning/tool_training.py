@@ -127,17 +127,17 @@ class ToolTrainer:
         """Collect the data for a concept; raise as :meth:`teach`."""
         sources, query = self.sources, ConceptQuery(concept)
         matcher = self.models.shared("matcher")
-        found: Collected[Any] | None = None
+        data: Collected[Any] | None = None
         if tool in ANNOTATED and sources.store is not None:
             limit = min(ANNOTATED[tool], sources.positives or ANNOTATED[tool])
-            found = collect_annotated(
+            data = collect_annotated(
                 query, sources.store, limit=limit, negatives=limit, matcher=matcher, seed=seed
             )
         if tool in SEARCHED and sources.search is not None:
             limit = min(SEARCHED[tool], sources.positives or SEARCHED[tool])
             words = () if sources.store is None else tuple(sources.store.vocabulary())
             same = () if sources.store is None else sources.store.names_of(concept)
-            found = collect_pictures(
+            data = collect_pictures(
                 query,
                 sources.search,
                 limit=limit,
@@ -147,12 +147,12 @@ class ToolTrainer:
                 matcher=matcher,
                 related=RELATED_TO.get(tool, RELATED),
             )
-        if found is None:
+        if data is None:
             raise UsageError(f"nothing to teach {tool} with: no source of data for it is given")
-        if not found.positives:
-            name = found.evidence.get("source", "the source")
+        if not data.positives:
+            name = data.evidence.get("source", "the source")
             raise UsageError(f"{name} has no picture of {concept!r}; name another source of data")
-        return found
+        return data
 
     def learn(
         self,
@@ -173,12 +173,12 @@ class ToolTrainer:
         trained = self._trained(tool, lesson, options, on_progress)
         if concept is not None and options.validate:
             trained = _needed(trained)
-        kept = [
+        prompts = [
             (one.prompt, replace(one.evidence, task=task or one.evidence.task))
             for one in trained
             if one.kept
         ]
-        ids = self.pool.add(tool, concept, kept) if kept else []
+        ids = self.pool.add(tool, concept, prompts) if prompts else []
         return TrainingResult(tool, concept, tuple(trained), tuple(ids), collected or {})
 
     def _trained(

@@ -128,9 +128,11 @@ class ToolUpdates:
         if not self.teaches("vqa") or len(self.teacher.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
             return
         cases = [
-            AnsweredQuestion(_name(about, call), self._seen(about, call), asked, call.result, True)
+            AnsweredQuestion(
+                _name(about, call), self._seen(about, call), question, call.result, True
+            )
             for call in log
-            if _is_answered(call) and (asked := _question(call))
+            if _is_answered(call) and (question := _question(call))
         ]
         if cases:
             self.teacher.learn("vqa", None, cases[:_RIGHT_PER_TASK], self._options(0))
@@ -138,10 +140,10 @@ class ToolUpdates:
     def _suspects(self, log: Sequence[ToolCall]) -> list[Suspect]:
         return suspects(log, self.teacher.sources.store)
 
-    def _teach_first(self, about: About, found: Sequence[Suspect], by: str) -> list[Update]:
+    def _teach_first(self, about: About, suspects: Sequence[Suspect], by: str) -> list[Update]:
         """Train the first of these concepts that its tool does not know."""
         done: list[Update] = []
-        for suspect in found:
+        for suspect in suspects:
             if not self.teaches(suspect.tool):
                 continue
             if self.tried.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:

@@ -100,13 +100,13 @@ def _read(content: bytes, key: str) -> list[TrainedPrompt]:
         record = json.loads(arrays[_RECORD].tobytes())
         if record["key"] != key:
             raise StoreError("a lesson of another key")
-        found = []
+        prompts = []
         for at, one in enumerate(record["trained"]):
             prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
             arrays_of(prompt)
-            found.append(
+            prompts.append(
                 TrainedPrompt(prompt, record_from_json(Evidence, one["evidence"]), str(one["why"]))
             )
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"no lesson: {error}") from None
-    return found
+    return prompts

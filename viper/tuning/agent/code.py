@@ -65,15 +65,15 @@ def view(code: str) -> CodeView | None:
     """Return the names of some code, or None if it does not parse."""
     try:
         tree = ast.parse(code)
-        found = names_of(tree.body)
+        names = names_of(tree.body)
         called = [one.func for one in _evaluated(tree) if isinstance(one, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     named = [one.attr if isinstance(one, ast.Attribute) else _plain(one) for one in called]
     return CodeView(
-        frozenset(found.stored),
-        frozenset(found.sure),
-        frozenset(found.loaded),
+        frozenset(names.stored),
+        frozenset(names.sure),
+        frozenset(names.loaded),
         tuple(TOOLS[name] for name in named if name in TOOLS),
         _gives(tree),
     )
@@ -88,7 +88,7 @@ class Constant:
 
 
 def constants_after(
-    code: str, known: Mapping[str, Constant], place: int
+    code: str, before: Mapping[str, Constant], place: int
 ) -> tuple[dict[str, Constant], Constant | None]:
     """Return the names that hold constants after some code, and the constant value of its last
     statement.
@@ -100,20 +100,20 @@ def constants_after(
         known: the names that hold constants before it.
         place: of its turn.
     """
-    found, shown = dict(known), None
+    constants, value = dict(before), None
     try:
         tree = ast.parse(code)
         for statement in tree.body:
-            shown = _constant(statement, found, place)
+            value = _constant(statement, constants, place)
             for name in names_of([statement]).stored:
-                found.pop(name, None)
+                constants.pop(name, None)
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             target = statement.target if isinstance(statement, ast.AnnAssign) else target
-            if shown is not None and isinstance(target, ast.Name):
-                found[target.id] = shown
+            if value is not None and isinstance(target, ast.Name):
+                constants[target.id] = value
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return dict(known), None
-    return found, shown
+        return dict(before), None
+    return constants, value
 
 
 def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
@@ -132,7 +132,9 @@ def _plain(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _constant(statement: ast.stmt, known: Mapping[str, Constant], place: int) -> Constant | None:
+def _constant(
+    statement: ast.stmt, constants: Mapping[str, Constant], place: int
+) -> Constant | None:
     """Return the constant that a statement assigns or shows."""
     if not isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
         return None
@@ -142,7 +144,7 @@ def _constant(statement: ast.stmt, known: Mapping[str, Constant], place: int) ->
             return None
         value = value.args[0]
     if isinstance(value, ast.Name):
-        return known.get(value.id)
+        return constants.get(value.id)
     if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
         return Constant(ast.unparse(value), place)
     if isinstance(value, ast.Constant) and value.value is not None:
@@ -179,9 +181,9 @@ class Names:
 
     def store(self, names: Iterable[str]) -> None:
         """Add names that are surely assigned now."""
-        found = set(names)
-        self.stored |= found
-        self.sure |= found
+        assigned = set(names)
+        self.stored |= assigned
+        self.sure |= assigned
 
     def branch(self, *ways: Names) -> None:
         """Add branches of which one is run. Names that all branches assign are sure."""
@@ -197,103 +199,103 @@ def names_of(statements: Sequence[ast.stmt], bound: frozenset[str] = frozenset()
     Args:
         bound: variables of loops and functions around them.
     """
-    found = Names()
+    names = Names()
     for statement in statements:
-        _statement(statement, bound, found)
-    found.stored -= bound
-    found.sure -= bound
-    return found
+        _statement(statement, bound, names)
+    names.stored -= bound
+    names.sure -= bound
+    return names
 
 
-def _statement(node: ast.stmt, bound: frozenset[str], found: Names) -> None:
+def _statement(node: ast.stmt, bound: frozenset[str], names: Names) -> None:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         outside = [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults]
-        found.read(_read(outside, bound))
+        names.read(_read(outside, bound))
         inner = names_of(node.body, bound | _parameters(node.args))
-        found.read(inner.loaded - inner.stored)
-        found.store({node.name} - bound)
+        names.read(inner.loaded - inner.stored)
+        names.store({node.name} - bound)
     elif isinstance(node, ast.ClassDef):
-        found.read(_read([*node.decorator_list, *node.bases], bound))
+        names.read(_read([*node.decorator_list, *node.bases], bound))
         inner = names_of(node.body, bound)
-        found.read(inner.loaded - inner.stored)
-        found.store({node.name} - bound)
+        names.read(inner.loaded - inner.stored)
+        names.store({node.name} - bound)
     elif isinstance(node, ast.For | ast.AsyncFor):
-        found.read(_read([node.iter], bound))
+        names.read(_read([node.iter], bound))
         inside = bound | _targets([node.target])
-        found.branch(names_of(node.body, inside), Names())
-        found.branch(names_of(node.orelse, inside), Names())
+        names.branch(names_of(node.body, inside), Names())
+        names.branch(names_of(node.orelse, inside), Names())
     elif isinstance(node, ast.While):
-        found.read(_read([node.test], bound))
-        found.branch(names_of(node.body, bound), Names())
-        found.branch(names_of(node.orelse, bound), Names())
+        names.read(_read([node.test], bound))
+        names.branch(names_of(node.body, bound), Names())
+        names.branch(names_of(node.orelse, bound), Names())
     elif isinstance(node, ast.If):
-        found.read(_read([node.test], bound))
-        found.store(_walrus(node.test) - bound)
-        found.branch(names_of(node.body, bound), names_of(node.orelse, bound))
+        names.read(_read([node.test], bound))
+        names.store(_walrus(node.test) - bound)
+        names.branch(names_of(node.body, bound), names_of(node.orelse, bound))
     elif isinstance(node, ast.Try):
         handlers = [names_of(one.body, bound) for one in node.handlers]
-        found.branch(names_of([*node.body, *node.orelse], bound), *handlers, Names())
-        _in_order(node.finalbody, bound, found)
+        names.branch(names_of([*node.body, *node.orelse], bound), *handlers, Names())
+        _in_order(node.finalbody, bound, names)
     elif isinstance(node, ast.With | ast.AsyncWith):
-        found.read(_read([one.context_expr for one in node.items], bound))
+        names.read(_read([one.context_expr for one in node.items], bound))
         named = [one.optional_vars for one in node.items if one.optional_vars is not None]
-        found.store(_targets(named) - bound)
-        _in_order(node.body, bound, found)
+        names.store(_targets(named) - bound)
+        _in_order(node.body, bound, names)
     elif isinstance(node, ast.Import | ast.ImportFrom):
-        found.store({(one.asname or one.name).split(".")[0] for one in node.names} - bound)
+        names.store({(one.asname or one.name).split(".")[0] for one in node.names} - bound)
     else:
-        found.read(_read([node], bound))
+        names.read(_read([node], bound))
         if isinstance(node, ast.AugAssign):
-            found.read(_targets([node.target]) - bound)
+            names.read(_targets([node.target]) - bound)
         targets = _targets([node]) | _walrus(node)
-        found.store(targets - bound)
+        names.store(targets - bound)
 
 
-def _in_order(statements: Sequence[ast.stmt], bound: frozenset[str], found: Names) -> None:
+def _in_order(statements: Sequence[ast.stmt], bound: frozenset[str], names: Names) -> None:
     inner = names_of(statements, bound)
-    found.read(inner.loaded)
-    found.stored |= inner.stored
-    found.sure |= inner.sure
+    names.read(inner.loaded)
+    names.stored |= inner.stored
+    names.sure |= inner.sure
 
 
 def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
     """Return the names that expressions read, without their own variables."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
         if node is None:
             continue
         if isinstance(node, ast.Name):
-            found |= {node.id} - bound if isinstance(node.ctx, ast.Load) else set()
+            names |= {node.id} - bound if isinstance(node.ctx, ast.Load) else set()
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             inside = bound
             for one in node.generators:
-                found |= _read([one.iter], inside)
+                names |= _read([one.iter], inside)
                 inside |= _targets([one.target])
-                found |= _read(one.ifs, inside)
+                names |= _read(one.ifs, inside)
             last = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            found |= _read(last, inside)
+            names |= _read(last, inside)
         elif isinstance(node, ast.Lambda):
-            found |= _read([*node.args.defaults, *node.args.kw_defaults], bound)
-            found |= _read([node.body], bound | _parameters(node.args))
+            names |= _read([*node.args.defaults, *node.args.kw_defaults], bound)
+            names |= _read([node.body], bound | _parameters(node.args))
         else:
-            found |= _read(ast.iter_child_nodes(node), bound)
-    return found
+            names |= _read(ast.iter_child_nodes(node), bound)
+    return names
 
 
 def _targets(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that assignments and loops assign. Variables of expressions are no
     targets."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name):
-            found |= {node.id} if isinstance(node.ctx, ast.Store) else set()
+            names |= {node.id} if isinstance(node.ctx, ast.Store) else set()
         elif isinstance(node, ast.Tuple | ast.List | ast.Starred):
-            found |= _targets(ast.iter_child_nodes(node))
+            names |= _targets(ast.iter_child_nodes(node))
         elif isinstance(node, ast.Assign):
-            found |= _targets(node.targets)
+            names |= _targets(node.targets)
         elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-            found |= _targets([node.target])
-    return frozenset(found)
+            names |= _targets([node.target])
+    return frozenset(names)
 
 
 def _walrus(node: ast.AST) -> set[str]:

@@ -88,15 +88,15 @@ def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
     )
     sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
     reply = llm.generate([prompt], sampling)[0][0].text
-    said = {
-        int(found[1]): found[2].lower() == "effective"
-        for found in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
+    labels = {
+        int(match[1]): match[2].lower() == "effective"
+        for match in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
     }
     flags = []
     for flag in flagged(workflow.turns):
         number = numbers.get(flag.index)
-        if number in said:
-            flag = Flag(flag.index, "" if said[number] else SAID, "llm")
+        if number in labels:
+            flag = Flag(flag.index, "" if labels[number] else SAID, "llm")
         flags.append(flag)
     return flags
 
@@ -135,22 +135,22 @@ class _Names:
         ``repeated``: it ran before on the same values of what it reads.
         ``confirmed``: it gave an answer that its only name held already.
         """
-        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if found is None:
+        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if code is None:
             return ""
-        read = frozenset((name, self._written.get(name, 0)) for name in found.loaded)
+        read = frozenset((name, self._written.get(name, 0)) for name in code.loaded)
         number = self._ran.get((turn.text, read))
         is_repeated = number is not None
         if number is None:
             number = self._ran[turn.text, read] = len(self._ran) + 1
-        gives = found.gives
+        gives = code.gives
         is_confirmed = (
             gives in CANDIDATES
-            and found.stored == {gives}
+            and code.stored == {gives}
             and turn.value is not None
             and self._values.get(gives) == turn.value
         )
-        for name in found.stored:
+        for name in code.stored:
             self._written[name] = number
             self._values.pop(name, None)
         if gives and turn.value is not None:
@@ -169,14 +169,14 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
     needed, unused = {FINAL, *_forced_name(turns)}, set()
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
-        found = view(turn.text) if turn.kind == "code" and not reasons[place] else None
-        if found is None:
+        code = view(turn.text) if turn.kind == "code" and not reasons[place] else None
+        if code is None:
             continue
-        if found.stored and not found.stored & needed:
+        if code.stored and not code.stored & needed:
             unused.add(place)
             continue
-        needed -= found.sure
-        needed |= found.loaded
+        needed -= code.sure
+        needed |= code.loaded
     return unused
 
 
@@ -186,11 +186,11 @@ def _forced_name(turns: Sequence[Turn]) -> set[str]:
     if not turns or turns[-1].kind != "forced" or turns[-1].value is None:
         return set()
     for turn in reversed(turns[:-1]):
-        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if found is None:
+        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if code is None:
             continue
-        if FINAL in found.stored:
+        if FINAL in code.stored:
             return set()
         if turn.value == turns[-1].value:
-            return {found.gives} if found.gives else set()
+            return {code.gives} if code.gives else set()
     return set()

@@ -84,24 +84,24 @@ def masked(
         if action is None:
             continue
         target = action_text(action)
-        shown = steps[:place]
+        previous = steps[:place]
         if rest == "all":
             hole = Step(None, steps[place].result, HOLE)
-            shown = [*shown, hole, *steps[place + 1 :]]
-        prompt = explore_prompt(workflow.query, entries, workflow.captions, shown, style=style)
+            previous = [*previous, hole, *steps[place + 1 :]]
+        prompt = explore_prompt(workflow.query, entries, workflow.captions, previous, style=style)
         if rest == "all":
             prompt += ASKED_FOR
         yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index)
 
 
 def _places(
-    workflow: Workflow, variant: str, random: Random, said: Mapping[int, bool]
+    workflow: Workflow, variant: str, random: Random, labels: Mapping[int, bool]
 ) -> list[int]:
     """Return the indices of the actions that count, in order."""
     turns = [one for one in workflow.turns if one.kind != "forced"]
     flags = flagged(workflow.turns)[: len(turns)]
     readable = [n for n, one in enumerate(turns) if one.kind != "unreadable"]
-    effective = [n for n in readable if said.get(turns[n].index, flags[n].is_effective)]
+    effective = [n for n in readable if labels.get(turns[n].index, flags[n].is_effective)]
     chosen: dict[str, Callable[[], list[int]]] = {
         "masking": lambda: effective,
         "sft": lambda: readable,
@@ -149,23 +149,23 @@ class Encoder:
         and its action: one row with several counted stretches is the same loss at a fraction of the
         cost.
         """
-        found: list[EncodedWorkflow] = []
+        rows: list[EncodedWorkflow] = []
         last = ""
         for text in texts:
             row = self._row(text)
             self.left_out += row is None
             is_more = self._is_plain and last and text.prompt.startswith(last)
-            if is_more and row is not None and found:
-                row = _joined(found[-1], row)
+            if is_more and row is not None and rows:
+                row = _joined(rows[-1], row)
                 if row is not None:
-                    found[-1] = row
+                    rows[-1] = row
                     last = text.prompt + text.target
                     continue
                 row = self._row(text)
             last = text.prompt + text.target
             if row is not None:
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
     def _row(self, text: MaskedWorkflow) -> EncodedWorkflow | None:
         """Encode one text, or return None if it is too long."""

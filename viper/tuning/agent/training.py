@@ -201,15 +201,15 @@ def token_count(tuned: TunedAgent, prompt: str) -> int:
 def losses(work: Path) -> list[tuple[int, float]]:
     """Return the loss of each step. A step repeated after a kill has its last loss."""
     file = work / LOSSES
-    found: dict[int, float] = {}
+    by_step: dict[int, float] = {}
     if file.is_file():
         for line in file.read_text(encoding="utf-8").splitlines():
             try:
                 step, loss = json.loads(line)
             except ValueError:  # cut off by a kill
                 continue
-            found[int(step)] = float(loss)
-    return sorted(found.items())
+            by_step[int(step)] = float(loss)
+    return sorted(by_step.items())
 
 
 def _loaded(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
@@ -291,9 +291,9 @@ def _last_checkpoint(work: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
     # One that was being written when the process was killed lacks its state, which comes last.
-    for found in sorted(work.glob("checkpoint-*")):
-        if not (found / "trainer_state.json").is_file():
-            shutil.rmtree(found)
+    for folder in sorted(work.glob("checkpoint-*")):
+        if not (folder / "trainer_state.json").is_file():
+            shutil.rmtree(folder)
     last: str | None = get_last_checkpoint(str(work))
     return last
 
@@ -373,8 +373,8 @@ def token_loss(
             some = rows[start : start + batch]
             count = sum(label != IGNORED for row in some for label in row.labels[1:])
             filled = padded(some, pad)
-            given = {name: torch.tensor(values, device=device) for name, values in filled.items()}
-            total += float(model(**given).loss) * count
+            inputs = {name: torch.tensor(values, device=device) for name, values in filled.items()}
+            total += float(model(**inputs).loss) * count
             tokens += count
     model.train(was_training)
     return total / max(1, tokens), tokens
@@ -388,6 +388,6 @@ def read_held_out(work: Path) -> HeldOut | None:
         return None
 
 
-def note_held_out(work: Path, found: HeldOut) -> None:
+def note_held_out(work: Path, figures: HeldOut) -> None:
     """Write the held-out figures in one step."""
-    write_file(work / HELD_OUT, json.dumps(asdict(found)) + "\n")
+    write_file(work / HELD_OUT, json.dumps(asdict(figures)) + "\n")

@@ -52,8 +52,8 @@ class LabelVerifier:
         if last.failure is not None or last.kind not in ("code", "done"):
             return ""
         if last.kind == "code":
-            found = view(last.text)
-            if found is None or not found.is_candidate:
+            code = view(last.text)
+            if code is None or not code.is_candidate:
                 return ""
         if answer is None or is_desired(answer, self._label, self._query.task):
             return ""
@@ -87,10 +87,10 @@ class LanguageVerifier:
         )
         reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0]
         self.meter.add(reply)
-        said = re.match(r"\W*disagrees\b\W*(.*)", reply.text.strip(), re.IGNORECASE)
-        if said is None:
+        match = re.match(r"\W*disagrees\b\W*(.*)", reply.text.strip(), re.IGNORECASE)
+        if match is None:
             return ""
-        why = concealed(one_line(said[1]), self._label, _shown(last))
+        why = concealed(one_line(match[1]), self._label, _shown(last))
         return rethink_thought(_shown(last), tool_of(turns), why)
 
 
@@ -98,20 +98,20 @@ def tool_of(turns: Sequence[Turn]) -> str:
     """Return the tool that the last result came from, named as in traces, or "" if there is none.
     It is the last tool that the turn's own code called, else the code before it."""
     for turn in reversed(turns):
-        found = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if found is not None and found.tools:
-            return found.tools[-1]
+        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if code is not None and code.tools:
+            return code.tools[-1]
     return ""
 
 
-def concealed(text: str, label: str, shown: str) -> str:
+def concealed(text: str, label: str, result: str) -> str:
     """Replace the label in a text unless the result that the text is about showed it.
 
     Words are compared whole; a small number is concealed as a word, too.
     """
     spelled = {label, _NUMBERS.get(label, label)}
     for one in filter(None, spelled):
-        if f" {normalise_answer(one)} " not in f" {normalise_answer(shown)} ":
+        if f" {normalise_answer(one)} " not in f" {normalise_answer(result)} ":
             whole = rf"(?<!\w){re.escape(one)}(?!\w)"
             text = re.sub(whole, _CONCEALED, text, flags=re.IGNORECASE)
     return text

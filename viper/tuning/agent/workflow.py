@@ -114,18 +114,18 @@ def written_answer(turns: Sequence[Turn]) -> Constant | None:
 
     At a bound without a stored answer, the constant that the last code that was worth anything is.
     """
-    known: dict[str, Constant] = {}
+    constants: dict[str, Constant] = {}
     last: Constant | None = None
     is_stored = False
     for place, turn in enumerate(turns):
         if turn.kind != "code" or turn.failure is not None:
             continue
-        known, shown = constants_after(turn.text, known, place)
-        last = shown if turn.value is not None else last
-        found = view(turn.text)
-        is_stored = is_stored or (found is not None and FINAL in found.stored)
+        constants, value = constants_after(turn.text, constants, place)
+        last = value if turn.value is not None else last
+        code = view(turn.text)
+        is_stored = is_stored or (code is not None and FINAL in code.stored)
     if is_stored or not turns or turns[-1].kind != "forced":
-        return known.get(FINAL)
+        return constants.get(FINAL)
     return last
 
 
@@ -150,5 +150,5 @@ def tells(value: Any, literal: str) -> bool:
         return any(tells(one, literal) for one in value.values())
     if isinstance(value, list | tuple):
         return str(len(value)) == literal or any(tells(one, literal) for one in value)
-    said = normalise_answer(value) if isinstance(value, str | int | float | bool) else ""
-    return bool(said) and (said == literal or f" {literal} " in f" {said} ")
+    words = normalise_answer(value) if isinstance(value, str | int | float | bool) else ""
+    return bool(words) and (words == literal or f" {literal} " in f" {words} ")

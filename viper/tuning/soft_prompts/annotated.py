@@ -115,11 +115,11 @@ class TrainingSession(ABC, Generic[RegionsT]):
         """Return the encoding of each picture and the regions detected in it."""
 
     @abstractmethod
-    def regions(self, found: Any, scene: MaskedPicture) -> RegionsT:
+    def regions(self, detections: Any, scene: MaskedPicture) -> RegionsT:
         """Return the regions of a picture whose content is clear."""
 
     @abstractmethod
-    def fitting(self, known: RegionsT) -> Fitting:
+    def fitting(self, regions: RegionsT) -> Fitting:
         """Return the fitting of queries to the regions of all pictures."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
         """Return the tool's results for pictures without and with a prompt."""
 
     @abstractmethod
-    def share(self, found: Any, scene: MaskedPicture) -> float:
+    def share(self, result: Any, scene: MaskedPicture) -> float:
         """Return how right the result for a picture is, in [0, 1]."""
 
     @abstractmethod
@@ -157,9 +157,9 @@ class TrainingSession(ABC, Generic[RegionsT]):
         prompts = list(self.prompts(fitting, queries))
         return [self._judged(at, vectors, originals) for at, vectors in enumerate(prompts)]
 
-    def shares(self, found: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
+    def shares(self, results: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
         """Return float32 [N]: :meth:`share` of each picture."""
-        pairs = zip(found, scenes, strict=True)
+        pairs = zip(results, scenes, strict=True)
         return np.array([self.share(*pair) for pair in pairs], np.float32)
 
     def _looked(self) -> tuple[list[Any], list[RegionsT]]:
@@ -190,8 +190,8 @@ class TrainingSession(ABC, Generic[RegionsT]):
         scenes = [self.scenes[one] for one in held]
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
-            found = self.answers(backend, [originals[one] for one in held], vectors)
-        before, after = (self.shares(some, scenes) for some in found)
+            results = self.answers(backend, [originals[one] for one in held], vectors)
+        before, after = (self.shares(some, scenes) for some in results)
         trained_on = [at, *(one for one in range(len(names)) if one not in (at, *held))]
         evidence = Evidence(
             model_id,

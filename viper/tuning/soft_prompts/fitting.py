@@ -50,13 +50,13 @@ class Regions:
         things = [thing for thing, _ in scene.counted()]
         best = near.max(axis=1, initial=0.0)
         places = np.flatnonzero((best >= same) | (best < bare) & scene.whole)
-        shown, source = [], []
+        positive, source = [], []
         for place in places:
             thing = things[int(near[place].argmax())] if best[place] >= same else None
-            shown.append(thing is not None and thing.shown)
+            positive.append(thing is not None and thing.shown)
             source.append(scene.source if thing is None else thing.source)
         canvas = np.full(len(places), scene.source, np.int64)
-        shows, sources = np.array(shown, np.bool_), np.array(source, np.int64)
+        shows, sources = np.array(positive, np.bool_), np.array(source, np.int64)
         return Regions(features[places], shows, canvas, sources), places
 
     @classmethod
@@ -90,11 +90,11 @@ class Fitting:
         widths: of the parts of a description, D in all; each part says as much as any.
     """
 
-    def __init__(self, known: Regions, widths: Sequence[int]) -> None:
+    def __init__(self, regions: Regions, widths: Sequence[int]) -> None:
         import torch
 
-        self.known = known
-        features = known.features
+        self.known = regions
+        features = regions.features
         sides = [np.full(width, (len(widths) * width) ** 0.5, np.float32) for width in widths]
         self.mean = features.mean(0)
         self.deviation = (features.std(0) + 1e-3) * np.concatenate(sides)
@@ -116,11 +116,11 @@ class Fitting:
         from torch.nn import functional
 
         chosen = torch.from_numpy(self.known.without(held))
-        shown = torch.from_numpy(self.known.shown)[chosen].float()
+        positive = torch.from_numpy(self.known.shown)[chosen].float()
         products = self.products[chosen][:, chosen]
         shares = torch.zeros(len(chosen), requires_grad=True)
         shift = torch.zeros(1, requires_grad=True)
-        rarity = ((1 - shown).sum() / shown.sum().clamp(min=1)).sqrt()
+        rarity = ((1 - positive).sum() / positive.sum().clamp(min=1)).sqrt()
         optimiser = torch.optim.LBFGS(
             [shares, shift], lr=rate, max_iter=1, line_search_fn="strong_wolfe"
         )
@@ -129,7 +129,7 @@ class Fitting:
             optimiser.zero_grad()
             sums = products @ shares
             value = functional.binary_cross_entropy_with_logits(
-                sums + shift, shown, pos_weight=rarity
+                sums + shift, positive, pos_weight=rarity
             )
             value = value + DECAY / 2 * shares @ sums
             value.backward()
@@ -157,10 +157,10 @@ class Fitting:
             rows = self.known.held(held)
             parts.append(self.known.features[rows] @ query + shift)
             truths.append(self.known.shown[rows])
-        logits, shown = np.concatenate(parts), np.concatenate(truths)
-        if not shown.any():
+        logits, truth = np.concatenate(parts), np.concatenate(truths)
+        if not truth.any():
             return 0.0
         order = np.argsort(-logits, kind="stable")
-        hits = shown[order].cumsum()
-        best = int((hits / (np.arange(1, len(hits) + 1) + shown.sum())).argmax())
+        hits = truth[order].cumsum()
+        best = int((hits / (np.arange(1, len(hits) + 1) + truth.sum())).argmax())
         return float(logits[order[best : best + 2]].mean())

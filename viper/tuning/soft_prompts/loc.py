@@ -59,33 +59,35 @@ class Proposed(Regions):
     moves: Floats
 
 
-def proposed(found: Proposals, scene: MaskedPicture) -> Proposed:
+def proposed(proposals: Proposals, scene: MaskedPicture) -> Proposed:
     """Return the boxes that a detector proposes in a picture, where their content is clear."""
     boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
-    near = overlaps(found.boxes, boxes)
-    rows, places = Regions.of(found.features, near, scene, NEAR, BARE)
+    near = overlaps(proposals.boxes, boxes)
+    rows, places = Regions.of(proposals.features, near, scene, NEAR, BARE)
     moves = np.full((len(places), 4), np.nan, np.float32)
     of_things = near.max(axis=1, initial=0.0)[places] >= NEAR
     if of_things.any():
         chosen = places[of_things]
-        moves[of_things] = moves_between(found.boxes[chosen], boxes[near[chosen].argmax(axis=1)])
+        moves[of_things] = moves_between(
+            proposals.boxes[chosen], boxes[near[chosen].argmax(axis=1)]
+        )
     return Proposed(rows.features, rows.shown, rows.canvas, rows.source, moves)
 
 
-def fitted_moves(fitting: Fitting, known: Proposed, held: Collection[int]) -> Floats:
+def fitted_moves(fitting: Fitting, regions: Proposed, held: Collection[int]) -> Floats:
     """Return float32 [4, D + 1]: the movement of boxes, fitted to those near an object.
 
     Ridge regression on all of these, whatever the objects are, in pictures not held out.
     """
     import torch
 
-    chosen = known.without(held)
-    chosen = chosen[~np.isnan(known.moves[chosen, 0])]
-    wanted = torch.from_numpy(known.moves[chosen])
+    chosen = regions.without(held)
+    chosen = chosen[~np.isnan(regions.moves[chosen, 0])]
+    targets = torch.from_numpy(regions.moves[chosen])
     products = fitting.products[chosen][:, chosen]
-    mean = wanted.mean(0)
+    mean = targets.mean(0)
     damped = products + RIDGE * torch.eye(len(chosen))
-    shares = torch.linalg.solve(damped, wanted - mean)
+    shares = torch.linalg.solve(damped, targets - mean)
     rows = (fitting.rows[chosen].T @ shares).T.numpy() / fitting.deviation
     shifts = mean.numpy() - rows @ fitting.mean
     return np.concatenate((rows, shifts[:, None]), axis=1).astype(np.float32)
@@ -98,12 +100,12 @@ class _LocSession(TrainingSession[Proposed]):
         encodings = backend.encode([scene.pixels for scene in scenes])
         return [(encoding, backend.proposals(encoding)) for encoding in encodings]
 
-    def regions(self, found: Proposals, scene: MaskedPicture) -> Proposed:
-        return proposed(found, scene)
+    def regions(self, detections: Proposals, scene: MaskedPicture) -> Proposed:
+        return proposed(detections, scene)
 
-    def fitting(self, known: Proposed) -> Fitting:
-        self._known = known
-        return Fitting(known, [places * known.features.shape[1] // PLACES for places in BLOCKS])
+    def fitting(self, regions: Proposed) -> Fitting:
+        self._known = regions
+        return Fitting(regions, [places * regions.features.shape[1] // PLACES for places in BLOCKS])
 
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
         taught = [(held, *one) for held, one in zip(self.helds, queries, strict=True)]
@@ -121,9 +123,9 @@ class _LocSession(TrainingSession[Proposed]):
             [backend.detect_adapted(one, concept, taught) for one in encodings],
         )
 
-    def share(self, found: Sequence[Detection], scene: MaskedPicture) -> float:
-        wanted = [box for thing, box in scene.counted() if thing.shown]
-        return _f1([item.box for item in found if item.score >= CUT], wanted)
+    def share(self, result: Sequence[Detection], scene: MaskedPicture) -> float:
+        targets = [box for thing, box in scene.counted() if thing.shown]
+        return _f1([item.box for item in result if item.score >= CUT], targets)
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
         absent = np.array([one >= len(self.lesson.positives) for one in self.helds[at]])
@@ -141,9 +143,9 @@ class _LocSession(TrainingSession[Proposed]):
         return ""
 
 
-def _f1(kept: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]]) -> float:
-    near = np.array([[box_iou(box, other) for other in wanted] for box in kept], np.float64)
-    return f1(near.reshape(len(kept), len(wanted)), SAME_BOX)
+def _f1(boxes: Sequence[Sequence[float]], targets: Sequence[Sequence[float]]) -> float:
+    near = np.array([[box_iou(box, other) for other in targets] for box in boxes], np.float64)
+    return f1(near.reshape(len(boxes), len(targets)), SAME_BOX)
 
 
 class LocTuner(AnnotatedTuner):

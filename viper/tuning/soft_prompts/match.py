@@ -143,7 +143,7 @@ class _Judge:
         least = LEAST_MARGIN if verdict is None else verdict.least
         hit_before, hit_after = before[0] >= least, after >= least
         more = self._more_taken(prompts)
-        found = []
+        results = []
         for i, prompt in enumerate(prompts):
             own = list(self.held[i])
             shares = [
@@ -154,8 +154,8 @@ class _Judge:
             why = ""
             if verdict is not None:
                 why = _why(i, self.lesson.concept, verdict, (shares[0], shares[1], gained), more[i])
-            found.append(TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why))
-        return found
+            results.append(TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why))
+        return results
 
     def _more_taken(self, prompts: Tensor) -> list[float]:
         """Return by how much each prompt raises the share of other pictures matched to the

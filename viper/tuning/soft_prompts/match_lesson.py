@@ -139,14 +139,14 @@ def looked_at(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> L
     is_held = numbers % _EVERY == _EVERY - 1
     if not is_held.any():
         is_held[:] = True
-    kept = numbers[~is_held] if not is_held.all() else numbers
+    remaining = numbers[~is_held] if not is_held.all() else numbers
     held = numbers[is_held]
     return Looked(
         Lesson(
             pictures.concept,
             mine,
-            others.of(kept),
-            replace(words, true=words.true[kept]),
+            others.of(remaining),
+            replace(words, true=words.true[remaining]),
             torch.ones(1, len(pictures.positives)),
             scale,
         ),
@@ -232,13 +232,13 @@ def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
     embedded = torch.from_numpy(backend.encode_texts(every)).to(plain.device)
     likeness = plain @ embedded.T  # (n, words)
     named = torch.tensor([[word in own for word in every] for own in parts], device=plain.device)
-    told = torch.tensor([_told_apart(likeness[:, i], named[:, i]) for i in range(len(every))])
-    known = torch.nonzero(told >= min(_TOLD_APART, float(told.max())))[:, 0]
-    likeness, named = likeness[:, known], named[:, known]
+    accuracies = torch.tensor([_told_apart(likeness[:, i], named[:, i]) for i in range(len(every))])
+    indices = torch.nonzero(accuracies >= min(_TOLD_APART, float(accuracies.max())))[:, 0]
+    likeness, named = likeness[:, indices], named[:, indices]
     true = named & (likeness >= _between(likeness, named))
     none = ~true.any(dim=1)
     true[none, likeness.argmax(dim=1)[none]] = True
-    return Words(tuple(every[int(i)] for i in known), embedded[known], true)
+    return Words(tuple(every[int(i)] for i in indices), embedded[indices], true)
 
 
 def _told_apart(likeness: Tensor, named: Tensor) -> float:

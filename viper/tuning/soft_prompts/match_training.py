@@ -84,9 +84,9 @@ def texts_of(backend: Any, concept: str, words: Words) -> Texts:
     """Return the embedded names of a concept, alone and with each known word."""
     import torch
 
-    asked = [form.format(concept) for form in FORMS]
-    asked += [f"{concept} {word}" for word in words.texts]
-    rows = torch.from_numpy(backend.encode_texts(asked)).to(words.embedded.device)
+    forms = [form.format(concept) for form in FORMS]
+    forms += [f"{concept} {word}" for word in words.texts]
+    rows = torch.from_numpy(backend.encode_texts(forms)).to(words.embedded.device)
     return Texts(rows[: len(FORMS)], rows[len(FORMS) :])
 
 
@@ -146,8 +146,8 @@ def trained_prompts(
             (text.grad,) = torch.autograd.grad(loss, [text])
         optimiser.step()
         on_step()
-    found: Tensor = (torch.cat([tower, text], dim=1) * used).detach()
-    return found
+    prompts: Tensor = (torch.cat([tower, text], dim=1) * used).detach()
+    return prompts
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,9 +291,9 @@ def picture_margins(
     )
     with using() as backend:
         concept = texts_of(backend, lesson.concept, lesson.words).forms[0]
-    wanted = normalize(concept + text_row(places, prompts), dim=-1)  # (K, D)
+    targets = normalize(concept + text_row(places, prompts), dim=-1)  # (K, D)
     plain = lesson.positives.plain  # (V, P, D)
-    like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, wanted)
+    like = lesson.scale * torch.einsum("vpd,kd->kvp", plain, targets)
     margins = (like - _known(lesson, plain)).mean(dim=1)  # (K, P)
     held = (shares == 0).to(margins)
     return Margins((margins * held).sum(0) / held.sum(0).clamp(min=1))
@@ -325,8 +325,8 @@ def margins_of(
             with using() as backend, torch.no_grad():
                 seen.append(backend.embed_from(pictures.begun[0], prompt).float())
         rows = text_row(places, prompts)
-    wanted = normalize(concept + rows, dim=-1)
-    like = lesson.scale * (torch.stack(seen) * wanted[:, None]).sum(-1)
+    targets = normalize(concept + rows, dim=-1)
+    like = lesson.scale * (torch.stack(seen) * targets[:, None]).sum(-1)
     return like - _known(lesson, plain), like
 
 
@@ -346,5 +346,5 @@ def taken(lesson: Lesson, like: Tensor, plain: Tensor, true: Tensor) -> Tensor:
 
 def _known(lesson: Lesson, plain: Tensor) -> Tensor:
     """Return the likeness of pictures to all known words together, ``[...]`` of ``[..., D]``."""
-    found: Tensor = (lesson.scale * plain @ lesson.words.embedded.T).logsumexp(dim=-1)
-    return found
+    likeness: Tensor = (lesson.scale * plain @ lesson.words.embedded.T).logsumexp(dim=-1)
+    return likeness

@@ -93,30 +93,30 @@ def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> Mask
         if mask is None or not mask.any():
             x0, y0, x1, y1 = (round(edge) for edge in thing.box)
             mask = box_mask((width, height), (x0, y0, x1, y1))
-        asked = plain(picture.concept) == name and index in picture.positives
-        shown = asked or any(plain(label) == name for label in thing.labels)
-        things.append(Thing(mask, shown, source, int(mask.sum())))
+        annotated = plain(picture.concept) == name and index in picture.positives
+        positive = annotated or any(plain(label) == name for label in thing.labels)
+        things.append(Thing(mask, positive, source, int(mask.sum())))
     return MaskedPicture(pixels, tuple(things), source, concept not in picture.incomplete)
 
 
 def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
     """Return whether the concept's objects share a colour that others do not have."""
-    shown, others = _chroma(scenes, True), _chroma(scenes, False)
-    if len(shown) < 3 or len(others) < 3:
+    colours, others = _chroma(scenes, True), _chroma(scenes, False)
+    if len(colours) < 3 or len(others) < 3:
         return True  # too little to tell: colours are left as they are
-    among = _distances(shown, shown)[np.triu_indices(len(shown), 1)]
-    apart = float(np.median(_distances(shown, others)))
+    among = _distances(colours, colours)[np.triu_indices(len(colours), 1)]
+    apart = float(np.median(_distances(colours, others)))
     return float(np.median(among)) < ONE_COLOUR * apart
 
 
-def _chroma(scenes: Sequence[MaskedPicture], shown: bool) -> Floats:
+def _chroma(scenes: Sequence[MaskedPicture], positive: bool) -> Floats:
     """Return float [N, 3]: the median colour of each object, its channels as shares of their
     sum."""
     rows = [
         np.median(scene.pixels[thing.mask].astype(np.float32), axis=0) + 1
         for scene in scenes
         for thing in scene.things
-        if thing.shown == shown and thing.mask.any()
+        if thing.shown == positive and thing.mask.any()
     ]
     colours = np.array(rows, np.float32).reshape(-1, 3)
     shares: Floats = colours / colours.sum(1, keepdims=True)
@@ -124,8 +124,8 @@ def _chroma(scenes: Sequence[MaskedPicture], shown: bool) -> Floats:
 
 
 def _distances(first: Floats, second: Floats) -> Floats:
-    found: Floats = np.abs(first[:, None] - second[None]).sum(-1)
-    return found
+    distances: Floats = np.abs(first[:, None] - second[None]).sum(-1)
+    return distances
 
 
 def composed(
@@ -157,9 +157,9 @@ def composed(
 def _drawn(
     scenes: Sequence[MaskedPicture], rng: np.random.Generator
 ) -> tuple[MaskedPicture, Thing]:
-    wanted = bool(rng.random() < 0.5)
+    positive = bool(rng.random() < 0.5)
     pairs = [(scene, thing) for scene in scenes for thing in scene.things if thing.mask.any()]
-    fit = [pair for pair in pairs if pair[1].shown == wanted] or pairs
+    fit = [pair for pair in pairs if pair[1].shown == positive] or pairs
     return fit[int(rng.integers(len(fit)))]
 
 

@@ -141,8 +141,8 @@ class _Learning:
             prompts = [frame.format(self._concept) for frame in frames]
             with self._using() as backend:
                 lessons = _lessons(backend)
-                shown = examples(lessons, self._gallery, which, (self._options.seed, 2, step))
-                self._errors(lessons, shown, prompts, vector).mean().backward()
+                batch = examples(lessons, self._gallery, which, (self._options.seed, 2, step))
+                self._errors(lessons, batch, prompts, vector).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
             if 2 * step >= self._steps - 1:
@@ -157,8 +157,8 @@ class _Learning:
 
         words = [self._concept, *self._related]
         with torch.no_grad():
-            found = self._compared(training, [(word, None) for word in words], TRIED, 3)
-        best = words[int(found.mean(axis=0).argmin())]
+            errors = self._compared(training, [(word, None) for word in words], TRIED, 3)
+        best = words[int(errors.mean(axis=0).argmin())]
         with self._using() as backend:
             return _lessons(backend).word_vector(best)
 
@@ -170,8 +170,8 @@ class _Learning:
         """
         kinds = [(self._concept, vector), (self._concept, None)]
         kinds += [(word, None) for word in self._related]
-        found = self._compared(self._held, kinds, JUDGED, 4)
-        taught, plain, others = found[:, 0], found[:, 1], found[:, 2:]
+        errors = self._compared(self._held, kinds, JUDGED, 4)
+        taught, plain, others = errors[:, 0], errors[:, 1], errors[:, 2:]
         bar = others.min(axis=1, initial=np.inf)
         before, after = float((plain < bar).mean()), float((taught < bar).mean())
         why = ""
@@ -203,21 +203,21 @@ class _Learning:
         for turn in range(count):
             with self._using() as backend, torch.no_grad():
                 lessons = _lessons(backend)
-                shown = examples(
+                batch = examples(
                     lessons, self._gallery, list(which) * REPEATED, (self._options.seed, salt, turn)
                 )
                 for kind, (word, vector) in enumerate(kinds):
-                    prompts = [_JUDGED.format(word)] * len(shown.which)
-                    error = self._errors(lessons, shown, prompts, vector)
+                    prompts = [_JUDGED.format(word)] * len(batch.which)
+                    error = self._errors(lessons, batch, prompts, vector)
                     total[:, kind] += error.reshape(REPEATED, -1).mean(dim=0).cpu().numpy()
         return total / count
 
     def _errors(
-        self, lessons: Any, shown: Examples, prompts: Sequence[str], vector: Tensor | None
+        self, lessons: Any, batch: Examples, prompts: Sequence[str], vector: Tensor | None
     ) -> Tensor:
         taught = {} if vector is None else {self._concept: vector[None]}
-        found: Tensor = lessons.errors(shown.masked, shown.times, shown.noise, prompts, taught)
-        return found
+        errors: Tensor = lessons.errors(batch.masked, batch.times, batch.noise, prompts, taught)
+        return errors
 
 
 def _lessons(backend: Any) -> Any:

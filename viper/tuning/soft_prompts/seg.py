@@ -49,28 +49,28 @@ def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
     )
     shared = rows @ columns.T
     union = rows.sum(1)[:, None] + columns.sum(1)[None] - shared
-    found: Floats = (shared / np.maximum(union, 1)).astype(np.float32)
-    return found
+    ious: Floats = (shared / np.maximum(union, 1)).astype(np.float32)
+    return ious
 
 
-def segments_of(found: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:
+def segments_of(segments: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:
     """Return the segments of a picture whose content is clear.
 
     Args:
         features: float32 [N, D] of the segments.
     """
     masks = [thing.mask for thing, _ in scene.counted()]
-    near = mask_ious([one.mask for one in found], masks)
+    near = mask_ious([one.mask for one in segments], masks)
     return Regions.of(features, near, scene, SAME, NOTHING)[0]
 
 
-def f1(found: Sequence[Mask], wanted: Sequence[Mask], ignored: Sequence[Mask] = ()) -> float:
+def f1(masks: Sequence[Mask], targets: Sequence[Mask], ignored: Sequence[Mask] = ()) -> float:
     """Return the F1 score of masks matched one to one at IoU of :data:`SAME`; 1 if both are empty.
 
     Args:
         ignored: masks that may be found or not.
     """
-    return annotated.f1(mask_ious(found, wanted), SAME, mask_ious(found, ignored))
+    return annotated.f1(mask_ious(masks, targets), SAME, mask_ious(masks, ignored))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,20 +90,23 @@ class _Held:
     @classmethod
     def of(
         cls,
-        known: Regions,
+        regions: Regions,
         helds: Sequence[Sequence[int]],
         queries: Sequence[Query],
     ) -> _Held:
         """Return the logits of queries on the objects of the pictures that each query leaves
         out."""
-        said, by = np.zeros(len(known.shown)), np.zeros((len(queries), len(known.shown)), np.bool_)
+        logits, by = (
+            np.zeros(len(regions.shown)),
+            np.zeros((len(queries), len(regions.shown)), np.bool_),
+        )
         for at, (held, (query, shift)) in enumerate(zip(helds, queries, strict=True)):
-            places = known.held(held)
-            said[places] += known.features[places] @ query + shift
+            places = regions.held(held)
+            logits[places] += regions.features[places] @ query + shift
             by[at, places] = True
-        asked = by.any(axis=0)
-        mean = said[asked] / by.sum(axis=0)[asked]
-        return cls(mean.astype(np.float32), known.shown[asked], by[:, asked])
+        judged = by.any(axis=0)
+        mean = logits[judged] / by.sum(axis=0)[judged]
+        return cls(mean.astype(np.float32), regions.shown[judged], by[:, judged])
 
     @property
     def cut(self) -> float:
@@ -124,18 +127,18 @@ class _SegSession(TrainingSession[Regions]):
         encodings = [backend.encode(scene.pixels) for scene in scenes]
         return [(encoding, backend.described(encoding)) for encoding in encodings]
 
-    def regions(self, found: Any, scene: MaskedPicture) -> Regions:
-        segments, known = found
-        self._widths = known.widths
-        return segments_of(segments, known.features, scene)
+    def regions(self, detections: Any, scene: MaskedPicture) -> Regions:
+        segments, regions = detections
+        self._widths = regions.widths
+        return segments_of(segments, regions.features, scene)
 
-    def fitting(self, known: Regions) -> Fitting:
-        if not known.shown.any():
+    def fitting(self, regions: Regions) -> Fitting:
+        if not regions.shown.any():
             raise UsageError(
                 f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
                 f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
             )
-        return Fitting(known, self._widths)
+        return Fitting(regions, self._widths)
 
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
         self._seen = _Held.of(fitting.known, self.helds, queries)
@@ -151,11 +154,11 @@ class _SegSession(TrainingSession[Regions]):
             [backend.segments_adapted(one, taught) for one in encodings],
         )
 
-    def share(self, found: Sequence[Segment], scene: MaskedPicture) -> float:
+    def share(self, result: Sequence[Segment], scene: MaskedPicture) -> float:
         counted = [thing for thing, _ in scene.counted()]
-        wanted = [thing.mask for thing in counted if thing.shown]
+        targets = [thing.mask for thing in counted if thing.shown]
         hidden = [thing.mask for thing in scene.things if thing.shown and thing not in counted]
-        return f1([one.mask for one in found if one.label == self._name], wanted, hidden)
+        return f1([one.mask for one in result if one.label == self._name], targets, hidden)
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
         seen, named = self._seen, self._seen.named

@@ -70,7 +70,7 @@ class VqaTuner:
         """
         if not lesson:
             raise UsageError("nothing to teach vqa with: expected at least one answered question")
-        cases = [_case(using, asked) for asked in lesson]
+        cases = [_case(using, case) for case in lesson]
         groups: dict[str, list[_Case]] = {}
         for case in cases:
             if not case.asked.right_already:
@@ -103,15 +103,15 @@ class _Case:
     prompt: Floats
 
 
-def _case(using: Using, asked: AnsweredQuestion) -> _Case:
+def _case(using: Using, question: AnsweredQuestion) -> _Case:
     with using() as backend:
         adapter = _adapter(backend)
-        encoding = backend.encode([asked.pixels])[0]
-        states = adapter.states(encoding, backend.tokens(asked.question))
-        answer = tuple(backend.tokens(asked.answer)[1:])
+        encoding = backend.encode([question.pixels])[0]
+        states = adapter.states(encoding, backend.tokens(question.question))
+        answer = tuple(backend.tokens(question.answer)[1:])
         zeros = np.zeros((VECTORS + 1, adapter.width), np.float32)
         feature = adapter.feature(states)
-        return _Case(asked, backend.model_id, encoding, states, answer, feature, zeros)
+        return _Case(question, backend.model_id, encoding, states, answer, feature, zeros)
 
 
 def _adapter(backend: Any) -> BlipAdapter:
@@ -145,18 +145,18 @@ def _train(
     for step in range(steps):
         with using() as backend, torch.enable_grad():
             bos = backend.adapter.first_token
-            given = torch.cat([torch.full_like(answer[:, :1], bos), answer[:, :-1]], dim=1)
-            logits = backend.adapter.answer_logits(vectors, states, seen, given)
-            losses, said = _losses(logits, answer)
-            if until_said and bool(said.all()):
+            inputs = torch.cat([torch.full_like(answer[:, :1], bos), answer[:, :-1]], dim=1)
+            logits = backend.adapter.answer_logits(vectors, states, seen, inputs)
+            losses, predicted = _losses(logits, answer)
+            if until_said and bool(predicted.all()):
                 on_step(steps - step)
                 break
             adam.zero_grad()
             losses.backward()  # type: ignore[no-untyped-call]
             adam.step()
         on_step()
-    found: Floats = vectors.detach().cpu().numpy()
-    return found
+    trained: Floats = vectors.detach().cpu().numpy()
+    return trained
 
 
 def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,9 +166,9 @@ def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
     likely = logits.log_softmax(dim=-1)
     own = likely.gather(2, answer[:, :, None])[:, :, 0]
     others = likely.detach().scatter(2, answer[:, :, None], -torch.inf).amax(dim=-1)
-    said = own.detach() > others + float(np.log(_SAID))
-    weight = torch.where(said, _SETTLED, 1.0)
-    return -(own * weight).sum(), said
+    predicted = own.detach() > others + float(np.log(_SAID))
+    weight = torch.where(predicted, _SETTLED, 1.0)
+    return -(own * weight).sum(), predicted
 
 
 def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

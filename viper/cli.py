@@ -62,7 +62,7 @@ Exit codes:
 \b
 Environment variables:
   VIPER_HOME         folder for pools, caches and your profiles
-  OPENAI_API_KEY     key of the model endpoint; a profile's api_key_env names another variable
+  OPENAI_API_KEY     key of the model endpoint; a profile's key_env names another variable
   OPENAI_BASE_URL    address of the model endpoint
   VIPER_SERVE_TOKEN  token that callers of viper serve must send
   HF_HOME            cache of downloaded models; HF_HUB_OFFLINE=1 forbids downloads""",

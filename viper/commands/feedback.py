@@ -50,7 +50,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
     feedback.jsonl. Scores and reports of the run do not change; they use the labels of the set.
 
     \b
-    viper learn feedback runs/first SAMPLE --answer "red"
+    viper learn feedback runs/first SAMPLE --answer "blue"
     viper learn feedback runs/first SAMPLE --comment "it took the shadow for the ball"
     viper learn feedback runs/first
     """

@@ -43,7 +43,7 @@ def learn() -> None:
 
     \b
     viper learn gqa --root gqa --limit 60 --out runs/learn
-    viper learn feedback runs/first SAMPLE --answer "red"
+    viper learn feedback runs/first SAMPLE --answer "blue"
     viper learn --from runs/first
     viper learn prompts list
 

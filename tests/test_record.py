@@ -12,24 +12,8 @@ from typing import Any
 import pytest
 
 from viper.errors import UsageError
-from viper.record import (
-    RecordError,
-    RunRecord,
-    record_from_json,
-    record_from_toml,
-    result_record,
-)
-from viper.schema import (
-    Answer,
-    Failure,
-    Query,
-    ToolCall,
-    Trace,
-    Trial,
-    Turn,
-    Usage,
-    to_json,
-)
+from viper.record import RecordError, RunRecord, record_from_json, record_from_toml, result_record
+from viper.schema import Answer, Failure, Query, ToolCall, Trace, Trial, Turn, Usage, to_json
 
 FAILURE = Failure("tool", "no box", 2, "x = 1", "f", "ToolError", "find", "threshold", 0)
 CALL = ToolCall(

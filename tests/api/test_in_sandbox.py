@@ -112,10 +112,7 @@ def execute_command(image):
 def test_nothing_behind_the_names_can_be_reached(sandbox: Sandbox, expression: str) -> None:
     program = f"def execute_command(image, video):\n    return {expression}"
     outcome = sandbox.run(
-        program,
-        tools=Parent(),
-        entry="execute_command",
-        args={"image": IMAGE, "video": VIDEO},
+        program, tools=Parent(), entry="execute_command", args={"image": IMAGE, "video": VIDEO}
     )
     assert not outcome.ok and outcome.failure is not None
     assert outcome.failure.kind in ("forbidden", "runtime"), outcome.failure

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.scripted import ScriptedClient
-from viper.api import (
-    REGISTRY,
-    ImageHandle,
-    ImagePatch,
-    VideoHandle,
-    VideoSegment,
-    prelude,
-    routine,
-)
+from viper.api import REGISTRY, ImageHandle, ImagePatch, VideoHandle, VideoSegment, prelude, routine
 from viper.sandbox.wire import Ref
 
 NAMES_OF_BOTH_PAPERS = """

@@ -59,10 +59,7 @@ def test_a_budget_leaves_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_labels_are_asked_once_and_judge_the_flags(
-    made: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = tmp_path / "labels.jsonl"
     replies = iter(["i", "e", "q", *["e"] * 500])

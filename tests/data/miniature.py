@@ -74,10 +74,7 @@ def gqa_questions() -> dict[str, Any]:
     program = [{"operation": "select", "dependencies": [], "argument": "car"}]
     one = {"question": "What color is the car?", "imageId": "n5", "answer": "red", "types": types}
     two = {"question": "Is it old?", "imageId": "77", "answer": "no", "types": types}
-    return {
-        "20": {**one, **extra, "semantic": program},
-        "9": {**two, **extra, "semantic": program},
-    }
+    return {"20": {**one, **extra, "semantic": program}, "9": {**two, **extra, "semantic": program}}
 
 
 def gqa(root: Path) -> Path:

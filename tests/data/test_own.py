@@ -25,12 +25,7 @@ RECORDS: list[dict[str, Any]] = [
     {"media": "a.png", "query": "which?", "answer": "cup", "options": ["dog", "cup"]},
     {"media": "a.png", "query": "which?", "answer": 0, "options": "dog; cup"},
     {"media": ["a.png", "b.png"], "query": "same?", "answer": True, "task": "statement"},
-    {
-        "media": "a.png",
-        "query": "tag it",
-        "answer": [{"label": "cup", "box": BOX}],
-        "task": "tag",
-    },
+    {"media": "a.png", "query": "tag it", "answer": [{"label": "cup", "box": BOX}], "task": "tag"},
     {"media": "a.png", "query": "blur it", "task": "edit"},
     {"media": "a.png", "query": "blur it", "task": "edit", "answer": "b.png"},
     {"media": "clip.mp4", "query": "what happens?", "answer": "it falls"},

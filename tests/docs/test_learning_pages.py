@@ -50,12 +50,7 @@ def test_an_example_of_collecting_runs(name, tmp_path, capsys):
         text = text.replace(f'"{word}', f'"{path}')
     exec(compile(text, "docs/learning-tools.md", "exec"), {})
     output = capsys.readouterr().out
-    expected = {
-        "": "(144, 192, 3)",
-        "lvis": "('mug',)\n3\n",
-        "folder": "1 2",
-        "web": "",
-    }
+    expected = {"": "(144, 192, 3)", "lvis": "('mug',)\n3\n", "folder": "1 2", "web": ""}
     assert expected[name] in output
 
 

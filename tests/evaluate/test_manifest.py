@@ -72,14 +72,8 @@ def test_what_changes_no_answer_leaves_the_fingerprint(changes: dict[str, Any]) 
         ({"prompt_hash": "p2"}, "prompt hash: p1 in the run, p2 now"),
         ({"bank_hash": "b"}, "bank hash: null in the run, b now"),
         ({"models": {"llm": "w-5"}}, "model of llm: writer-1234 in the run, w-5 now"),
-        (
-            {"models": {"llm": "writer-1234", "vqa": "v"}},
-            "model of vqa: nothing in the run, v now",
-        ),
-        (
-            {"set": replace(a_manifest().set, split="val")},
-            "set split: test in the run, val now",
-        ),
+        ({"models": {"llm": "writer-1234", "vqa": "v"}}, "model of vqa: nothing in the run, v now"),
+        ({"set": replace(a_manifest().set, split="val")}, "set split: test in the run, val now"),
         (
             {"environment": Environment({"viper": "0.2.0"}, None, "Linux")},
             "viper: 0.1.0 in the run, 0.2.0 now",

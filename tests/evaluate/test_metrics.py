@@ -83,11 +83,7 @@ def test_grounding_counts_a_crash_as_iou_0() -> None:
             (at, None),  # 0
         ],
     )
-    assert values(found) == {
-        "mean_iou": pytest.approx(2.2 / 4),
-        "acc@0.5": 0.75,
-        "acc@0.7": 0.25,
-    }
+    assert values(found) == {"mean_iou": pytest.approx(2.2 / 4), "acc@0.5": 0.75, "acc@0.7": 0.25}
     assert found.failures == {"timeout": proportion(1, 4)}
     assert found.headline == "mean_iou" and found.n == 4
 

@@ -9,13 +9,7 @@ import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, workflow
 from viper.errors import DataError, UsageError
-from viper.learning.flags import (
-    Label,
-    add_label,
-    flag_report,
-    majority,
-    read_labels,
-)
+from viper.learning.flags import Label, add_label, flag_report, majority, read_labels
 from viper.learning.workflows import read_workflows
 from viper.models.llm.scripted import ScriptedLLM
 

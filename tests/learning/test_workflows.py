@@ -140,8 +140,7 @@ def test_a_sample_that_cannot_be_explored_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "kept"),
-    [((3, 4, 5), ["s0", "s1", "s2"]), ((1, 3, 4, 5), ["s0", "s1", "s2"])],
+    ("numbers", "kept"), [((3, 4, 5), ["s0", "s1", "s2"]), ((1, 3, 4, 5), ["s0", "s1", "s2"])]
 )
 def test_several_in_a_row_end_it_and_what_has_ended_is_kept(
     numbers: Sequence[int], kept: list[str], tmp_path: Path

@@ -54,10 +54,7 @@ def test_values_change_and_comments_stay(old: Path, tmp_path: Path) -> None:
     detector = ThresholdSchedule(0.4, 0.1, 0.05, fixed=0.05)
     video = ThresholdSchedule(0.3, 0.1, 0.05, fixed=0.2)
     text = with_values(
-        old,
-        "new",
-        {"temperature": 0.8},
-        {"detector.threshold": detector, "video.threshold": video},
+        old, "new", {"temperature": 0.8}, {"detector.threshold": detector, "video.threshold": video}
     )
     for comment in ("what it is for", "said in lists", "beside this file", "calibrated on",
                     "the detector's", "of events", "greedy"):  # fmt: skip

@@ -53,11 +53,7 @@ WRONG = [
     ("run", 'prompt_style = "compcat"', "known: chat, compact, full"),
     ("run", 'router = "nope"', "unknown router 'nope'; known: bm25, embeddings"),
     ("run", 'graph = "nope"', "unknown graph 'nope'; known: FILE.toml, avis, every"),
-    (
-        "run",
-        'without_actions = ["nope"]',
-        "unknown action or group of actions 'nope'; known: ",
-    ),
+    ("run", 'without_actions = ["nope"]', "unknown action or group of actions 'nope'; known: "),
     ("run", 'without_actions = "ocr"', "input should be a valid array, got 'ocr'"),
     ("run", 'retrieval = "nope"', "known: bm25, embeddings, fixed"),
     ("run", 'example_order = "nope"', "known: falling, rising"),

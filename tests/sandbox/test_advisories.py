@@ -49,7 +49,7 @@ def walk():
 g = walk()
 answer = str([frame.f_code for frame in g])
 """,
-            },
+            }
         },
     ),
     *cases(
@@ -68,7 +68,7 @@ answer = str([frame.f_code for frame in g])
                 "string.Formatter": """
 import string
 answer = string.Formatter().format('{0.__class__.__mro__}', '')
-""",
+"""
             },
         },
     ),
@@ -94,7 +94,7 @@ except AttributeError as error:
                 "modules behind string": """
 import string
 answer = str(string._re.enum.sys.modules)[:50]
-""",
+"""
             },
         },
     ),
@@ -121,7 +121,7 @@ def take():
     return found
 answer = take()
 """,
-            },
+            }
         },
     ),
     *cases(
@@ -155,7 +155,7 @@ answer = outer()
                 "lambda": """
 answer = (lambda _getattr_, /: ''.upper)(lambda obj, name: 'loot')
 """,
-            },
+            }
         },
     ),
     *cases(
@@ -177,7 +177,7 @@ answer = Formatter.get_field(Formatter(), 'a.secret', (), {'a': find('x')[0]})[0
 """,
             },
             "formatter": {
-                "field of str.format": "answer = '{0.ask.__self__.secret}'.format(find('x')[0])",
+                "field of str.format": "answer = '{0.ask.__self__.secret}'.format(find('x')[0])"
             },
         },
     ),

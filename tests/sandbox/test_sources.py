@@ -89,10 +89,7 @@ def test_what_its_top_level_may_not_do_is_said_with_its_line() -> None:
 def test_the_policy_holds_for_them() -> None:
     text = "def leak(x):\n    return x.__class__.__base__.__subclasses__()\n"
     prelude = Prelude(Prelude.functions().module, {}, (Source("s.py", text, ("leak",)),))
-    with (
-        Sandbox(prelude=prelude) as box,
-        pytest.raises(SandboxHostError, match="__subclasses__"),
-    ):
+    with Sandbox(prelude=prelude) as box, pytest.raises(SandboxHostError, match="__subclasses__"):
         box.run("answer = leak(1)")
 
 

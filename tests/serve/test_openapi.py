@@ -76,7 +76,7 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
     assert set(document["paths"]) == {"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics"}
     run = document["paths"]["/v1/run"]["post"]
     assert set(run["responses"]) == {
-        *("200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504"),
+        *("200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504")
     }
     assert set(run["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
     fields = run["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]

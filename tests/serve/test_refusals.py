@@ -159,9 +159,7 @@ def test_a_link_within_the_root_is_followed(rooted: tuple[Served, Path]) -> None
     assert rooted[0].client.post("/v1/run", files=form).status_code == 200
 
 
-def test_a_damaged_file_of_the_root_is_named_as_the_caller_did(
-    rooted: tuple[Served, Path],
-) -> None:
+def test_a_damaged_file_of_the_root_is_named_as_the_caller_did(rooted: tuple[Served, Path]) -> None:
     server, base = rooted
     (base / "shelf" / "inner" / "bad.png").write_bytes(png()[:60])
     form = {"query": (None, "q"), "path": (None, "inner/bad.png")}

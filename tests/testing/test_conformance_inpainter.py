@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from breaking import (
-    blackens,
-    broken,
-    broken_identities,
-    differs_by_thread,
-    refuses_threads,
-    writes,
-)
+from breaking import blackens, broken, broken_identities, differs_by_thread, refuses_threads, writes
 
 from viper.testing.conformance import check_inpainter
 

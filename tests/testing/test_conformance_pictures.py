@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from breaking import (
-    blackens,
-    broken,
-    broken_identities,
-    differs_by_thread,
-    refuses_threads,
-    writes,
-)
+from breaking import blackens, broken, broken_identities, differs_by_thread, refuses_threads, writes
 
 from viper.testing.conformance import check_depth, check_matcher, check_vqa
 
@@ -216,11 +209,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("check", "backend"),
-    [
-        (check_matcher, GoodMatcher()),
-        (check_depth, GoodDepth()),
-        (check_vqa, GoodAnswerer()),
-    ],
+    [(check_matcher, GoodMatcher()), (check_depth, GoodDepth()), (check_vqa, GoodAnswerer())],
 )
 def test_a_good_backend_passes(check, backend) -> None:
     check(backend)

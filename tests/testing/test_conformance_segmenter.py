@@ -6,14 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from breaking import (
-    blackens,
-    broken,
-    broken_identities,
-    differs_by_thread,
-    refuses_threads,
-    writes,
-)
+from breaking import blackens, broken, broken_identities, differs_by_thread, refuses_threads, writes
 
 from viper.models.vision.roles import Segment
 from viper.testing.conformance import KnownRegion, check_segmenter

@@ -6,14 +6,7 @@ import threading
 from itertools import count
 
 import pytest
-from breaking import (
-    blackens,
-    broken,
-    broken_identities,
-    differs_by_thread,
-    refuses_threads,
-    writes,
-)
+from breaking import blackens, broken, broken_identities, differs_by_thread, refuses_threads, writes
 
 from viper.models.llm.protocol import Completion
 from viper.models.llm.scripted import ScriptedLLM, cut_at_stop
@@ -69,20 +62,14 @@ BROKEN_VIDEOS = [
         locating(lambda windows: windows if next(NUMBERS) % 3 else windows[:1]),
     ),
     ("a description must be text", broken(GoodVideo, describe=lambda *_: None)),
-    (
-        "described alike when asked again",
-        broken(GoodVideo, describe=lambda *_: f"{next(NUMBERS)}"),
-    ),
+    ("described alike when asked again", broken(GoodVideo, describe=lambda *_: f"{next(NUMBERS)}")),
     ("must not be changed", broken(GoodVideo, keep=staticmethod(blackens))),
     ("read-only arrays must be accepted", broken(GoodVideo, keep=staticmethod(writes))),
     (
         "another thread must get the same answer",
         broken(GoodVideo, keep=staticmethod(differs_by_thread)),
     ),
-    (
-        "another thread must get an answer",
-        broken(GoodVideo, keep=staticmethod(refuses_threads)),
-    ),
+    ("another thread must get an answer", broken(GoodVideo, keep=staticmethod(refuses_threads))),
 ]
 
 

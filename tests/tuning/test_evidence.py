@@ -93,11 +93,7 @@ def case(log: tuple[ToolCall, ...]) -> Case:
 
 def test_the_compact_prompt_ends_where_the_model_goes_on() -> None:
     lines = compact_prompt(case(LOG), lambda text: len(text.split())).splitlines()
-    assert lines[:3] == [
-        "# task: question",
-        "# query: what color?",
-        "def execute_command(image):",
-    ]
+    assert lines[:3] == ["# task: question", "# query: what color?", "def execute_command(image):"]
     assert lines[-3:] == ["# answer: none", "# desired: blue", "# fault:"]
 
 

@@ -49,10 +49,7 @@ def test_an_object_of_a_held_out_picture_is_left_out_wherever_it_was_pasted():
 def test_each_part_of_a_description_says_as_much_as_any():
     known = regions()
     wide = Regions(
-        np.repeat(known.features, (10, 1, 1, 1, 1), axis=1),
-        known.shown,
-        known.canvas,
-        known.source,
+        np.repeat(known.features, (10, 1, 1, 1, 1), axis=1), known.shown, known.canvas, known.source
     )
     one = Fitting(known, (1, 4)).products
     two = Fitting(wide, (10, 4)).products

@@ -259,8 +259,7 @@ def test_a_picture_that_cannot_be_read_is_named(quick) -> None:
     damaged = FoundPicture("egg:9", "egg", {}, load)
     with pytest.raises(MediaError, match="damaged"):
         learn(
-            made("timm-resnet"),
-            Collected("Egg", (*given.positives, damaged), given.negatives, {}),
+            made("timm-resnet"), Collected("Egg", (*given.positives, damaged), given.negatives, {})
         )
 
 

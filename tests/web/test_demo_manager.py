@@ -18,14 +18,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
 from viper.models.media import media_from
 from viper.web.demo.demo_run import DemoQuestion, check_folder
-from viper.web.demo.manager import (
-    AnswerEvent,
-    AskEvent,
-    ErrorEvent,
-    Status,
-    StopEvent,
-    TrialEvent,
-)
+from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.rendering import answer_html, status_html, trials_html
 from viper.web.demo.session import DemoMedia, DemoSession
 from viper.web.sample_pages import truth_of

@@ -19,9 +19,7 @@ from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_COMMANDS = {
-    "score": ("viper.commands.score:score", "Score predictions that were made elsewhere."),
-}
+_COMMANDS = {"score": ("viper.commands.score:score", "Score predictions that were made elsewhere.")}
 
 
 @click.group(cls=LazyGroup, paths=_COMMANDS)

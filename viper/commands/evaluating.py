@@ -86,11 +86,7 @@ def _on_threads(
 
 
 def _drive(
-    engine: Engine,
-    todo: list[Item],
-    store: RunStore,
-    budget: Budget,
-    tracker: Tracker | None,
+    engine: Engine, todo: list[Item], store: RunStore, budget: Budget, tracker: Tracker | None
 ) -> RunEnd:
     if tracker is not None:
         tracker.start(store.manifest)

@@ -12,11 +12,7 @@ import click
 
 from viper.ace.pool import LearnedExamples
 from viper.commands.learn_options import LearnOptions, learner_of
-from viper.commands.options import (
-    open_profile,
-    options_as,
-    quiet_libraries,
-)
+from viper.commands.options import open_profile, options_as, quiet_libraries
 from viper.commands.sections import SectionedCommand
 from viper.commands.terminal import echo_table, status
 from viper.data.registry import training_split
@@ -41,8 +37,7 @@ from viper.tuning.trained_files import TrainedFiles
 
 
 @click.command(
-    cls=SectionedCommand,
-    first="root split limit out said_of follow strategy profile state as_json",
+    cls=SectionedCommand, first="root split limit out said_of follow strategy profile state as_json"
 )
 @click.argument("name", metavar="[SET]", required=False)
 @options_as(LearnOptions)

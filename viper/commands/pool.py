@@ -27,7 +27,7 @@ _COMMANDS = {
     "start": (
         "viper.commands.pool_start:start",
         "Fill the pool with demonstrations from the labelled samples of SET.",
-    ),
+    )
 }
 
 

@@ -13,10 +13,7 @@ from viper.strategies.seek.graph import FixedSequence, load_route
 from viper.strategies.seek.names import ACTIONS
 
 _COMMANDS = {
-    "graph": (
-        "viper.commands.seek:graph",
-        "Check and show a transition graph or a fixed sequence.",
-    ),
+    "graph": ("viper.commands.seek:graph", "Check and show a transition graph or a fixed sequence.")
 }
 
 

@@ -191,10 +191,7 @@ class Unreadable:
 
 
 def feedback_cases(
-    store: RunStore,
-    learned: LearnedRemarks,
-    *,
-    root: Path | None = None,
+    store: RunStore, learned: LearnedRemarks, *, root: Path | None = None
 ) -> Iterator[FeedbackCase | Unreadable]:
     """Return the answers of a run with remarks that were not learned from, ordered by their first
     remark.

@@ -247,10 +247,7 @@ class Reevaluator:
         if demonstrations:
             reasoner = Reasoner(_showing(reasoner.components, demonstrations), preload=False)
         options = self.options.changed(
-            task=query.task,
-            options=query.options,
-            seed=self.first.seed,
-            sample_id=query.sample_id,
+            task=query.task, options=query.options, seed=self.first.seed, sample_id=query.sample_id
         )
         if program is None:
             result = reasoner.run(self.media, query.text, options)

@@ -25,12 +25,7 @@ from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
-from viper.strategies.examples import (
-    Demonstration,
-    ExampleRequest,
-    NoExamples,
-    SelectedExamples,
-)
+from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples, SelectedExamples
 from viper.strategies.plan import PlanStrategy
 from viper.strategies.writing import MAX_RESAMPLES
 
@@ -112,9 +107,7 @@ class ValidationRun:
             examples=_OneExample(tried[0].example),
         )
         options = self._options.changed(
-            examples=0 if plans else 1,
-            correct_demonstrations=1,
-            incorrect_demonstrations=1,
+            examples=0 if plans else 1, correct_demonstrations=1, incorrect_demonstrations=1
         )
 
         def run() -> Outcome:

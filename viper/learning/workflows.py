@@ -208,10 +208,7 @@ def workflow_of(
     elif making.mode == "discrepancy":
         verifier = LabelVerifier(sample.query, desired)
     options = making.options.changed(
-        task=sample.task,
-        options=sample.options,
-        seed=making.seed,
-        sample_id=sample.sample_id,
+        task=sample.task, options=sample.options, seed=making.seed, sample_id=sample.sample_id
     )
     media = media_from(sample.load())
     strategy = ExploreStrategy(verifier, hint=label if making.mode == "given" else "")

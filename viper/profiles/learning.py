@@ -140,10 +140,7 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Or
     """Return the origin that demonstrations of these components record."""
     api = components.library.api_set(components.settings.api)
     return Origin(
-        components.llm.model_id,
-        api_hash(api.entries("question")),
-        set=set_name,
-        split=split,
+        components.llm.model_id, api_hash(api.entries("question")), set=set_name, split=split
     )
 
 

@@ -31,13 +31,7 @@ from viper.profiles.backends import (
     resolve_backend,
     shared_model,
 )
-from viper.profiles.document import (
-    WRITER,
-    BackendChoice,
-    ProfileDocument,
-    read_profile,
-    state_dir,
-)
+from viper.profiles.document import WRITER, BackendChoice, ProfileDocument, read_profile, state_dir
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components

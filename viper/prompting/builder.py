@@ -90,12 +90,7 @@ def build_prompt(
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
     return program_prompt(
-        query,
-        entries,
-        _examples_text(examples, style),
-        style=style,
-        feedback=feedback,
-        lines=lines,
+        query, entries, _examples_text(examples, style), style=style, feedback=feedback, lines=lines
     )
 
 

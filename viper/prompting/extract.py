@@ -122,14 +122,7 @@ def _helpers_before(text: str) -> str:
     return ""
 
 
-_HELPERS = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.ClassDef,
-    ast.Assign,
-    ast.AnnAssign,
-)
+_HELPERS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
 def _without_calls(block: str) -> str:

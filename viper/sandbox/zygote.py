@@ -19,13 +19,7 @@ from typing import Any
 
 import msgpack
 
-from viper.sandbox.child import (
-    WARM_ROUNDS,
-    Child,
-    ChildConfig,
-    load_late_libraries,
-    run_child,
-)
+from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, load_late_libraries, run_child
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.tools import Source
 from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS

@@ -77,9 +77,7 @@ class ImageIndex:
         return self._pictures.path.with_suffix(".usearch")
 
     def update(
-        self,
-        progress: Progress | None = None,
-        on_graph: Progress | None = None,
+        self, progress: Progress | None = None, on_graph: Progress | None = None
     ) -> tuple[RejectedFile, ...]:
         """Bring vectors and graph up to date with the folder. Return the rejected files.
 

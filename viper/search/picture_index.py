@@ -188,10 +188,7 @@ class PictureIndex:
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for one piece of work. SQLite's errors become a StoreError."""
-        with (
-            database_errors(self.path, _INDEX),
-            closing(open_to_write(self.path, _INDEX)) as index,
-        ):
+        with database_errors(self.path, _INDEX), closing(open_to_write(self.path, _INDEX)) as index:
             index.isolation_level = "DEFERRED"  # `with index` is a transaction then
             yield index
 

@@ -130,11 +130,7 @@ class LanguageStrategy:
 
 
 def one_trial(
-    components: Components,
-    context: RunContext,
-    ask: Ask,
-    index: int = 0,
-    correction: str = "first",
+    components: Components, context: RunContext, ask: Ask, index: int = 0, correction: str = "first"
 ) -> Trial:
     """Run a trial without a program; a failed tool results in a ``tool`` failure.
 

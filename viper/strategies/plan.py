@@ -17,12 +17,7 @@ from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM
-from viper.prompting.plans import (
-    PLAN_STOP,
-    build_plan_prompt,
-    build_planned_prompt,
-    read_plan,
-)
+from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_prompt, read_plan
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
@@ -89,10 +84,7 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
         UsageError: the program writer is compact and knows only programs, and there is no planner.
     """
     return components.model_or_writer(
-        "planner",
-        settings,
-        "strategy plan needs a planner",
-        "--strategy program",
+        "planner", settings, "strategy plan needs a planner", "--strategy program"
     )
 
 

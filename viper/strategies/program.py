@@ -242,11 +242,7 @@ def _attribute_to_threshold(failure: Failure, outcome: Outcome, session: ToolSes
 
 def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
     return replace(
-        failure,
-        kind="below_threshold",
-        tool=call.tool,
-        parameter=parameter,
-        call_index=call.index,
+        failure, kind="below_threshold", tool=call.tool, parameter=parameter, call_index=call.index
     )
 
 

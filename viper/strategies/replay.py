@@ -81,13 +81,7 @@ class Replayer:
         self._toolbox = Toolbox(ModelSet({}), ToolSettings())
         self._sandbox = Sandbox(prelude=prelude, limits=limits, mode=mode)
 
-    def replay(
-        self,
-        program: str,
-        calls: Sequence[ToolCall],
-        query: Query,
-        media: Media,
-    ) -> Replay:
+    def replay(self, program: str, calls: Sequence[ToolCall], query: Query, media: Media) -> Replay:
         """Return the values that the lines of a program produced.
 
         Args:

@@ -21,14 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from viper.errors import UnknownNameError, UsageError
-from viper.schema import (
-    EXAMPLE_ORDERS,
-    FALLBACKS,
-    MAX_VOTES,
-    PROMPT_STYLES,
-    RANKERS,
-    RETRIEVALS,
-)
+from viper.schema import EXAMPLE_ORDERS, FALLBACKS, MAX_VOTES, PROMPT_STYLES, RANKERS, RETRIEVALS
 from viper.strategies import STRATEGIES, settings_class, strategy_names
 
 MAX_TEMPERATURE = 2

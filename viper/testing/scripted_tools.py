@@ -41,8 +41,7 @@ class ScriptedTools:
     """
 
     def __init__(
-        self,
-        answers: Sequence[Any] | Mapping[str, Sequence[Any] | Callable[..., Any]] = (),
+        self, answers: Sequence[Any] | Mapping[str, Sequence[Any] | Callable[..., Any]] = ()
     ) -> None:
         self.calls: list[ScriptedCall] = []
         self._lock = threading.Lock()

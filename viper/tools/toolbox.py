@@ -122,11 +122,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
 """Operations by role and name. Roles without an entry, such as ``text``, serve single requests."""
 
 
-ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
-    **TOOL_FUNCTIONS,
-    **PICTURE_TOOLS,
-    **KNOWLEDGE_TOOLS,
-}
+ALL_TOOLS: Mapping[str, Callable[..., Any]] = {**TOOL_FUNCTIONS, **PICTURE_TOOLS, **KNOWLEDGE_TOOLS}
 """The function of every tool of the package by name."""
 
 

@@ -204,19 +204,14 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
     better = gain(answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
     return [
         Claim.of_gain(
-            "data utilisation: discrepancy-aware above standard (interval excludes 0)",
-            used,
+            "data utilisation: discrepancy-aware above standard (interval excludes 0)", used
         ),
         Claim(
             "not tuned: at least 40 % right",
             untuned.right.value >= UNTUNED_LEAST,
             f"{in_percent(untuned.right)}, n = {untuned.right.n:,}",
         ),
-        Claim.of_gain(
-            "instruct-masking: at least 10 points above not tuned",
-            better,
-            TUNED_GAIN,
-        ),
+        Claim.of_gain("instruct-masking: at least 10 points above not tuned", better, TUNED_GAIN),
         _calls_fall(untuned, tuned),
         _wrong_tools_fall(untuned, tuned),
         _of_wrong_falls(untuned, tuned),

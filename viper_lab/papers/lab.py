@@ -311,10 +311,7 @@ class Lab(Stored):
             drawn = _mined_as(self.pool(part, seed), mining)
             rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
             source = ExampleSource(
-                drawn.evaluation,
-                mining.api,
-                components.library,
-                components.llm.model_id,
+                drawn.evaluation, mining.api, components.library, components.llm.model_id
             )
             tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
             programs = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)

@@ -205,10 +205,7 @@ SECOND = Table("second model", _SECOND, steps=chain(list(_SECOND)))
 
 VOTING = Table(
     "voting",
-    {
-        "one answer": TUNE_CELL,
-        "5 votes": _varied(TUNE_CELL, "5 votes", votes=5, temperature=0.4),
-    },
+    {"one answer": TUNE_CELL, "5 votes": _varied(TUNE_CELL, "5 votes", votes=5, temperature=0.4)},
     steps=[("one answer", "5 votes")],
 )
 """An addition of ours: the most frequent of several answers."""

@@ -17,11 +17,7 @@ from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
 
-BASELINES = {
-    "ground": ("detector",),
-    "question": ("vqa", "llm"),
-    "choice": ("captions", "llm"),
-}
+BASELINES = {"ground": ("detector",), "question": ("vqa", "llm"), "choice": ("captions", "llm")}
 """End-to-end strategies for each task."""
 
 THRESHOLD = "detector.threshold"

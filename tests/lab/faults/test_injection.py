@@ -72,11 +72,7 @@ def test_a_fault_makes_the_answer_wrong_again_and_again(
     assert fault is not None
     twin = inject(components, one, sort, Random(seed))
     assert twin is not None
-    assert (twin.kind, twin.truth, twin.case.answer) == (
-        fault.kind,
-        fault.truth,
-        fault.case.answer,
-    )
+    assert (twin.kind, twin.truth, twin.case.answer) == (fault.kind, fault.truth, fault.case.answer)
     assert fault.sort == sort and fault.truth.speaks
     assert not is_desired(fault.case.answer, one.desired, "ground")
     again = answer_under(fault, components, one)
@@ -129,9 +125,7 @@ def whole(media: Media) -> Ref:
     return Ref("patch", ("image0", 0, 0, WIDTH, HEIGHT))
 
 
-def test_a_wrong_tool_is_wrong_about_one_thing_and_caches_stay_true(
-    components: Components,
-) -> None:
+def test_a_wrong_tool_is_wrong_about_one_thing_and_caches_stay_true(components: Components) -> None:
     media = media_from(coloured())
     far = FaultyToolbox(components.toolbox, FaultyDepth("image0", (0, 0, WIDTH, HEIGHT), 3.0))
     before = components.toolbox.session(media).nested("compute_depth", (whole(media),), {})

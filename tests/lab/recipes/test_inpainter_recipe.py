@@ -39,12 +39,7 @@ from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
 DETECTOR = EMBEDDED / "weights" / "detector"
 TINY = InpainterShape(
-    side=32,
-    autoencoder_widths=(8, 16),
-    latent_channels=6,
-    unet_widths=(8, 16),
-    heads=2,
-    groups=4,
+    side=32, autoencoder_widths=(8, 16), latent_channels=6, unet_widths=(8, 16), heads=2, groups=4
 )
 
 

@@ -69,9 +69,7 @@ def test_batches_depend_on_their_seed_alone_and_fit_the_stage(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("part", [GROUND_PART, FURTHER_PART, LAST_PART])
-def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(
-    part: Phase,
-) -> None:
+def test_a_part_goes_through_its_stages_in_order_and_ends_with_the_longest(part: Phase) -> None:
     passed = [part.stage(step) for step in range(part.steps)]
     assert list(dict.fromkeys(passed)) == list(part.stages)
     assert part.stages[-1].until == 1.0

@@ -4,11 +4,7 @@ from random import Random
 import pytest
 
 from viper_lab.recipes.writer_documents import DocumentOptions, document
-from viper_lab.recipes.writer_tokenizer import (
-    build_tokenizer,
-    load_tokenizer,
-    save_tokenizer,
-)
+from viper_lab.recipes.writer_tokenizer import build_tokenizer, load_tokenizer, save_tokenizer
 from viper_lab.recipes.writer_words import spelling_samples
 
 

@@ -109,12 +109,7 @@ def test_labels_name_shape_colour_and_what_is_reserved():
     assert labels_of(a_thing()) == ("cube", "red cube")
     assert labels_of(a_thing(colour="pink")) == ("cube", "pink cube", "pink")
     assert labels_of(a_thing("dome")) == ("dome", "red dome")
-    assert labels_of(a_thing(pattern="spotted")) == (
-        "cube",
-        "red cube",
-        "spotted cube",
-        "spotted",
-    )
+    assert labels_of(a_thing(pattern="spotted")) == ("cube", "red cube", "spotted cube", "spotted")
 
 
 def test_the_world_is_collected_from_like_any_store():

@@ -9,13 +9,7 @@ from viper_lab.world.layout import MIN_SIDE, MIN_VISIBLE, sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene, SceneObject
-from viper_lab.world.vocabulary import (
-    COLOURS,
-    HELD_OUT_COMBINATIONS,
-    MATERIALS,
-    SHAPES,
-    SIZES,
-)
+from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,7 @@
 import pytest
 
 from viper.errors import UnknownNameError, UsageError
-from viper_lab.world.splits import (
-    SCENES_PER_SPLIT,
-    combinations,
-    scene_index,
-    scene_seed,
-    split_of,
-)
+from viper_lab.world.splits import SCENES_PER_SPLIT, combinations, scene_index, scene_seed, split_of
 from viper_lab.world.vocabulary import (
     COLOURS,
     HELD_OUT_COMBINATIONS,

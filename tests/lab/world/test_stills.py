@@ -11,11 +11,7 @@ from viper_lab.world import stills as stills_module
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.splits import scene_seed
-from viper_lab.world.stills import (
-    rendered_stills,
-    truth_from_record,
-    truth_record,
-)
+from viper_lab.world.stills import rendered_stills, truth_from_record, truth_record
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,7 @@ IMAGE_PROGRAMS = {
     "depth": "str(patch.compute_depth() == patch.compute_depth())",
     "vqa": "'answer: ' + patch.simple_query('what is this?')",
 }
-CLIP_PROGRAMS = {
-    "video": "str(segment.get_video_segment_of_event('a red cube').num_frames >= 0)",
-}
+CLIP_PROGRAMS = {"video": "str(segment.get_video_segment_of_event('a red cube').num_frames >= 0)"}
 
 
 def answer_with(role: str, line: str, folder: Path) -> Any:

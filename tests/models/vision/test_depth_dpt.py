@@ -17,12 +17,7 @@ from viper.testing.conformance import check_depth
 def build(path: Path, *, on_backbone: bool) -> Path:
     """A plain ViT as in ``dpt-large``, or a padded DINOv2 as in ``dpt-dinov2-base-nyu``."""
     import torch
-    from transformers import (
-        Dinov2Config,
-        DPTConfig,
-        DPTForDepthEstimation,
-        DPTImageProcessor,
-    )
+    from transformers import Dinov2Config, DPTConfig, DPTForDepthEstimation, DPTImageProcessor
 
     sizes = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2}
     neck = {"neck_hidden_sizes": [4, 4, 8, 8], "fusion_hidden_size": 8}

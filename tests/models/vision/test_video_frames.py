@@ -93,11 +93,7 @@ def test_of_a_long_clip_some_frames_are_scored_and_stand_for_those_around() -> N
     video = FramesVideo(teller, None, scored_frames=4, smooth=0)
     windows = video.locate(video.encode(numbered(40)), "x")
     assert teller.encoded == [5, 15, 25, 35]
-    assert windows == [
-        EventWindow(20, 30, 0.9),
-        EventWindow(0, 20, 0.2),
-        EventWindow(30, 40, 0.2),
-    ]
+    assert windows == [EventWindow(20, 30, 0.9), EventWindow(0, 20, 0.2), EventWindow(30, 40, 0.2)]
 
 
 def test_image_towers_see_each_frame_once() -> None:

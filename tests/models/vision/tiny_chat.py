@@ -143,10 +143,7 @@ def qwen2_vl(folder: Path) -> Path:
     )
 
     torch.manual_seed(0)
-    text = {
-        **_TEXT_SIZES,
-        "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]},
-    }
+    text = {**_TEXT_SIZES, "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2]}}
     vision = {
         "depth": 2,
         "embed_dim": 16,

@@ -49,9 +49,7 @@ class Case:
 
 
 def cases(
-    group: str,
-    guarded: Mapping[str | None, Mapping[str, str]],
-    kinds: frozenset[str] = LANGUAGE,
+    group: str, guarded: Mapping[str | None, Mapping[str, str]], kinds: frozenset[str] = LANGUAGE
 ) -> tuple[Case, ...]:
     """The cases of a class, given as guard to name to program."""
     return tuple(

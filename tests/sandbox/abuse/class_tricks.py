@@ -173,7 +173,7 @@ answer = asdict(A())['__module__']
         },
         # A value pattern can hold no call of a guard, so there is nothing to take away.
         None: {
-            "value pattern": "t = find('x')[0]\nmatch 'not readable':\n    case t.secret:\n        answer = 'loot'",
+            "value pattern": "t = find('x')[0]\nmatch 'not readable':\n    case t.secret:\n        answer = 'loot'"
         },
     },
 )

@@ -105,7 +105,7 @@ _TOOLS = cases(
     _GROUP,
     {
         "attributes": {
-            "origin of a tool's error": "try:\n    find('refused')\nexcept Exception as e:\n    answer = e.origin",
+            "origin of a tool's error": "try:\n    find('refused')\nexcept Exception as e:\n    answer = e.origin"
         },
         # What a program says of a tool is taken for what it is: something a program says.
         None: {

@@ -86,10 +86,8 @@ answer = str(A().m())
             "reserved prefix by name": "class A:\n    _x = 'loot'\nanswer = getattr(A, 'under0_x')",
         },
         "builtin_names": {
-            "among the globals": "globals()['_getattr_'] = lambda o, n: 'loot'\nanswer = ''.upper",
+            "among the globals": "globals()['_getattr_'] = lambda o, n: 'loot'\nanswer = ''.upper"
         },
-        "writes": {
-            "on a function": "find.name = 'loot'\nanswer = 'loot'",
-        },
+        "writes": {"on a function": "find.name = 'loot'\nanswer = 'loot'"},
     },
 )

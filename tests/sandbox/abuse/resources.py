@@ -76,7 +76,7 @@ def f():
 answer = f()
 """,
                 "answer": "answer = 'x' * 20_000",
-            },
+            }
         },
         frozenset(["output"]),
     ),

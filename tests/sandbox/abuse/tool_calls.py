@@ -106,7 +106,7 @@ _ANSWERS = cases(
             "too many keys that are no texts": "answer = {(i,): 1 for i in range(2000)}",
             "reference with a list for a name": "answer = ref('patch', [1])",
             "reference with many fields": "answer = ref('patch', *range(20))",
-        },
+        }
     },
     frozenset(["return_type", "output", "runtime"]),
 )

@@ -64,10 +64,7 @@ def test_what_is_written_is_read_again(tmp_path):
     [
         ("states = 1", "states: .*got 1"),
         ("[states]\ndetect = ['select']", "no state START"),
-        (
-            "[states]\nSTART = ['fly']",
-            "allows the unknown action 'fly'; known: caption",
-        ),
+        ("[states]\nSTART = ['fly']", "allows the unknown action 'fly'; known: caption"),
         ("[states]\nSTART = ['caption']\nfly = ['caption']", "unknown state 'fly'"),
         ("[states]\nSTART = ['caption']\ncaption = []", "state caption is a dead end"),
         ("[states]\nSTART = ['caption']", "state caption is a dead end"),

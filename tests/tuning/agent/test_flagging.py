@@ -27,10 +27,7 @@ AGREES = code("answer = image_patch.simple_query('how many cubes are there?')", 
     ("turns", "reasons"),
     [
         ((FIND, COUNT, STORE, DONE), ("", "", "", "")),
-        (
-            (WHOLE, DOUBT, FIND, COUNT, STORE, DONE),
-            ("doubted", "discrepancy", "", "", "", ""),
-        ),
+        ((WHOLE, DOUBT, FIND, COUNT, STORE, DONE), ("doubted", "discrepancy", "", "", "", "")),
         ((failed("patches[3]"), FIND, COUNT, STORE, DONE), ("traceback", "", "", "", "")),
         (
             (
@@ -52,10 +49,7 @@ AGREES = code("answer = image_patch.simple_query('how many cubes are there?')", 
             (code("depth = image_patch.compute_depth()", 3.0), FIND, COUNT, STORE, DONE),
             ("unused", "", "", "", ""),
         ),
-        (
-            (WHOLE, FIND, COUNT, STORE, DONE),
-            ("unused", "", "", "", ""),
-        ),
+        ((WHOLE, FIND, COUNT, STORE, DONE), ("unused", "", "", "", "")),
         ((code("len(image_patch.find('cube'))", 2), STORE, DONE), ("", "", "")),
         ((FIND, COUNT, AGREES, STORE, DONE), ("", "", "confirmed", "", "")),
         ((AGREES, FIND, COUNT, STORE, DONE), ("", "unused", "confirmed", "", "")),

@@ -23,11 +23,7 @@ MADE = workflow(WHOLE, DOUBT, failed("patches[9]"), FIND, COUNT, STORE, DONE)
 
 @pytest.mark.parametrize(
     ("variant", "turns"),
-    [
-        ("masking", [3, 4, 5, 6]),
-        ("sft", [0, 1, 2, 3, 4, 5, 6]),
-        ("rethink", [1, 3, 4, 5, 6]),
-    ],
+    [("masking", [3, 4, 5, 6]), ("sft", [0, 1, 2, 3, 4, 5, 6]), ("rethink", [1, 3, 4, 5, 6])],
 )
 def test_what_is_masked(variant: str, turns: list[int]) -> None:
     found = list(masked(MADE, (), style="compact", variant=variant))

@@ -261,10 +261,7 @@ def SELECT(
 
 @routine(("ground", "tag"), api=API)
 def CLASSIFY(
-    call: Call,
-    image: Picture,
-    object: Objects,
-    categories: str | Sequence[str],
+    call: Call, image: Picture, object: Objects, categories: str | Sequence[str]
 ) -> Objects:
     """Give each object a category.
 

@@ -245,13 +245,7 @@ def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
 
 
 @routine(("edit",), api=API, hide=("seed",))
-def REPLACE(
-    call: Call,
-    image: Picture,
-    object: Objects,
-    prompt: str,
-    seed: int = 0,
-) -> Picture:
+def REPLACE(call: Call, image: Picture, object: Objects, prompt: str, seed: int = 0) -> Picture:
     """Replace objects by something else.
 
     ``prompt`` says what is painted in their place; the rest stays as it is. Another ``seed``
@@ -310,13 +304,7 @@ def _find_objects(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
     return objects
 
 
-def _change(
-    call: Call,
-    tool: str,
-    image: Picture,
-    object: Objects,
-    *more: str | int,
-) -> ImagePatch:
+def _change(call: Call, tool: str, image: Picture, object: Objects, *more: str | int) -> ImagePatch:
     """Return the picture as a tool changed it.
 
     Raises:

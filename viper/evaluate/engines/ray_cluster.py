@@ -22,11 +22,7 @@ _SOCKET_FOLDER_CHARACTERS = 40
 
 _CONNECT_S = 5.0
 
-_QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DEDUP_LOGS": "1",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
-}
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": ".*"}
 """Ray would print on stdout that a worker died; what its deduplicator skips is not printed."""
 
 _NICENESS = "RAY_worker_niceness"

@@ -153,10 +153,7 @@ class SampleRunner:
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample
         return self.options.changed(
-            task=sample.task,
-            options=sample.options,
-            seed=item.seed,
-            sample_id=sample.sample_id,
+            task=sample.task, options=sample.options, seed=item.seed, sample_id=sample.sample_id
         )
 
     def _media(self, sample: Sample) -> Media:

@@ -39,10 +39,7 @@ class NextQA:
                 of_type[name].append(result)
         return figures_of(
             rows,
-            {
-                **{name: share_of(mine) for name, mine in of_type.items()},
-                "overall": share_of(rows),
-            },
+            {**{name: share_of(mine) for name, mine in of_type.items()}, "overall": share_of(rows)},
             share_of,
         )
 

@@ -70,18 +70,13 @@ class OKVQA:
         rows = list(rows)
         return figures_of(
             rows,
-            {
-                "soft_accuracy": mean_of(rows),
-                "soft_accuracy_stemmed": mean_of(rows, "stemmed"),
-            },
+            {"soft_accuracy": mean_of(rows), "soft_accuracy_stemmed": mean_of(rows, "stemmed")},
             mean_of,
         )
 
 
 def soft_accuracy(
-    prediction: Any,
-    answers: Sequence[str],
-    normalise: Callable[[Any], str] | None = None,
+    prediction: Any, answers: Sequence[str], normalise: Callable[[Any], str] | None = None
 ) -> float:
     """Return the mean of ``min(1, matches / 3)`` over all subsets without one annotator.
 

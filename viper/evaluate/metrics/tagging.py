@@ -10,13 +10,7 @@ import numpy as np
 from viper.agreement import box_iou, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
-from viper.evaluate.metrics.figures import (
-    Figures,
-    clusters,
-    details,
-    figures_of,
-    mean_of,
-)
+from viper.evaluate.metrics.figures import Figures, clusters, details, figures_of, mean_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 

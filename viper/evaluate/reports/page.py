@@ -46,9 +46,7 @@ def rendered_page(template: str, folder: Path = _TEMPLATES, **values: Any) -> st
 
 
 def report_page(
-    store: RunStore,
-    report: Mapping[str, Any],
-    traces: Mapping[tuple[str, int], str] | None = None,
+    store: RunStore, report: Mapping[str, Any], traces: Mapping[tuple[str, int], str] | None = None
 ) -> str:
     """Return the page of a run.
 

@@ -95,8 +95,7 @@ class GroundingDinoDetector(Checkpoint):
         A box's score is that of its best token, as in the library's post-processing.
         """
         limit = min(
-            self._model.config.max_text_len,
-            self._model.config.text_config.max_position_embeddings,
+            self._model.config.max_text_len, self._model.config.text_config.max_position_embeddings
         )
         read = partial(self._processor.tokenizer, truncation=True, max_length=limit)
         tokens = [read(as_prompt(phrase))["input_ids"] for phrase in phrases]

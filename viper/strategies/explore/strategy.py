@@ -102,10 +102,7 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
             "programs; take another one: --api abstract"
         )
     return components.model_or_writer(
-        "explorer",
-        context.settings,
-        "strategy explore needs an agent",
-        "--strategy program",
+        "explorer", context.settings, "strategy explore needs an agent", "--strategy program"
     )
 
 

@@ -68,8 +68,7 @@ class RecordedDecisions:
         for action in actions:
             own, scores = self._by_action.get(action, ([], lambda situation: []))
             ranked = sorted(
-                zip(scores(_situation(query, facts)), own, strict=False),
-                key=lambda pair: -pair[0],
+                zip(scores(_situation(query, facts)), own, strict=False), key=lambda pair: -pair[0]
             )
             others = [decision for _, decision in ranked if decision.query != query]
             examples += others[:FOR_EACH_ACTION]

@@ -35,8 +35,7 @@ ACTIONS: Mapping[str, ActionName] = {
         "the question",
     ),
     "detect": ActionName(
-        "lists the objects in the picture; of use when the question is about one of them",
-        "object",
+        "lists the objects in the picture; of use when the question is about one of them", "object"
     ),
     "select": ActionName(
         "turns to one of the objects that were listed; all that follows is about it",

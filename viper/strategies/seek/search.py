@@ -138,11 +138,7 @@ class Seeker:
         verdict = self._judge(now, decision, observation, step)
         if verdict is None:
             return self._budget_failure()
-        step |= {
-            "verdict": verdict.kind,
-            "extracted": verdict.extracted,
-            "reason": verdict.reason,
-        }
+        step |= {"verdict": verdict.kind, "extracted": verdict.extracted, "reason": verdict.reason}
         return self._advance(memory, decision, observation, verdict, split)
 
     def _advance(

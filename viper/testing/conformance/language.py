@@ -187,10 +187,7 @@ def check_video(
                 agree(windows, again), "an encoding must give the same windows when asked again"
             )
             _check_descriptions(backend, encoding, len(clip), events[0])
-        works_in_another_thread(
-            lambda: _located(backend, backend.encode(clips[0]), events),
-            agree,
-        )
+        works_in_another_thread(lambda: _located(backend, backend.encode(clips[0]), events), agree)
 
 
 def _noise() -> list[Pixels]:

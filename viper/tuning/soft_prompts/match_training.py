@@ -101,11 +101,7 @@ def first_vectors(places: Places, generator: Generator) -> Tensor:
 
 
 def trained_prompts(
-    using: Using,
-    places: Places,
-    lesson: Lesson,
-    schedule: Schedule,
-    on_step: Callable[[], None],
+    using: Using, places: Places, lesson: Lesson, schedule: Schedule, on_step: Callable[[], None]
 ) -> Tensor:
     """Train K prompts ``[K, N, W]`` by Adam. The rate falls to zero over the second half.
 
@@ -283,11 +279,7 @@ def picture_margins(
     for row, part in enumerate(parts):
         shares[row, list(part)] = 1.0
     prompts = trained_prompts(
-        using,
-        places,
-        replace(lesson, shares=shares),
-        replace(schedule, tower_rate=0.0),
-        on_step,
+        using, places, replace(lesson, shares=shares), replace(schedule, tower_rate=0.0), on_step
     )
     with using() as backend:
         concept = texts_of(backend, lesson.concept, lesson.words).forms[0]

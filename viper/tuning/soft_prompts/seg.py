@@ -89,10 +89,7 @@ class _Held:
 
     @classmethod
     def of(
-        cls,
-        regions: Regions,
-        helds: Sequence[Sequence[int]],
-        queries: Sequence[Query],
+        cls, regions: Regions, helds: Sequence[Sequence[int]], queries: Sequence[Query]
     ) -> _Held:
         """Return the logits of queries on the objects of the pictures that each query leaves
         out."""

@@ -8,14 +8,7 @@ from viper.errors import UnknownNameError, UsageError
 from viper_lab.recipes.writer_words import is_test_word
 from viper_lab.world.knowledge.articles import articles, left_out, things
 from viper_lab.world.knowledge.catalogue import catalogue
-from viper_lab.world.knowledge.facts import (
-    CHAINS,
-    COMMON,
-    RELATIONS,
-    follow,
-    question_of,
-    value_of,
-)
+from viper_lab.world.knowledge.facts import CHAINS, COMMON, RELATIONS, follow, question_of, value_of
 from viper_lab.world.knowledge.questions import KINDS, UNANSWERABLE, questions
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -103,13 +102,9 @@ def main(argv: list[str] | None = None) -> None:
             raise
         click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
         code = EXIT_FAILED
-    sys.exit(_as_code(code))
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _interrupted() -> int:
     click.echo("viper: interrupted", err=True)
     return EXIT_INTERRUPTED
-
-
-def _as_code(value: Any) -> int:
-    return value if isinstance(value, int) else 0

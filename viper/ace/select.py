@@ -226,7 +226,10 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
     first (see :func:`viper.ace.select.shape`), then the query that shares the smallest part of
     its words with any before it, then the shorter program, then the earlier sample id.
     """
-    left = [(one, shape(one.program), _words(one)) for one in examples]
+    left = [
+        (one, shape(one.program), frozenset(normalise_answer(one.query).split()))
+        for one in examples
+    ]
     kinds: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
     likest = [0.0] * len(left)
@@ -252,10 +255,6 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
         ]
         placed.append(chosen)
     return placed
-
-
-def _words(example: Example) -> frozenset[str]:
-    return frozenset(normalise_answer(example.query).split())
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:

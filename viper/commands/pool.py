@@ -90,7 +90,8 @@ def show(
     items = _named(pool_store, ids) if ids else which.of(pool_store.items())
     if as_json:
         for item in items:
-            click.echo(json.dumps(_record(item), ensure_ascii=False))
+            record = {"id": item.id, "score": round(item.score, 4), **to_json(item)}
+            click.echo(json.dumps(record, ensure_ascii=False))
     elif ids:
         for item in items:
             click.echo(_in_full(item))
@@ -195,10 +196,6 @@ def _line(item: PoolExample) -> tuple[str, ...]:
     validated = "yes" if item.validated else "no"
     kinds = (example.part, example.polarity, f"{item.score:.2f}", outcomes, validated)
     return (item.id, *kinds, example.task, for_terminal(example.query, _QUERY_CHARACTERS))
-
-
-def _record(item: PoolExample) -> dict[str, object]:
-    return {"id": item.id, "score": round(item.score, 4), **to_json(item)}
 
 
 def _in_full(item: PoolExample) -> str:

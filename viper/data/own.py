@@ -222,16 +222,12 @@ def _tags(record: Record) -> tuple[tuple[str, Any], ...]:
     return tuple((tag.text("label"), tag.corner_box("box")) for tag in record.records("answer"))
 
 
-def _reference(record: Record) -> str | None:
-    return record.file_name("answer") if "answer" in record.values else None
-
-
 _ANSWERS: Mapping[str, Callable[[Record], Any]] = {
     "ground": lambda record: record.corner_box("answer"),
     "question": _question,
     "choice": _choice,
     "statement": lambda record: record.truth("answer"),
     "tag": _tags,
-    "edit": _reference,
+    "edit": lambda record: record.file_name("answer") if "answer" in record.values else None,
 }
 """Task to the reader of its target."""

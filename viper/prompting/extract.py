@@ -41,11 +41,7 @@ def extract_code(text: str) -> str:
     lines = next(filter(None, map(line_program, [*_fenced(plain), plain])), None)
     if lines is not None:
         return lines
-    return max(filter(_parses, candidates), key=len, default=_longest(candidates))
-
-
-def _longest(candidates: list[str]) -> str:
-    return max(candidates, key=len, default="")
+    return max(filter(_parses, candidates), key=len, default=max(candidates, key=len, default=""))
 
 
 def _blocks(text: str) -> Iterator[str]:

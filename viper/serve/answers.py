@@ -41,7 +41,8 @@ class JobAnswer(Response):
             timer.cancel()
             watcher.cancel()
             self._job.stop(ClientGoneError())
-            self._note.facts["queued_s"] = _rounded(self._job.queued_s)
+            queued_s = self._job.queued_s
+            self._note.facts["queued_s"] = None if queued_s is None else round(queued_s, 4)
 
     async def _stop_when_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -107,7 +108,3 @@ def _event(name: bytes, data: bytes) -> bytes:
 
 async def _send(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 4)

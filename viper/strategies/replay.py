@@ -152,7 +152,8 @@ class _TraceClient:
         self.events.append(Event(recorded.line, call=recorded.index))
         if recorded.error is not None:
             raise ToolError(recorded.error)
-        if _is_pixels(recorded.result):
+        result = recorded.result
+        if isinstance(result, Mapping) and result.get("kind") == "array":
             return self._pixels.nested(name, args, kwargs)
         return restore_references(recorded.result)
 
@@ -166,10 +167,6 @@ def restore_references(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [restore_references(item) for item in value]
     return value
-
-
-def _is_pixels(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("kind") == "array"
 
 
 class _Reports(ast.NodeTransformer):

@@ -82,7 +82,8 @@ def _problem_of(example: str, name: str, returns: Any, library: Library) -> str 
     answer, results = recorded.value
     for result in results:
         if not fits(result, returns):
-            return f"it answered {_describe(result)}, which is not {_name_of(returns)}"
+            name = getattr(returns, "__name__", None) or str(returns)
+            return f"it answered {_describe(result)}, which is not {name}"
     if answer is None:
         return "its example answers nothing"
     return None
@@ -142,10 +143,6 @@ def fits(value: Any, annotation: Any) -> bool:
     if annotation in (int, str, bool, list, tuple, dict, set):
         return type(value) is annotation
     return True
-
-
-def _name_of(annotation: Any) -> str:
-    return getattr(annotation, "__name__", None) or str(annotation)
 
 
 def _describe(value: Any) -> str:

@@ -240,7 +240,8 @@ class _Weights:
     @property
     def size(self) -> int:
         """Return the size in bytes; backends on one model all state the model's size."""
-        return max(map(_size, [self.model, *list(self.backends.values())]))
+        backends = [self.model, *self.backends.values()]
+        return max(int(getattr(one, "memory_bytes", 0)) for one in backends)
 
 
 class _Shared:
@@ -259,10 +260,6 @@ class _Shared:
                 return getattr(backend, name)(*args, **kwargs)
 
         return under_lock
-
-
-def _size(backend: Any) -> int:
-    return int(getattr(backend, "memory_bytes", 0))
 
 
 def _release_memory() -> None:

@@ -22,14 +22,7 @@ from viper.api.registry import Routine
 from viper.errors import UsageError
 from viper.models.batching import Gatherer
 from viper.models.media import Media
-from viper.models.vision.roles import (
-    DepthEstimator,
-    Detection,
-    Detector,
-    Explainer,
-    Matcher,
-    VisualAnswerer,
-)
+from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnswerer
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
 from viper.storage.cache import ComputeCache
 from viper.tools.knowledge_tools import KNOWLEDGE_TOOLS
@@ -73,29 +66,11 @@ def _explain(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[st
     return model.explain(list(encodings), list(questions))
 
 
-def _firsts(items: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [first for (first,) in items]
+def _at_once(method: str) -> Operation:
+    def run(model: Any, items: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return list(getattr(model, method)([first for (first,) in items]))
 
-
-def _encode(model: Any, items: Sequence[tuple[Any, ...]]) -> Sequence[Any]:
-    encodings: Sequence[Any] = model.encode(_firsts(items))
-    return encodings
-
-
-def _caption(model: VisualAnswerer, items: Sequence[tuple[Any, ...]]) -> list[str]:
-    return model.caption(_firsts(items))
-
-
-def _images(model: Matcher, items: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return list(model.encode_images(_firsts(items)))
-
-
-def _texts(model: Matcher, items: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return list(model.encode_texts(_firsts(items)))
-
-
-def _depth(model: DepthEstimator, items: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return model.depth(_firsts(items))
+    return Operation(run)
 
 
 def _one_by_one(method: str) -> Operation:
@@ -106,15 +81,15 @@ def _one_by_one(method: str) -> Operation:
 
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
-    ("detector", "encode"): Operation(_encode),
+    ("detector", "encode"): _at_once("encode"),
     ("detector", "detect"): Operation(_detect),
-    ("matcher", "encode_images"): Operation(_images),
-    ("matcher", "encode_texts"): Operation(_texts),
-    ("depth", "depth"): Operation(_depth),
-    ("vqa", "encode"): Operation(_encode),
+    ("matcher", "encode_images"): _at_once("encode_images"),
+    ("matcher", "encode_texts"): _at_once("encode_texts"),
+    ("depth", "depth"): _at_once("depth"),
+    ("vqa", "encode"): _at_once("encode"),
     ("vqa", "answer"): Operation(_answer),
     ("vqa", "explain"): Operation(_explain),
-    ("vqa", "caption"): Operation(_caption),
+    ("vqa", "caption"): _at_once("caption"),
     ("video", "encode"): _one_by_one("encode"),
     ("video", "locate"): _one_by_one("locate"),
     ("video", "describe"): _one_by_one("describe"),

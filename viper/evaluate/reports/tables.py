@@ -40,10 +40,6 @@ def with_interval(estimate: Mapping[str, Any]) -> str:
     return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 
 
-def _as_json(reports: Sequence[NamedReport]) -> str:
-    return _json([{"run": report.name, **report.report} for report in reports])
-
-
 def _as_table(reports: Sequence[NamedReport]) -> str:
     parts = [aligned(_cells(reports))]
     for run in reports:
@@ -78,7 +74,7 @@ _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
     "table": _as_table,
     "csv": _as_csv,
     "markdown": _as_markdown,
-    "json": _as_json,
+    "json": lambda reports: _json([{"run": one.name, **one.report} for one in reports]),
 }
 
 

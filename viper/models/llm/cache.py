@@ -63,7 +63,8 @@ class CachedLLM(WrappedLLM):
             if key in fresh:
                 attempts.append(fresh[key])
             else:
-                attempts.append(_from_store(responses[key], self._hit_cost_usd))
+                stored = json.loads(responses[key])
+                attempts.append([Completion(**one, cost_usd=self._hit_cost_usd) for one in stored])
             if key in responses:
                 # Only the first of equal prompts was charged; the next one is a hit.
                 fresh.pop(key, None)
@@ -100,10 +101,6 @@ def _to_store(completions: Sequence[Completion]) -> str:
     for entry in entries:
         del entry["cost_usd"]
     return json.dumps(entries)
-
-
-def _from_store(stored: str, cost_usd: float | None) -> list[Completion]:
-    return [Completion(**entry, cost_usd=cost_usd) for entry in json.loads(stored)]
 
 
 def _sampling_key(sampling: Sampling) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
 
 def is_possible(action: str, now: MemoryState) -> bool:
     """Return whether the action has anything left to act on."""
-    return action != "select" or any(key not in now.excluded for key in _selections(now))
+    numbers = range(1, len(now.objects) + 1)
+    return action != "select" or any(("select", str(n)) not in now.excluded for n in numbers)
 
 
 def exhausted_actions(now: MemoryState) -> set[str]:
@@ -112,10 +113,6 @@ def resolve_words(action: str, words: str, now: MemoryState) -> str:
         return ""
     # Among objects that fit equally the first is the surest.
     return str(max(left, key=lambda item: (len(keywords & _words(item[1])), -item[0]))[0])
-
-
-def _selections(now: MemoryState) -> list[tuple[str, str]]:
-    return [("select", str(number)) for number in range(1, len(now.objects) + 1)]
 
 
 def _words(text: str) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from viper.models.media import Media, write_mp4
+from viper.models.media import write_mp4
 from viper.models.vision.roles import Pixels
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.session import DemoMedia
@@ -29,7 +29,8 @@ def media_html(chosen: DemoMedia | None) -> str:
     if media.video is not None:
         size, address = media.video.shape[1:3], _clip_address(media.video)
     else:
-        size, address = media.images[0].shape[:2], _picture_address(media)
+        size = media.images[0].shape[:2]
+        address = next(iter(embedded(media, PICTURE_BYTES).values())).address
     frames = 0 if media.video is None else len(media.video)
     return rendered(
         "demo_media.html",
@@ -82,10 +83,6 @@ def status_html(event: AskEvent) -> str:
 def line_html(text: str, *, wrong: bool = False, busy: bool = False) -> str:
     """Render a line of text; ``busy`` while work is under way."""
     return rendered("demo_status.html", text=text, wrong=wrong, busy=busy)
-
-
-def _picture_address(media: Media) -> str:
-    return next(iter(embedded(media, PICTURE_BYTES).values())).address
 
 
 def _clip_address(video: Pixels) -> str:

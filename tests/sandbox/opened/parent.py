@@ -82,12 +82,12 @@ def _any_message(patch: pytest.MonkeyPatch) -> None:
 
 def _any_call(patch: pytest.MonkeyPatch) -> None:
     """A call that breaks the rules is a call without arguments."""
-    patch.setattr(turn, "_checked_call", _or(turn._checked_call, ("find", (), {}, None)))
+    patch.setattr(turn, "_parse_call", _or(turn._parse_call, ("find", (), {}, None)))
 
 
 def _any_empty(patch: pytest.MonkeyPatch) -> None:
     """A list of empty calls that breaks the rules is as good as none."""
-    patch.setattr(turn, "_checked_empty", _or(turn._checked_empty, ()))
+    patch.setattr(turn, "_parse_empty_calls", _or(turn._parse_empty_calls, ()))
 
 
 def _with_tools(patch: pytest.MonkeyPatch, tools: Mapping[str, Callable[..., Any]]) -> None:

@@ -57,10 +57,10 @@ def _allowed(setting: Setting) -> str:
     if setting.type is str:
         return ", ".join(f"`{text}`" for text in declared.metavar.split("|"))
     if declared.unbounded:
-        return "0 or more"
+        return "≥ 0"
     if declared.most is None:
-        return f"{declared.least:g} or more"
-    return f"{declared.least:g} to {declared.most:g}"
+        return f"≥ {declared.least:g}"
+    return f"{declared.least:g}–{declared.most:g}"
 
 
 def _option(setting: Setting) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +60,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
     need_packages(("starlette", "uvicorn"), "serve", "viper view")
     if len(runs) > 2:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
-    import uvicorn
-
-    from viper.web.behind_token import new_token
+    from viper.web.behind_token import new_token, serve_page
     from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 
     with ExitStack() as stack:
@@ -80,15 +77,8 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
             for run, store in zip(runs, stores, strict=True)
         )
         viewer = Viewer(shelves, index, replayer, new_token())
-        address = address_of(listening, f"/{viewer.token}/")
-        click.echo(address)
-        click.echo("Ctrl-C stops it", err=True)
-        if options.open_browser:
-            webbrowser.open(address)
-        config = uvicorn.Config(
-            create_viewer(viewer), log_level="warning", access_log=False, lifespan="off"
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        app, address = create_viewer(viewer), address_of(listening, f"/{viewer.token}/")
+        serve_page(app, listening, address, "Ctrl-C stops it", open_browser=options.open_browser)
     return EXIT_OK
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import socket
+import webbrowser
 from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import parse_qs
 
+import click
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -56,6 +60,23 @@ def behind_token(
         middleware=[Middleware(_Gate, token=token, policy=policy, forms=frozenset(forms))],
         exception_handlers={HTTPException: _error_response},
     )
+
+
+def serve_page(
+    app: Starlette, listening: socket.socket, address: str, hint: str, *, open_browser: bool
+) -> None:
+    """Print the address and serve the application until Ctrl-C.
+
+    Args:
+        hint: line for stderr, below the address.
+        open_browser: open the address in a browser.
+    """
+    click.echo(address)
+    click.echo(hint, err=True)
+    if open_browser:
+        webbrowser.open(address)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import webbrowser
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -17,12 +15,13 @@ from viper.commands.options import (
     OutPath,
     ProfileChoice,
     given_by,
+    need_packages,
     open_profile,
     option,
     options_as,
     root_option,
 )
-from viper.errors import EXIT_OK, MissingExtraError, UsageError
+from viper.errors import EXIT_OK, UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
 from viper.storage.files import write_file
@@ -77,17 +76,13 @@ def record(options: RecordOptions, set_name: str) -> int:
     viper lab seek record world-knowledge --limit 10 --out records.jsonl
     viper lab seek record okvqa --root okvqa --profile openai --host 0.0.0.0 --port 8010 --no-open
     """
-    for module in ("starlette", "uvicorn"):
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(module, "serve", "viper lab seek record")
-    import uvicorn
-
+    need_packages(("starlette", "uvicorn"), "serve", "viper lab seek record")
     from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
     from viper.serve.settings import address_of, listening_at
-    from viper.web.behind_token import new_token
-    from viper_lab.study.app import StudyConfig, create_study
+    from viper.web.behind_token import new_token, serve_page
+    from viper_lab.study.app import create_study
     from viper_lab.study.desk import StudyDesk
 
     spec = DatasetSpec(options.root, options.split, options.seed)
@@ -95,19 +90,13 @@ def record(options: RecordOptions, set_name: str) -> int:
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(options.host, options.port))
         reasoner = stack.enter_context(Reasoner(open_profile(options), preload=False))
-        study = StudyConfig(StudyDesk(reasoner, samples, options.out), new_token())
-        address = address_of(listening, f"/{study.token}/")
-        click.echo(address)
-        click.echo(f"records go to {options.out}; Ctrl-C stops it", err=True)
-        if options.open_browser:
-            webbrowser.open(address)
-        config = uvicorn.Config(
-            create_study(study), log_level="warning", access_log=False, lifespan="off"
-        )
+        desk, token = StudyDesk(reasoner, samples, options.out), new_token()
+        app, address = create_study(desk, token), address_of(listening, f"/{token}/")
+        hint = f"records go to {options.out}; Ctrl-C stops it"
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            serve_page(app, listening, address, hint, open_browser=options.open_browser)
         finally:
-            click.echo(f"{study.desk.kept} questions recorded in {options.out}", err=True)
+            click.echo(f"{desk.kept} questions recorded in {options.out}", err=True)
     return EXIT_OK
 
 
@@ -117,11 +106,7 @@ def record(options: RecordOptions, set_name: str) -> int:
 def stats(source: Path, as_json: bool) -> int:
     """Analyse SOURCE: a run of --strategy seek, or records of people."""
     figures = statistics(_sessions(source))
-    if as_json:
-        click.echo(json.dumps(asdict(figures)))
-        return EXIT_OK
-    for line in _lines(figures):
-        click.echo(line)
+    click.echo(json.dumps(asdict(figures)) if as_json else "\n".join(_lines(figures)))
     return EXIT_OK
 
 
@@ -129,12 +114,9 @@ def stats(source: Path, as_json: bool) -> int:
 @click.argument("records", type=click.Path(path_type=Path))
 @click.option("--out", type=OutPath(), required=True, metavar="FILE.toml",
               help="File for the graph.")  # fmt: skip
-@click.option(
-    "--examples",
-    type=click.Path(path_type=Path),
-    metavar="FILE.jsonl",
-    help="Write the helpful decisions to this file, as examples for the strategy.",
-)
+@click.option("--examples", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="Write the helpful decisions to this file, as examples for the strategy."
+)  # fmt: skip
 @click.option("--name", default="induced", show_default=True, help="Name of the graph.")
 @click.option("--least", type=click.FloatRange(0, 0.5), default=0.02, show_default=True,
               help="Leave out actions with a smaller share at their state.")  # fmt: skip
@@ -143,8 +125,7 @@ def induce(records: Path, out: Path, examples: Path | None, name: str, least: fl
     sessions = _sessions(records)
     graph = records_graph(sessions, name, least)
     people = len({session.participant for session in sessions})
-    text = graph_text(graph, f"of {len(sessions)} questions by {people} participants")
-    write_file(out, text)
+    write_file(out, graph_text(graph, f"of {len(sessions)} questions by {people} participants"))
     if examples is not None:
         lines = [
             json.dumps(asdict(decision), ensure_ascii=False) for decision in examples_of(sessions)

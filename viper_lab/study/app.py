@@ -6,12 +6,10 @@ A participant is known by a random id in a cookie, and by nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
-import jinja2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from viper.errors import ViperError
+from viper.evaluate.reports.page import rendered_page
 from viper.strategies.seek.names import ACTIONS
 from viper.web.behind_token import behind_token, form_of
 from viper.web.embedded_media import embedded
@@ -40,30 +39,14 @@ _POLICY = (
 )
 
 
-@dataclass(frozen=True)
-class StudyConfig:
-    """What the application serves, and the token of its address."""
-
-    desk: StudyDesk
-    token: str
-
-
-def create_study(study: StudyConfig) -> Starlette:
+def create_study(desk: StudyDesk, token: str) -> Starlette:
     """Create the application. All its pages are below ``/TOKEN/``."""
     forms = [
-        Route(f"/{name}", partial(_sent, study.desk, name), methods=["POST"], name=name)
+        Route(f"/{name}", partial(_sent, desk, name), methods=["POST"], name=name)
         for name in _FORMS
     ]
-    page = Route("/", partial(_page, study.desk), name="study")
-    return behind_token([page, *forms], study.token, _POLICY, _FORMS, _static)
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string((_HERE / "study.html").read_text("utf-8"))
+    page = Route("/", partial(_page, desk), name="study")
+    return behind_token([page, *forms], token, _POLICY, _FORMS, _static)
 
 
 def _static(name: str) -> tuple[str, str] | None:
@@ -85,12 +68,13 @@ async def _page(desk: StudyDesk, request: Request) -> Response:
 def _html(desk: StudyDesk, participant: str) -> str:
     place = desk.place(participant)
     with place.lock:
-        search = place.search
         message, place.message = place.message, ""
         pictures = embedded(place.media, _MOST_PICTURE) if place.media is not None else {}
-        return _template().render(
+        return rendered_page(
+            "study.html",
+            _HERE,
             place=place,
-            search=search,
+            search=place.search,
             message=message,
             total=len(place.order),
             pictures=list(pictures.values()),

@@ -90,8 +90,9 @@ class HandSearch:
         seen, step = self.seen, self.steps[-1]
         self.steps[-1] = replace(step, verdict=worth)
         self.seen = None
+        move = (step.action, step.words if step.action == "select" else "")
         if worth == "uninformative":
-            self.now.excluded[step.action, step.words if step.action == "select" else ""] = None
+            self.now.excluded[move] = None
             return
         lines = seen.lines if seen.is_plain and not extracted else (extracted or seen.lines[0],)
         self._memory.push(
@@ -101,7 +102,7 @@ class HandSearch:
                 context=(*self.now.context, *(line for line in lines if line)),
                 focus=self.now.focus if seen.focus is None else seen.focus,
                 objects=self.now.objects if seen.objects is None else seen.objects,
-                led_here=(step.action, step.words if step.action == "select" else ""),
+                led_here=move,
             )
         )
 
@@ -118,8 +119,6 @@ class HandSearch:
         if is_answered and not answer.strip():
             raise UsageError("say what the answer is")
         steps = list(self.steps)
-        if steps and not steps[-1].verdict:
+        if steps and (is_answered or not steps[-1].verdict):
             steps[-1] = replace(steps[-1], verdict="answer" if is_answered else "uninformative")
-        elif steps and is_answered:
-            steps[-1] = replace(steps[-1], verdict="answer")
         return Session(self.participant, self.question, tuple(steps), is_answered, answer.strip())

@@ -115,21 +115,13 @@ def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) 
     for one in path:
         if "action" not in one:
             continue
-        steps.append(
-            SearchStep(
-                str(one["state"]),
-                str(one["action"]),
-                str(one.get("query", "")),
-                tuple(facts),
-                str(one.get("words", "")),
-                str(one.get("verdict", "")),
-            )
-        )
+        query, words, verdict = (str(one.get(key, "")) for key in ("query", "words", "verdict"))
+        state, action = str(one["state"]), str(one["action"])
+        steps.append(SearchStep(state, action, query, tuple(facts), words, verdict))
         if one.get("extracted"):
             facts.append(str(one["extracted"]))
-    return Session(
-        participant, question, tuple(steps), bool(steps) and steps[-1].verdict == "answer"
-    )
+    found = bool(steps) and steps[-1].verdict == "answer"
+    return Session(participant, question, tuple(steps), found)
 
 
 def induce(
@@ -155,7 +147,9 @@ def induce(
         }
         for state, taken in counts.items()
     }
-    reached = _reached(transitions)
+    reached = [START]
+    for state in reached:
+        reached += [action for action in transitions.get(state, ()) if action not in reached]
     order = [START, *(one for one in ACTIONS if one in reached)]
     # Where everybody stopped, an answer was found: what is allowed there is what was done before.
     states = {state: tuple(transitions.get(state, ())) for state in order}
@@ -193,19 +187,18 @@ def statistics(sessions: Sequence[Session]) -> Statistics:
     """
     if not sessions:
         raise UsageError("no records; nothing to count")
-    steps = [step for session in sessions for step in session.steps]
+    paths = [session.steps for session in sessions]
+    steps = [step for path in paths for step in path]
     states = dict.fromkeys(step.state for step in steps)
     return Statistics(
         len(sessions),
         _shares(step.action for step in steps),
         [
-            _shares(
-                session.steps[place].action for session in sessions if len(session.steps) > place
-            )
+            _shares(path[place].action for path in paths if len(path) > place)
             for place in range(PLACES)
         ],
         {state: _shares(step.action for step in steps if step.state == state) for state in states},
-        dict(sorted(_shares(len(session.steps) for session in sessions).items())),
+        dict(sorted(_shares(map(len, paths)).items())),
         _shares(step.verdict for step in steps if step.verdict),
         sum(session.found for session in sessions) / len(sessions),
     )
@@ -216,29 +209,15 @@ def _shares(values: Iterable[Any]) -> dict[Any, float]:
     return {value: count / counts.total() for value, count in counts.most_common()}
 
 
-def _reached(transitions: Mapping[str, Mapping[str, int]]) -> set[str]:
-    states, waiting = {START}, [START]
-    while waiting:
-        for action in transitions.get(waiting.pop(), ()):
-            if action not in states:
-                states.add(action)
-                waiting.append(action)
-    return states
-
-
 def _session(line: bytes, where: str) -> Session:
     try:
         value = json.loads(line)
         if len(line) > _MAX_LINE:
             raise ValueError("too long")
         steps = tuple(_step(one) for one in value["steps"])
-        return Session(
-            plain(value["participant"], MAX_NAME),
-            plain(value["question"]),
-            steps,
-            value["found"] is True,
-            plain(value.get("answer")),
-        )
+        participant, question = plain(value["participant"], MAX_NAME), plain(value["question"])
+        found, answer = value["found"] is True, plain(value.get("answer"))
+        return Session(participant, question, steps, found, answer)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"no record of a session ({type(error).__name__}: {str(error)[:80]})"
         raise DataError(f"{where}: {why}; see viper lab seek record") from None
@@ -250,11 +229,6 @@ def _step(value: Mapping[str, Any]) -> SearchStep:
         raise ValueError(f"unknown state or action {state!r}, {action!r}")
     if verdict not in ("", *VERDICTS):
         raise ValueError(f"unknown verdict {verdict!r}")
-    return SearchStep(
-        state,
-        action,
-        plain(value.get("query")),
-        tuple(plain(one) for one in value.get("known", ())),
-        plain(value.get("words")),
-        verdict,
-    )
+    query, words = plain(value.get("query")), plain(value.get("words"))
+    known = tuple(map(plain, value.get("known", ())))
+    return SearchStep(state, action, query, known, words, verdict)

@@ -12,7 +12,7 @@ from tests.web.test_trace_page import HOSTILE, Reader
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.search.findings import SimilarPicture
-from viper_lab.study.app import COOKIE, StudyConfig, create_study
+from viper_lab.study.app import COOKIE, create_study
 from viper_lab.study.desk import StudyDesk, is_participant, new_participant
 from viper_lab.study.records import Session, read_sessions
 
@@ -31,7 +31,7 @@ class Room:
         self.bench, self.records = Bench([]), folder / "study" / "records.jsonl"
         samples = [sample(n, f"question {n}?") for n in range(count)]
         desk = StudyDesk(self.bench.reasoner, samples, self.records)
-        self.app = create_study(StudyConfig(desk, TOKEN))
+        self.app = create_study(desk, TOKEN)
         self.client = self.browser()
 
     def browser(self) -> TestClient:

@@ -16,6 +16,7 @@ from typing import Any
 from viper.errors import ViperError
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.llm.wrapped import Attempt, WrappedLLM, all_answered
+from viper.prompting.messages import Prompt, as_key
 from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1
@@ -36,7 +37,7 @@ class CachedLLM(WrappedLLM):
         self.hits = 0
         self.misses = 0
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Answer like the wrapped model; only new prompts are sent to it.
 
         Raises:
@@ -45,9 +46,10 @@ class CachedLLM(WrappedLLM):
         """
         return all_answered(self.generate_each(prompts, sampling))
 
-    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; see ``wrapped.generate_each``."""
-        keys = [self._key("generate", prompt, _sampling_key(sampling)) for prompt in prompts]
+        settings = _sampling_key(sampling)
+        keys = [self._key("generate", as_key(prompt), settings) for prompt in prompts]
         responses = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
         missing = dict(zip(keys, prompts, strict=True))
         missing = {key: prompt for key, prompt in missing.items() if key not in responses}
@@ -90,7 +92,7 @@ class CachedLLM(WrappedLLM):
             self.hits += hits
             self.misses += misses
 
-    def _key(self, kind: str, prompt: str, settings: Any) -> str:
+    def _key(self, kind: str, prompt: Any, settings: Any) -> str:
         payload = json.dumps([KEY_VERSION, kind, self.model_id, prompt, settings], sort_keys=True)
         return hashlib.sha256(payload.encode()).hexdigest()
 

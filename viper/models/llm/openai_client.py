@@ -29,6 +29,9 @@ Sleep = Callable[[float], Awaitable[None]]
 _CLOSED = "the connections are closed; nothing can be asked any more"
 _PASSING = frozenset({408, 429})
 _REFUSED_KEY = frozenset({401, 403})
+_USED_UP = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+"""Codes with status 429 that do not pass by waiting."""
+
 _TOO_LONG = frozenset({"context_length_exceeded"})
 """Codes for a prompt longer than the model's context."""
 
@@ -190,6 +193,8 @@ class Client:
                 f"{self._endpoint.key_env} to a key that it accepts for this model"
             )
         message = " ".join(self._endpoint.hiding_key(str(error.message)).split())[:_SHOWN]
+        if error.code in _USED_UP:
+            return RefusedError(f"{place}: the quota is used up (status {status}): {message}")
         if status in _PASSING or status >= 500:
             return TransientError(
                 f"status {status}: {message}", asked_wait_s(error.response.headers)

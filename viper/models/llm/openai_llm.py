@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
+from viper.models.llm.openai_messages import chat_messages
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.wrapped import Attempt
+from viper.prompting.messages import Prompt, messages_of, pictures_of
 
 APIS = ("chat", "completions")
 Result = TypeVar("Result")
@@ -37,8 +39,8 @@ class OpenAILLM:
         model: the model's name at the endpoint.
         base_url: such as ``http://localhost:8000/v1``; None is ``OPENAI_BASE_URL`` from the
             environment, else OpenAI's own.
-        api: ``chat`` wraps a prompt as one user message, ``completions`` sends it unchanged,
-            which base models need.
+        api: ``chat`` sends messages, with pictures; ``completions`` sends the text alone, which
+            base models need.
         key_env: the environment variable with the key; may be empty except for OpenAI's own
             endpoint.
         timeout_s: time limit of one request, from connecting to the last byte of its answer; a
@@ -51,6 +53,11 @@ class OpenAILLM:
         tokenizer: a local folder to count tokens with; None estimates.
         extra: further fields of every request, such as ``{reasoning_effort = "low"}``.
         omit: fields never sent, for models that reject them, such as ``["temperature"]``.
+        chat_template_kwargs: arguments of the server's chat template, such as
+            ``{enable_thinking = false}``; sent only if given.
+        thinking_tokens: added to every request's limit, for models that think before they answer.
+        max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        detail: ``low``, ``high`` or ``auto``, sent with every picture; "" sends none.
         jitter_seed: seed of the waits before retries. None differs between processes, so many
             workers do not retry at the same moment.
         sleep: awaited with the seconds to wait; tests pass their own.
@@ -80,12 +87,20 @@ class OpenAILLM:
         tokenizer: str | Path | None = None,
         extra: Mapping[str, Any] | None = None,
         omit: Sequence[str] = (),
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking_tokens: int = 0,
+        max_side: int = 1024,
+        detail: str = "",
         jitter_seed: int | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
-        for name, value in (("timeout_s", timeout_s), ("concurrency", concurrency)):
+        for name, value in (
+            ("timeout_s", timeout_s),
+            ("concurrency", concurrency),
+            ("max_side", max_side),
+        ):
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
         self._model, self._api, self._concurrency = model, api, concurrency
@@ -102,6 +117,11 @@ class OpenAILLM:
         )
         self._tokens = TokenCounter(tokenizer)
         self._extra, self._omit = dict(extra or {}), tuple(omit)
+        if chat_template_kwargs:
+            self._extra["chat_template_kwargs"] = dict(chat_template_kwargs)
+        self._thinking_tokens = thinking_tokens
+        self._max_side, self._detail = max_side, detail
+        self.sees_pictures = self._chat
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
         self.model_id = f"{model}@{self._endpoint.place}#{api}{_digest(self._extra, self._omit)}"
@@ -125,7 +145,7 @@ class OpenAILLM:
                 self._echoes = False
         return bool(self._echoes)
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return ``sampling.n`` completions for each prompt.
 
         At temperature 0 one completion is requested and repeated. A server that returns too few is
@@ -138,7 +158,7 @@ class OpenAILLM:
         """
         return self._run_all(partial(self._complete, sampling), prompts)
 
-    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return completions or an error for each prompt; a failure does not affect other prompts.
 
         Returns:
@@ -176,14 +196,14 @@ class OpenAILLM:
         self._client.close()
 
     def _run_all(
-        self, work: Callable[[str], Awaitable[Result]], prompts: Sequence[str]
+        self, work: Callable[[Prompt], Awaitable[Result]], prompts: Sequence[Prompt]
     ) -> list[Result]:
         """Return the result of ``work`` for each prompt; the first failure cancels the others."""
 
         async def gathered() -> list[Result]:
             room = asyncio.Semaphore(self._concurrency)
 
-            async def one(prompt: str) -> Result:
+            async def one(prompt: Prompt) -> Result:
                 async with room:
                     return await work(prompt)
 
@@ -196,13 +216,13 @@ class OpenAILLM:
 
         return self._client.run(gathered)
 
-    async def _attempt(self, sampling: Sampling, prompt: str) -> Attempt:
+    async def _attempt(self, sampling: Sampling, prompt: Prompt) -> Attempt:
         try:
             return await self._complete(sampling, prompt)
         except ViperError as error:
             return error
 
-    async def _complete(self, sampling: Sampling, prompt: str) -> list[Completion]:
+    async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
         greedy = sampling.temperature <= 0
         count = 1 if greedy else sampling.n
         completions: list[Completion] = []
@@ -214,13 +234,15 @@ class OpenAILLM:
                 reply = await self._client.ask(self._api, body, read_reply)
             except ContextFullError:
                 raise self._too_long() from None
+            except RefusedError as error:
+                raise _about_pictures(error, prompt, self._max_side) from None
             completions += self._completions(reply, prompt, sampling, count - len(completions))
         if not greedy:
             return completions
         repeated = replace(completions[0], cost_usd=self._counter.price_usd(0, 0))
         return completions + [repeated] * (sampling.n - 1)
 
-    def _body(self, prompt: str, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
+    def _body(self, prompt: Prompt, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
         room = self.max_context
         if self._tokens.exact:
             room -= self._tokens.count_prompt(prompt, chat=self._chat)
@@ -233,27 +255,30 @@ class OpenAILLM:
             "n": n,
             # OpenAI's newer chat models reject the old name; some servers lack the new one.
             "max_completion_tokens" if self._chat and self._endpoint.official else "max_tokens": (
-                min(sampling.max_tokens, room)
+                min(sampling.max_tokens + self._thinking_tokens, room)
             ),
         }
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self._chat:
-            body["messages"] = [{"role": "user", "content": prompt}]
+            body["messages"] = chat_messages(prompt, self._max_side, self._detail)
         else:
-            body["prompt"] = prompt
+            check_no_pictures(prompt, self.model_id)
+            body["prompt"] = "\n\n".join(message.text for message in messages_of(prompt))
         fields = {name: value for name, value in body.items() if name not in self._omit}
         return {**fields, "extra_body": self._extra} if self._extra else fields
 
     def _completions(
-        self, reply: Reply, prompt: str, sampling: Sampling, limit: int
+        self, reply: Reply, prompt: Prompt, sampling: Sampling, limit: int
     ) -> list[Completion]:
         """Return up to ``limit`` completions; tokens are split over all choices, cost over the
         returned.
         """
         texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
         reported = reply.prompt_tokens
-        prompt_tokens = self.count_tokens(prompt) if reported is None else reported
+        prompt_tokens = (
+            self._tokens.count_prompt(prompt, chat=self._chat) if reported is None else reported
+        )
         counts = [self.count_tokens(text) for text in texts]
         if reply.completion_tokens is not None:
             share, rest = divmod(reply.completion_tokens, len(texts))
@@ -261,7 +286,8 @@ class OpenAILLM:
         cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
         if cost_usd is not None:
             cost_usd /= min(limit, len(texts))
-        counts = [min(count, sampling.max_tokens) for count in counts]
+        limit_each = sampling.max_tokens + self._thinking_tokens
+        counts = [min(count, limit_each) for count in counts]
         return [
             Completion(text, prompt_tokens, count, choice.finish_reason, cost_usd)
             for text, count, choice in zip(texts, counts, reply.choices, strict=True)
@@ -287,6 +313,18 @@ class OpenAILLM:
             f"the prompt fills the whole context of {self.model_id}, max_context "
             f"{self.max_context}; show fewer examples or a shorter query"
         )
+
+
+def _about_pictures(error: RefusedError, prompt: Prompt, max_side: int) -> RefusedError:
+    """Return the error with what to do about the pictures of a request, if it had any."""
+    count = len(pictures_of(prompt))
+    if not count:
+        return error
+    return RefusedError(
+        f"{error}; the request held {count} picture{'s' if count > 1 else ''} of at most "
+        f"{max_side} pixels a side: if the model takes no pictures, set sees = false or name "
+        "another model; if they are too large, lower max_side"
+    )
 
 
 def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:

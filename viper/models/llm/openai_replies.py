@@ -19,7 +19,7 @@ from viper.models.llm.retry import TransientError
 
 @dataclass(frozen=True)
 class Choice:
-    """One text. ``finish_reason`` is ``stop`` or ``length``."""
+    """One text. ``finish_reason`` is ``stop``, ``length`` or ``refusal``."""
 
     text: str
     finish_reason: str
@@ -86,14 +86,40 @@ def _choices(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _choice(data: Mapping[str, Any]) -> Choice:
     message = data.get("message")
-    text = message.get("content") if isinstance(message, dict) else data.get("text")
-    reason = "length" if data.get("finish_reason") == "length" else "stop"
-    if text is None and reason == "length" and isinstance(message, dict):
+    if not isinstance(message, dict):
+        text = data.get("text")
+    elif isinstance(message.get("refusal"), str) and message["refusal"]:
+        return Choice(message["refusal"], "refusal")
+    else:
+        text = _content(message)
+    finish = data.get("finish_reason")
+    reason = {"length": "length", "content_filter": "refusal"}.get(str(finish), "stop")
+    if text is None and (reason != "stop" or _reasoned(message)):
         # A reasoning model may use up its tokens before it starts to answer.
         text = ""
     if not isinstance(text, str):
         raise TransientError(f"expected a choice with text, got {_quote(json.dumps(data))}")
     return Choice(text, reason)
+
+
+def _content(message: Mapping[str, Any]) -> Any:
+    """Return the text of a message: its content, the texts of its parts, or its tool calls."""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        texts = [part.get("text") for part in parts if part.get("type") in ("text", "output_text")]
+        content = "\n".join(text for text in texts if isinstance(text, str))
+    calls = message.get("tool_calls")
+    if content or not isinstance(calls, list):
+        return content
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    return "\n".join(json.dumps(function) for function in functions if function) or content
+
+
+def _reasoned(message: Any) -> bool:
+    return isinstance(message, dict) and bool(
+        message.get("reasoning_content") or message.get("reasoning")
+    )
 
 
 def _counts(data: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -3,17 +3,92 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import PromptTooLongError, UsageError
+from viper.models.llm.protocol import check_no_pictures
+from viper.prompting.messages import (
+    Picture,
+    Prompt,
+    as_text,
+    messages_of,
+    pictures_of,
+    without_system,
+)
 
 Template = Literal["plain", "chat", "auto"]
 
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English and code with vocabularies of 30,000 tokens and more."""
+
+PICTURE_TOKENS = 1_500
+"""Estimate of the tokens of one picture of up to 1,024 pixels a side."""
+
+
+class ChatTemplate:
+    """Renders conversations by the chat template of a tokenizer or a processor.
+
+    Args:
+        renderer: has ``apply_chat_template``.
+        tokenizer: its special tokens are removed from texts, so no text can forge a turn.
+        kwargs: further arguments of the template, such as ``{enable_thinking = false}``.
+        takes_parts: True for processors, whose templates take messages in parts.
+    """
+
+    def __init__(
+        self,
+        renderer: Any,
+        tokenizer: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        takes_parts: bool = False,
+    ) -> None:
+        self._renderer, self._kwargs, self._takes_parts = renderer, dict(kwargs or {}), takes_parts
+        added = tokenizer.added_tokens_decoder.values()
+        self._marks = [token.content for token in added if token.special and token.content]
+
+    def render(self, prompt: Prompt) -> str:
+        """Return the text that the model reads, up to the beginning of its reply.
+
+        Raises:
+            UsageError: the template rejects the conversation.
+        """
+        from jinja2 import TemplateError
+
+        messages = messages_of(prompt)
+        try:
+            return self._apply([(each.role, each.parts) for each in messages])
+        except TemplateError as error:
+            # Some templates have no system turn.
+            other = without_system(messages)
+            if other == messages:
+                raise UsageError(f"the chat template rejects the messages: {error}") from None
+            return self._apply([(each.role, each.parts) for each in other])
+
+    def _apply(self, messages: Sequence[tuple[str, Sequence[str | Picture]]]) -> str:
+        turns = [{"role": role, "content": self._content(parts)} for role, parts in messages]
+        text = self._renderer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=True, **self._kwargs
+        )
+        return str(text)
+
+    def _content(self, parts: Sequence[str | Picture]) -> Any:
+        if not self._takes_parts:
+            return "\n\n".join(self._clean(str(part)) for part in parts)
+        return [
+            {"type": "image"}
+            if isinstance(part, Picture)
+            else {"type": "text", "text": self._clean(part)}
+            for part in parts
+        ]
+
+    def _clean(self, text: str) -> str:
+        for mark in self._marks:
+            text = text.replace(mark, " ")
+        return text
 
 
 class PromptTokens:
@@ -21,38 +96,40 @@ class PromptTokens:
 
     Args:
         tokenizer: of the transformers library.
-        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
-            does so when the tokenizer has a chat template.
+        template: ``chat`` wraps a prompt as messages, ``plain`` does not, ``auto`` does so when the
+            tokenizer has a chat template.
+        kwargs: further arguments of the chat template.
     """
 
-    def __init__(self, tokenizer: Any, template: Template = "auto") -> None:
+    def __init__(
+        self, tokenizer: Any, template: Template = "auto", kwargs: Mapping[str, Any] | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         self._chat = template == "chat" or (template == "auto" and bool(tokenizer.chat_template))
+        self._template = ChatTemplate(tokenizer, tokenizer, kwargs) if self._chat else None
 
-    def wrapped(self, prompt: str) -> str:
+    def wrapped(self, prompt: Prompt) -> str:
         """Return the text that the model reads for a prompt."""
-        if not self._chat:
-            return prompt
-        message = [{"role": "user", "content": prompt}]
-        return str(
-            self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
-        )
+        if self._template is not None:
+            return self._template.render(prompt)
+        return "\n\n".join(message.text for message in messages_of(prompt))
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a wrapped text, with those that mark its beginning and end."""
         # A chat template writes its special tokens itself.
         return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
 
-    def read(self, prompt: str, model_id: str, max_context: int) -> list[int]:
+    def read(self, prompt: Prompt, model_id: str, max_context: int) -> list[int]:
         """Return the tokens of a prompt, at least one and fewer than ``max_context``.
 
         Args:
             model_id: named in the error.
 
         Raises:
-            UsageError: the prompt is empty.
+            UsageError: the prompt is empty or holds pictures.
             PromptTooLongError: the prompt leaves no room for a completion.
         """
+        check_no_pictures(prompt, model_id)
         ids = self.encode(self.wrapped(prompt))
         if not ids:
             raise UsageError("the prompt is empty; give the model at least one token")
@@ -93,14 +170,15 @@ class TokenCounter:
             return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def count_prompt(self, prompt: str, *, chat: bool) -> int:
+    def count_prompt(self, prompt: Prompt, *, chat: bool) -> int:
         """Return the number of tokens of a prompt, with those that the model's format adds if
-        known.
+        known; pictures are estimated.
         """
+        pictures = PICTURE_TOKENS * len(pictures_of(prompt))
         if self._tokenizer is None:
-            return self.count(prompt)
+            return self.count(as_text(prompt)) + pictures
         prompts = PromptTokens(self._tokenizer, "auto" if chat else "plain")
-        return len(prompts.encode(prompts.wrapped(prompt)))
+        return len(prompts.encode(prompts.wrapped(prompt))) + pictures
 
 
 def _load(folder: str | Path) -> Any:

@@ -1,4 +1,4 @@
-"""The interface of language models: text in, text out, no images."""
+"""The interface of language models: conversations in, text out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from viper.errors import UsageError
+from viper.prompting.messages import Prompt, pictures_of
+
 
 @dataclass(frozen=True)
 class Completion:
-    """Sampled continuation. ``finish_reason`` is ``stop`` or ``length``.
+    """Sampled continuation.
 
     Attributes:
+        finish_reason: ``stop``, ``length`` if a limit cut the text, or ``refusal`` if the model or
+            its server declined; the text then holds the words of the refusal, if there are any.
         cost_usd: its share of the charge in US dollars; the shares of all completions add up to
             the charge. 0 for a repeated or cached completion, None if no price is known.
     """
@@ -41,6 +46,8 @@ class Sampling:
 class LLM(Protocol):
     """A causal language model; safe to call from several threads.
 
+    A model that takes pictures has the attribute ``sees_pictures``, see :func:`sees_pictures`.
+
     Attributes:
         model_id: name plus weight hash, recorded in traces and cache keys.
         max_context: maximum number of tokens of prompt and completion together.
@@ -52,8 +59,11 @@ class LLM(Protocol):
     @property
     def max_context(self) -> int: ...
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
-        """Return ``sampling.n`` completions for each prompt, in order."""
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Return ``sampling.n`` completions for each prompt, in order.
+
+        A string is the short form of one user message.
+        """
         ...
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
@@ -63,3 +73,20 @@ class LLM(Protocol):
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text in this model's vocabulary."""
         ...
+
+
+def sees_pictures(llm: object) -> bool:
+    """Return whether a language model takes pictures; one that does not say so takes none."""
+    return bool(getattr(llm, "sees_pictures", False))
+
+
+def check_no_pictures(prompt: Prompt, model_id: str) -> None:
+    """Check that a prompt for a model that reads only text has no picture.
+
+    Raises:
+        UsageError: it has one.
+    """
+    if pictures_of(prompt):
+        raise UsageError(
+            f"{model_id} takes no pictures; set sees = false, or name a vision-language model"
+        )

@@ -7,20 +7,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viper.errors import ScriptExhaustedError
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
+from viper.prompting.messages import Conversation, Prompt, as_text, messages_of
 
 Matcher = Callable[[str], str | None]
-"""Prompt to answer; None if the script has no answer for the prompt."""
+"""Prompt as text to answer; None if the script has no answer for the prompt."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """Request as the model saw it. ``kind`` is ``generate`` or ``score``."""
+    """Request as the model saw it. ``kind`` is ``generate`` or ``score``.
+
+    Attributes:
+        prompt: as text, see :func:`viper.prompting.messages.as_text`.
+        messages: the conversation, with its pictures.
+    """
 
     kind: str
     prompt: str
     sampling: Sampling | None = None
     continuations: tuple[str, ...] = ()
+    messages: Conversation = ()
 
 
 class ScriptedLLM:
@@ -33,6 +40,7 @@ class ScriptedLLM:
             longest fragment it contains, else minus its length.
         model_id: the name recorded in traces.
         max_context: reported limit, in whitespace-separated words.
+        sees_pictures: True if prompts may hold pictures.
 
     Attributes:
         calls: every request so far, oldest first.
@@ -45,7 +53,9 @@ class ScriptedLLM:
         scores: Mapping[str, float] | None = None,
         model_id: str = "scripted",
         max_context: int = 1_000_000,
+        sees_pictures: bool = False,
     ) -> None:
+        self.sees_pictures = sees_pictures
         self.model_id = model_id
         self.max_context = max_context
         self.calls: list[RecordedCall] = []
@@ -60,17 +70,22 @@ class ScriptedLLM:
         """Return the number of unused answers of an ordered script; 0 for a matching function."""
         return len(self._answers) - self._used
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return the next answers of the script, cut at the stop strings.
 
         Raises:
             ScriptExhaustedError: the script holds no further answer for a prompt.
+            UsageError: pictures for a model that takes none.
         """
         with self._lock:
             results = []
             for prompt in prompts:
-                self.calls.append(RecordedCall("generate", prompt, sampling))
-                results.append([self._completion(prompt, sampling) for _ in range(sampling.n)])
+                if not self.sees_pictures:
+                    check_no_pictures(prompt, self.model_id)
+                text = as_text(prompt)
+                call = RecordedCall("generate", text, sampling, messages=messages_of(prompt))
+                self.calls.append(call)
+                results.append([self._completion(text, sampling) for _ in range(sampling.n)])
             return results
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

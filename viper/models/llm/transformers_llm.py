@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from viper.models.llm.prompt_tokens import PromptTokens, Template, common
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
+from viper.prompting.messages import Prompt, as_text
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +32,11 @@ class TransformersLLM(LocalModel):
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
-        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
-            does so when the tokenizer has a chat template.
+        template: ``chat`` wraps a prompt as messages, ``plain`` does not, ``auto`` does so when
+            the tokenizer has a chat template.
+        chat_template_kwargs: further arguments of the template, such as
+            ``{enable_thinking = false}``.
+        thinking_tokens: added to every request's limit, for models that think before they answer.
         kept_prompts: number of prompts whose keys and values are kept for reuse.
         adapter: folder of a low-rank adapter to add into the weights; see
             :mod:`viper.models.llm.adapters`.
@@ -47,6 +51,8 @@ class TransformersLLM(LocalModel):
         path: str | Path,
         *,
         template: Template = "auto",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking_tokens: int = 0,
         kept_prompts: int = 4,
         adapter: str | Path | None = None,
         **loading: Any,
@@ -60,7 +66,8 @@ class TransformersLLM(LocalModel):
         self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
         if adapter is not None:
             self._model = with_adapter(self._model, adapter, path)
-        self._prompts = PromptTokens(self._tokenizer, template)
+        self._prompts = PromptTokens(self._tokenizer, template, chat_template_kwargs)
+        self._thinking_tokens = thinking_tokens
         self._reader = PromptReader(self._model, kept_prompts)
         stop_ids = _stop_ids(self._model, self._tokenizer)
         self._decoder = Decoder(self._reader, self._tokenizer, stop_ids)
@@ -68,20 +75,21 @@ class TransformersLLM(LocalModel):
         self.model_id = language_model_id(path, self._model, adapter)
         self.max_context = self._reader.max_context
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return ``sampling.n`` completions for each prompt.
 
         Raises:
-            UsageError: a prompt fills the whole context.
+            UsageError: a prompt fills the whole context, or holds pictures.
         """
         with self._lock, self._torch.inference_mode():
             read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
             rows: list[Row] = []
             for prompt, ids in zip(prompts, read, strict=True):
                 prefill = self._reader.read(ids)
-                room = min(sampling.max_tokens, self.max_context - len(ids))
+                most = sampling.max_tokens + self._thinking_tokens
+                room = min(most, self.max_context - len(ids))
                 rows += [
-                    Row(prefill, room, self._generator(sampling, prompt, i))
+                    Row(prefill, room, self._generator(sampling, as_text(prompt), i))
                     for i in range(sampling.n)
                 ]
             self._decoder.decode(rows, sampling)

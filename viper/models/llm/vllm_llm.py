@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from viper.errors import MissingExtraError, ModelError
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id
+from viper.prompting.messages import Prompt
 
 
 class VllmLLM:
@@ -25,8 +26,11 @@ class VllmLLM:
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
-        template: ``chat`` wraps a prompt as a user message, ``plain`` does not, ``auto``
-            does so when the tokenizer has a chat template.
+        template: ``chat`` wraps a prompt as messages, ``plain`` does not, ``auto`` does so when
+            the tokenizer has a chat template.
+        chat_template_kwargs: further arguments of the template, such as
+            ``{enable_thinking = false}``.
+        thinking_tokens: added to every request's limit, for models that think before they answer.
         tensor_parallel_size: number of GPUs to split the model over.
         gpu_memory_utilization: share of each GPU's memory to take.
         max_model_len: tokens a prompt and its completion may hold; None is the model's own.
@@ -49,6 +53,8 @@ class VllmLLM:
         path: str | Path,
         *,
         template: Template = "auto",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking_tokens: int = 0,
         tensor_parallel_size: int = 1,
         gpu_memory_utilization: float = 0.9,
         max_model_len: int | None = None,
@@ -78,13 +84,14 @@ class VllmLLM:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise ModelError(f"{path} cannot be loaded by vLLM: {reason[0]}") from error
         self._parameters = vllm.SamplingParams
-        self._prompts = PromptTokens(self._engine.get_tokenizer(), template)
+        self._prompts = PromptTokens(self._engine.get_tokenizer(), template, chat_template_kwargs)
+        self._thinking_tokens = thinking_tokens
         self._lock = threading.Lock()
         config = self._engine.llm_engine.model_config
         self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
         self.max_context = int(config.max_model_len)
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return ``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
 
         Raises:
@@ -97,7 +104,7 @@ class VllmLLM:
             n=1 if greedy else sampling.n,
             temperature=max(0.0, sampling.temperature),
             seed=None if greedy else sampling.seed,
-            max_tokens=sampling.max_tokens,
+            max_tokens=sampling.max_tokens + self._thinking_tokens,
             stop=list(sampling.stop),
         )
         read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]

@@ -13,8 +13,9 @@ from typing import Protocol, runtime_checkable
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
 from viper.models.llm.endpoint import LLMUsage
-from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
 from viper.models.loading import ONE_AT_A_TIME
+from viper.prompting.messages import Prompt
 
 Attempt = list[Completion] | ViperError
 """Result of one prompt: its completions, or the error."""
@@ -27,12 +28,12 @@ BATCH = 16
 class GeneratesEach(Protocol):
     """Language model that can fail for one prompt and answer the next."""
 
-    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; errors are returned, not raised."""
         ...
 
 
-def generate_each(llm: LLM, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+def generate_each(llm: LLM, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
     """Return the result of each prompt in order, for any language model.
 
     A model that does not report errors per prompt (see :class:`GeneratesEach`) answers all or none.
@@ -84,15 +85,25 @@ class WrappedLLM:
         return bool(getattr(self._llm, "can_score", True))
 
     @property
+    def sees_pictures(self) -> bool:
+        """Return True if the model takes pictures."""
+        return sees_pictures(self._llm)
+
+    @property
+    def concurrent(self) -> bool:
+        """Return True if the model serves callers concurrently, as endpoints do."""
+        return bool(getattr(self._llm, "concurrent", False))
+
+    @property
     def usage(self) -> LLMUsage | None:
         """Return the model's usage, or None if it does not count."""
         return getattr(self._llm, "usage", None)
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Generate by the model."""
         return self._llm.generate(prompts, sampling)
 
-    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; see :func:`generate_each`."""
         return generate_each(self._llm, prompts, sampling)
 
@@ -151,19 +162,19 @@ class GatheredLLM(WrappedLLM):
         super().__init__(llm)
         self._gatherer = Gatherer(self._serve, most)
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Generate by the model; prompts of other threads with the same sampling may join.
 
         Raises:
             ViperError: the error of the first of these prompts that failed.
         """
-        if len(prompts) != 1 or getattr(self._llm, "concurrent", False):
+        if len(prompts) != 1 or self.concurrent:
             return self._llm.generate(prompts, sampling)
         kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
         completions: list[Completion] = self._gatherer.ask(kind, prompts[0])
         return [completions]
 
-    def generate_each(self, prompts: Sequence[str], sampling: Sampling) -> list[Attempt]:
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; see :func:`generate_each`."""
         if len(prompts) != 1:
             return super().generate_each(prompts, sampling)
@@ -172,7 +183,7 @@ class GatheredLLM(WrappedLLM):
         except ViperError as error:
             return [error]
 
-    def _serve(self, kind: object, prompts: list[str]) -> list[list[Completion]]:
+    def _serve(self, kind: object, prompts: list[Prompt]) -> list[list[Completion]]:
         """Generate once for equal prompts, because equal seeds give equal answers."""
         assert isinstance(kind, Sampling)
         unique = list(dict.fromkeys(prompts))

@@ -1,0 +1,116 @@
+"""Messages of a conversation with a language model: texts and pictures in turns.
+
+A prompt is a conversation, or a plain string as the short form of one user message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A picture in a message: uint8 [H, W, 3], RGB. Pictures with the same pixels are equal."""
+
+    pixels: NDArray[np.uint8]
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of size and pixels, 64 hex digits."""
+        digest = hashlib.sha256(str(self.pixels.shape).encode())
+        digest.update(np.ascontiguousarray(self.pixels).data)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picture) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __str__(self) -> str:
+        height, width = self.pixels.shape[:2]
+        return f"[picture {width} x {height}, sha256 {self.digest[:16]}]"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A turn of a conversation: texts and pictures in their order."""
+
+    role: Role
+    parts: tuple[str | Picture, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the parts as text, joined by blank lines; a line describes each picture."""
+        return "\n\n".join(str(part) for part in self.parts if part != "")
+
+
+Conversation = tuple[Message, ...]
+Prompt = str | Conversation
+
+
+def system(text: str) -> Message:
+    """Return a message with standing instructions."""
+    return Message("system", (text,))
+
+
+def user(*parts: str | Picture) -> Message:
+    """Return a message of the user."""
+    return Message("user", parts)
+
+
+def assistant(text: str) -> Message:
+    """Return an earlier reply of the model."""
+    return Message("assistant", (text,))
+
+
+def messages_of(prompt: Prompt) -> Conversation:
+    """Return a prompt as messages."""
+    return (user(prompt),) if isinstance(prompt, str) else prompt
+
+
+def pictures_of(prompt: Prompt) -> list[Picture]:
+    """Return the pictures of a prompt in their order."""
+    return [picture for message in messages_of(prompt) for picture in _pictures(message)]
+
+
+def _pictures(message: Message) -> Iterator[Picture]:
+    return (part for part in message.parts if isinstance(part, Picture))
+
+
+def as_text(prompt: Prompt) -> str:
+    """Return a prompt as text for people and traces, each message below its role.
+
+    A conversation that continues another one begins with its text.
+    """
+    if isinstance(prompt, str):
+        return prompt
+    return "\n\n".join(f"[{message.role}]\n{message.text}" for message in prompt)
+
+
+def as_key(prompt: Prompt) -> Any:
+    """Return a JSON value that is equal for equal prompts only; pictures count by their pixels."""
+    if isinstance(prompt, str):
+        return prompt
+    return [
+        [message.role, *({"picture": p.digest} if isinstance(p, Picture) else p for p in parts)]
+        for message in prompt
+        for parts in [message.parts]
+    ]
+
+
+def without_system(prompt: Conversation) -> Conversation:
+    """Return the conversation with the system's text at the start of the first user message."""
+    if prompt[0].role != "system" or len(prompt) < 2:
+        return prompt
+    first, second, *rest = prompt
+    return (Message(second.role, (*first.parts, *second.parts)), *rest)

@@ -20,8 +20,8 @@ from viper.strategies.seek.names import GROUPS
 from viper_lab.papers.job import LabJob
 from viper_lab.papers.lab import Cell, Lab, Scale
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
-from viper_lab.papers.result import Claim, Gain, Reproduction, in_percent
-from viper_lab.papers.tables import LEFT_OUT, Results, Table, by_name, gain
+from viper_lab.papers.result import Claim, Reproduction, in_percent
+from viper_lab.papers.tables import LEFT_OUT, Results, Table, cells_of, compared, gain
 
 TITLE = "AVIS (Hu et al. 2023)"
 ALL = "all"
@@ -56,11 +56,10 @@ def main_table(*, quick: bool) -> Table[Cell]:
     """
     others = [QUESTION_ONLY, MATCHER, *FIXED, EVERYTHING]
     less = [] if quick else list(WITHOUT.values())
-    steps = [(one.name, SEEK.name) for one in (*others, *less)]
-    return Table("tables 1, 2 and 5", by_name([*others, SEEK, *less]), steps=steps)
+    return compared("tables 1, 2 and 5", [*others, SEEK, *less], SEEK)
 
 
-GRAPH_TABLE = Table("table 3", by_name([UNGUIDED, SEEK]), steps=[(UNGUIDED.name, SEEK.name)])
+GRAPH_TABLE = compared("table 3", [UNGUIDED, SEEK], SEEK)
 """With and without the transition graph."""
 
 
@@ -83,8 +82,7 @@ class AvisStudy:
 
     def cells(self) -> list[tuple[Cell, Part]]:
         """Return every cell with each part, once."""
-        cells = {cell.name: cell for table in self.tables for cell in (SEEK, *table.cells.values())}
-        return [(cell, part) for cell in cells.values() for part in self.parts]
+        return cells_of(self.tables, self.parts)
 
     def reproduce(self, lab: Lab) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
@@ -150,40 +148,40 @@ RIGHT, ABOVE_FIXED, PICKED, ADMITTED = 0.70, 0.10, 0.80, 0.80
 
 def judged(lab: Lab, study: AvisStudy) -> list[Claim]:
     """Return all claims, in an order that stays."""
-    claims = []
-    for part in study.parts:
-        scores = {cell.name: mean_score(lab.all_rows(cell, part)) for cell in FIXED}
-        best = max(scores, key=lambda name: scores[name])
-        claim = f"{part.name}: at least 10 points above the best of three fixed sequences"
-        prefix = f"{best}, {100 * scores[best]:.1f}: "
-        claims.append(Claim.of_gain(claim, _gained(lab, study, best, part), ABOVE_FIXED, prefix))
-        claim = f"{part.name}: above the sequence that does everything (interval excludes 0)"
-        claims.append(Claim.of_gain(claim, _gained(lab, study, EVERYTHING.name, part)))
-        claim = f"{part.name}: the transition graph is worth something (interval excludes 0)"
-        claims.append(
-            Claim(claim, None, LEFT_OUT)
-            if study.quick
-            else Claim.of_gain(claim, _gained(lab, study, UNGUIDED.name, part))
-        )
-        if isinstance(part, KnowledgePart):
-            unseen_claim = "seek: at least 70 % of questions about unseen entries"
-            open_ = "unanswerable questions: says so at least 80 % of the time"
-            claims = [
-                _right(lab, part, unseen_claim, ALL, RIGHT),
-                *claims,
-                _picked(lab, part),
-                _right(lab, part, open_, "unanswerable", ADMITTED),
-            ]
+    claims = [claim for part in study.parts for claim in _judged_part(lab, study, part)]
     if not any(isinstance(part, KnowledgePart) for part in study.parts):
         why = "judged on the embedded knowledge world only"
         claims.append(Claim("at least 70 % of questions about unseen entries", None, why))
     return claims
 
 
-def _gained(lab: Lab, study: AvisStudy, before: str, part: Part) -> Gain | None:
-    """Return the gain of seeking over another cell; None where nothing was answered."""
-    table = next(table for table in study.tables if before in table.cells)
-    return gain(lab, table, (before, SEEK.name), [part])
+def _judged_part(lab: Lab, study: AvisStudy, part: Part) -> list[Claim]:
+    def above(claim: str, before: str, least: float | None = None, prefix: str = "") -> Claim:
+        claim = f"{part.name}: {claim}"
+        for table in study.tables:
+            if before in table.cells:
+                step_gain = gain(lab, table, (before, SEEK.name), [part])
+                return Claim.of_gain(claim, step_gain, least, prefix)
+        return Claim(claim, None, LEFT_OUT)
+
+    scores = {cell.name: mean_score(lab.all_rows(cell, part)) for cell in FIXED}
+    best = max(scores, key=lambda name: scores[name])
+    claims = [
+        above("at least 10 points above the best of three fixed sequences",
+              best, ABOVE_FIXED, f"{best}, {100 * scores[best]:.1f}: "),
+        above("above the sequence that does everything (interval excludes 0)", EVERYTHING.name),
+        above("the transition graph is worth something (interval excludes 0)", UNGUIDED.name),
+    ]  # fmt: skip
+    if not isinstance(part, KnowledgePart):
+        return claims
+    unseen = "seek: at least 70 % of questions about unseen entries"
+    says_so = "unanswerable questions: says so at least 80 % of the time"
+    return [
+        _right(lab, part, unseen, ALL, RIGHT),
+        *claims,
+        _picked(lab, part),
+        _right(lab, part, says_so, "unanswerable", ADMITTED),
+    ]
 
 
 def _right(lab: Lab, part: Part, claim: str, family: str, least: float) -> Claim:

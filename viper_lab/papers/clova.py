@@ -27,7 +27,7 @@ from viper_lab.papers.job import print_report, second_writer, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Reproduction, TableCell
 from viper_lab.papers.school import Method, School, Subject, Terms
-from viper_lab.papers.tables import Results, Table, by_name, chain, gain
+from viper_lab.papers.tables import Results, Table, by_name, chain, compared, gain
 
 TITLE = "CLOVA (Gao et al. 2024)"
 
@@ -90,11 +90,7 @@ PLANNING = Table(
 _NO_WRONG = replace(FULL, name="without incorrect cases", demonstrations=LearnSettings(True, False))
 _NO_RIGHT = replace(FULL, name="without correct cases", demonstrations=LearnSettings(False, True))
 
-CASES = Table(
-    "table 5",
-    by_name([FULL, _NO_WRONG, _NO_RIGHT]),
-    steps=[(_NO_WRONG.name, FULL.name), (_NO_RIGHT.name, FULL.name)],
-)
+CASES = compared("table 5", [FULL, _NO_WRONG, _NO_RIGHT], FULL)
 """Which demonstrations are kept."""
 
 _UNCHECKED = replace(
@@ -137,14 +133,6 @@ def tables_for(components: Components, *, has_second: bool, quick: bool) -> list
     return [*tables, SECOND] if has_second else tables
 
 
-def world_subjects(split: str = "val") -> list[Subject]:
-    """Return what is about new concepts of the world, and what is about old ones beside them."""
-    return [
-        Subject("new", "world-reserved", f"{split}:new", "train:new"),
-        Subject("old", "world-reserved", f"{split}:old"),
-    ]
-
-
 STREAM_PARTS = 3
 
 
@@ -180,12 +168,8 @@ def reproduce_clova(
         count: questions to each tool about each concept; 0: tools are not measured.
     """
     results = Results(quick)
-    toolbox, folder, seeds = (
-        school.writers["main"].toolbox,
-        school.folder / "tools",
-        school.scale.seeds,
-    )
-    tools = None
+    toolbox, folder = school.writers["main"].toolbox, school.folder / "tools"
+    seeds, tools = school.scale.seeds, None
     if count:
         tools = measured_tools(toolbox, count, folder, seeds, school.say, quick=quick)
         results.rows += tools.entries
@@ -222,7 +206,11 @@ def run_clova(
     """
     bound_arenas()
     if options.is_world:
-        subjects = world_subjects(options.split or "val")
+        split = options.split or "val"
+        subjects = [
+            Subject("new", "world-reserved", f"{split}:new", "train:new"),
+            Subject("old", "world-reserved", f"{split}:old"),
+        ]
     else:
         split = options.split or data_set(options.set_name).splits[0]
         if split == stream_split:

@@ -83,6 +83,22 @@ def by_name(cells: Sequence[P]) -> dict[str, P]:
     return {cell.name: cell for cell in cells}
 
 
+def compared(name: str, cells: Sequence[P], to: P, families: Sequence[str] = ()) -> Table[P]:
+    """Return a table whose steps go from every other cell to one of them."""
+    steps = [(cell.name, to.name) for cell in cells if cell != to]
+    return Table(name, by_name(cells), tuple(families), steps)
+
+
+def cells_of(tables: Sequence[Table[C]], parts: Sequence[P]) -> list[tuple[C, P]]:
+    """Return each cell with each part it is asked about, once however many tables share it."""
+    unique: dict[tuple[str, str], tuple[C, P]] = {}
+    for table in tables:
+        for row, cell in table.cells.items():
+            for part in table.parts_of(row, parts):
+                unique.setdefault((cell.name, part.name), (cell, part))
+    return list(unique.values())
+
+
 def chain(names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the steps from each row to the next, and from the first to the last."""
     return [*zip(names, names[1:], strict=False), (names[0], names[-1])]

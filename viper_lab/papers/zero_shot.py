@@ -14,7 +14,7 @@ from viper_lab.papers import tables
 from viper_lab.papers.lab import Cell, Lab, Mining
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import TableCell
-from viper_lab.papers.tables import Table, by_name, chain
+from viper_lab.papers.tables import Table, by_name, chain, compared
 
 TRIALS = 5
 
@@ -67,9 +67,7 @@ def baselines(tasks: Mapping[str, Sequence[str]]) -> Table[Cell]:
 ABLATION = Table("table 2", by_name(STEPS), steps=chain([cell.name for cell in STEPS]))
 """Each part on top of the others."""
 
-KEPT = Table(
-    "kept", by_name([ACE_CELL, AT_RANDOM_CELL]), steps=[(AT_RANDOM_CELL.name, ACE_CELL.name)]
-)
+KEPT = compared("kept", [ACE_CELL, AT_RANDOM_CELL], ACE_CELL)
 """Not in the paper: 16 examples kept by score, and 16 at random among those that ran."""
 
 _MINED = {
@@ -93,8 +91,7 @@ def self_tuning(families: Sequence[str]) -> Table[Cell]:
     Args:
         families: those that ground expressions.
     """
-    cells = by_name([UNTUNED_CELL, TUNED_CELL])
-    return Table("self-tuning", cells, tuple(families), [(UNTUNED_CELL.name, TUNED_CELL.name)])
+    return compared("self-tuning", [UNTUNED_CELL, TUNED_CELL], TUNED_CELL, families)
 
 
 API_BY_EXAMPLES = Table(
@@ -128,6 +125,7 @@ NUMBER_OF_EXAMPLES = Table(
 """Also retrieval by similarity instead of the same examples for all."""
 
 _SCRATCH = "ViperGPT API, from scratch"
+_TUNED_SCRATCH = f"{_SCRATCH}, dynamic threshold"
 TRIALS_TABLE = Table(
     "figure 4",
     {
@@ -138,9 +136,7 @@ TRIALS_TABLE = Table(
                 _varied(DEBUG_CELL, "feedback", feedback=True),
                 _varied(TUNE_CELL, "feedback, dynamic threshold", feedback=True),
                 _varied(VIPERGPT_CELL, _SCRATCH, trials=TRIALS),
-                _varied(
-                    VIPERGPT_CELL, f"{_SCRATCH}, dynamic threshold", trials=TRIALS, self_tune=True
-                ),
+                _varied(VIPERGPT_CELL, _TUNED_SCRATCH, trials=TRIALS, self_tune=True),
             ]
         ),
     },
@@ -158,12 +154,12 @@ _APIS = {"ViperGPT API": VIPERGPT_ACE_CELL, "abstract API": ACE_CELL}
 
 def temperatures() -> Table[Cell]:
     """Return table 3: temperature of the language model."""
-    cells = {}
+    cells = dict[str, Cell]()
     for title, cell in _APIS.items():
-        for value in (0.0, 0.4, 0.8, 1.0):
+        cells[f"{title}, temperature 0"] = cell
+        for value in (0.4, 0.8, 1.0):
             name = f"{title}, temperature {value:g}"
-            is_known = value == cell.options.temperature
-            cells[name] = cell if is_known else _varied(cell, name, temperature=value)
+            cells[name] = _varied(cell, name, temperature=value)
     return Table("table 3", cells)
 
 
@@ -209,16 +205,6 @@ VOTING = Table(
     steps=[("one answer", "5 votes")],
 )
 """An addition of ours: the most frequent of several answers."""
-
-
-def cells_of(tables: Sequence[Table[Cell]], parts: Sequence[Part]) -> list[tuple[Cell, Part]]:
-    """Return each cell with each part it is asked about, once however many tables share it."""
-    by_name: dict[tuple[str, str], tuple[Cell, Part]] = {}
-    for table in tables:
-        for row, cell in table.cells.items():
-            for part in table.parts_of(row, parts):
-                by_name.setdefault((cell.name, part.name), (cell, part))
-    return list(by_name.values())
 
 
 def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:

@@ -12,7 +12,7 @@ from viper_lab.papers.lab import Cell, Lab, Scale
 from viper_lab.papers.parts import Part, set_part, world_parts
 from viper_lab.papers.renamed_api import RENAMINGS, renamed_api
 from viper_lab.papers.result import Reproduction
-from viper_lab.papers.tables import Results, Table, gains
+from viper_lab.papers.tables import Results, Table, cells_of, gains
 from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
@@ -33,7 +33,7 @@ class ZeroShotStudy(ZeroShotParts):
 
     def cells(self) -> list[tuple[Cell, Part]]:
         """Return every cell with each of its parts, once."""
-        cells = list(zero_shot.cells_of(self.tables, self.parts))
+        cells = cells_of(self.tables, self.parts)
         if self.renamed is not None:
             cells += [(renaming.cell, self.renamed) for renaming in RENAMINGS]
         return cells

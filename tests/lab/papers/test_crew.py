@@ -13,7 +13,8 @@ from tests.lab.papers.fake_study import Questions
 from viper_lab.papers.crew import Claims, Group, groups_of, share
 from viper_lab.papers.lab import Cell, Lab, StoredRun
 from viper_lab.papers.parts import Part
-from viper_lab.papers.zero_shot import ABLATION, cells_of, self_tuning
+from viper_lab.papers.tables import cells_of
+from viper_lab.papers.zero_shot import ABLATION, self_tuning
 
 
 class Noting:

@@ -19,7 +19,8 @@ from viper_lab.papers.crew import members
 from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Plan, Progress, plan_of
-from viper_lab.papers.zero_shot import ABLATION, cells_of
+from viper_lab.papers.tables import cells_of
+from viper_lab.papers.zero_shot import ABLATION
 
 
 @pytest.fixture

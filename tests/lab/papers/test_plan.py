@@ -9,7 +9,8 @@ import pytest
 from tests.lab.papers.fake_study import Noted, Questions
 from viper_lab.papers.lab import Lab, StoredRun
 from viper_lab.papers.plan import Plan, plan_of
-from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES, cells_of
+from viper_lab.papers.tables import cells_of
+from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES
 from viper_lab.papers.zero_shot_run import study_of
 
 

@@ -12,8 +12,8 @@ from viper.errors import DataError
 from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers import zero_shot
 from viper_lab.papers.lab import Cell, Lab, slug
-from viper_lab.papers.tables import Table, gain_of, gains
-from viper_lab.papers.zero_shot import STEPS, TRIALS, after, cells_of, entries
+from viper_lab.papers.tables import Table, cells_of, gain_of, gains
+from viper_lab.papers.zero_shot import STEPS, TRIALS, after, entries
 
 
 def all_tables() -> list[Table[Cell]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.intervals import proportion
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
@@ -20,7 +20,7 @@ from viper.strategies.seek.names import GROUPS
 from viper_lab.papers.job import LabJob
 from viper_lab.papers.lab import Cell, Lab, Scale
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
-from viper_lab.papers.result import Claim, Reproduction, in_percent
+from viper_lab.papers.result import Claim, Reproduction
 from viper_lab.papers.tables import LEFT_OUT, Results, Table, cells_of, compared, gain
 
 TITLE = "AVIS (Hu et al. 2023)"
@@ -187,8 +187,7 @@ def _judged_part(lab: Lab, study: AvisStudy, part: Part) -> list[Claim]:
 def _right(lab: Lab, part: Part, claim: str, family: str, least: float) -> Claim:
     """Return the claim that at least this share of a family's questions is answered right."""
     rows = [row for row in lab.all_rows(SEEK, part) if FAMILIES[family](row.groups)]
-    share = proportion(sum(row.score == 1 for row in rows), len(rows))
-    return _of_share(claim, share, least)
+    return Claim.of_share(claim, proportion(sum(row.score == 1 for row in rows), len(rows)), least)
 
 
 def _picked(lab: Lab, part: KnowledgePart) -> Claim:
@@ -204,7 +203,7 @@ def _picked(lab: Lab, part: KnowledgePart) -> Claim:
                     look_alikes += 1
                     right += picked(trace.get("path") or ()) == question.seen
     share = proportion(right, look_alikes)
-    return _of_share("look-alikes: the right entry is picked at least 80 %", share, PICKED)
+    return Claim.of_share("look-alikes: the right entry is picked at least 80 %", share, PICKED)
 
 
 def picked(path: Sequence[Any]) -> str:
@@ -220,11 +219,6 @@ def picked(path: Sequence[Any]) -> str:
         if one.get("verdict") == "answer" and one.get("query") == visual
     ]
     return answers[-1] if answers else ""
-
-
-def _of_share(claim: str, share: Estimate, least: float) -> Claim:
-    reason = f"{in_percent(share)}, n = {share.n:,}"
-    return Claim(claim, share.value >= least if share.n else None, reason)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viper.evaluate.intervals import Estimate, mean
+from viper.evaluate.intervals import Estimate, paired
 from viper_lab.papers.clova_tools import ToolResults
 from viper_lab.papers.result import Claim
 from viper_lab.papers.school import Subject
@@ -29,6 +29,13 @@ DISCARDED, KEPT = 0.9, 0.7
 SECONDS: Mapping[str, float] = {"match": 60.0, "loc": 180.0}
 """To learn one concept, on two cores."""
 
+_MEASURED_APART = {
+    "blame on 300 injected faults: precision at least 85 % where it speaks": "benchmarks/blame.py",
+    "kill -9 at 20 random moments: pools open, whole versions, learning resumes":
+        "benchmarks/learn_kills.py",
+}  # fmt: skip
+"""Claim to the benchmark that judges it."""
+
 _STRICT = ("loc", "match")
 _NOT_WORLD = "measured on the embedded world only"
 
@@ -43,31 +50,23 @@ def judged(
     """
     why = LEFT_OUT if quick else _NOT_WORLD
     lost = "answers about old concepts after all updates: at most 1 point lost"
+    gained = "answers, {}: at least +25 points over the baseline"
     olds = [Claim.of_gain(lost, step, -LOST) for subject, step in ended if not subject.taught]
+    news = [
+        Claim.of_gain(gained.format(subject.name), step, END_TO_END)
+        for subject, step in ended
+        if subject.taught
+    ]
     return [
         *_tools(tools, why),
-        *(
-            Claim.of_gain(
-                f"answers, {subject.name}: at least +25 points over the baseline", step, END_TO_END
-            )
-            for subject, step in ended
-            if subject.taught
-        ),
+        *news,
         *(olds or [Claim(lost, None, _NOT_WORLD)]),
         _same_without(tools, why),
         *_noise(tools, why),
         *_seconds(tools, why),
-        Claim(
-            "blame on 300 injected faults: precision at least 85 % where it speaks",
-            None,
-            "measured apart: python benchmarks/blame.py",
-        ),
-        Claim(
-            "kill -9 at 20 random moments: pools open, whole versions, learning resumes",
-            None,
-            "measured apart: python benchmarks/learn_kills.py",
-        ),
-    ]
+        *(Claim(claim, None, f"measured apart: python {script}")
+          for claim, script in _MEASURED_APART.items()),
+    ]  # fmt: skip
 
 
 def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
@@ -97,10 +96,9 @@ def _same_without(tools: ToolResults | None, why: str) -> Claim:
     claim = "with the pools removed, every answer of every tool is what it was"
     if tools is None:
         return Claim(claim, None, why)
-    questions = sum(
-        len(one.new[0]) + len(one.old[0]) for by_seed in tools.outcomes.values() for one in by_seed
-    )
-    same = all(one.same_without for by_seed in tools.outcomes.values() for one in by_seed)
+    outcomes = [one for by_seed in tools.outcomes.values() for one in by_seed]
+    questions = sum(len(one.new[0]) + len(one.old[0]) for one in outcomes)
+    same = all(one.same_without for one in outcomes)
     return Claim(claim, same, f"{questions:,} questions asked again")
 
 
@@ -111,23 +109,19 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     if tools is None or tools.noisy is None:
         return [Claim(claim, None, why) for claim in (discards, keeps, matters)]
     checked, unchecked = tools.noisy
-    wrong, kept_wrong = sum(one.wrong for one in checked), sum(one.kept_wrong for one in checked)
-    good, kept_good = sum(one.good for one in checked), sum(one.kept_good for one in checked)
-    scores = [
+    wrong, good = sum(one.wrong for one in checked), sum(one.good for one in checked)
+    discarded = wrong - sum(one.kept_wrong for one in checked)
+    kept = sum(one.kept_good for one in checked)
+    before, after = (
         [answer.right for one in outcomes for answer in one.new[1]]
         for outcomes in (unchecked, checked)
-    ]
-    pairs = [after - before for before, after in zip(*scores, strict=True)]
+    )
     clusters = [f"{i} {answer.sample}" for i, one in enumerate(checked) for answer in one.new[1]]
-    gained = mean(pairs, clusters=clusters)
+    has_discarded = wrong > 0 and discarded / wrong >= DISCARDED
     return [
-        Claim(
-            discards,
-            wrong > 0 and (wrong - kept_wrong) / wrong >= DISCARDED,
-            f"{wrong - kept_wrong} of {wrong} discarded",
-        ),
-        Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
-        Claim.of_gain(matters, gained),
+        Claim(discards, has_discarded, f"{discarded} of {wrong} discarded"),
+        Claim(keeps, good > 0 and kept / good >= KEPT, f"{kept} of {good} kept"),
+        Claim.of_gain(matters, paired(before, after, clusters).difference),
     ]
 
 

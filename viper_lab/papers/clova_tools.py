@@ -11,11 +11,12 @@ import hashlib
 import importlib
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from viper.record import record_from_json
 from viper.storage.files import write_file
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
@@ -81,7 +82,7 @@ def tool_outcome(
     """Teach a tool and test it, or read the outcome if the folder already holds it."""
     path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
-        return _outcome(json.loads(path.read_text("utf-8")))
+        return record_from_json(ToolOutcome, json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
     outcome = _measured(toolbox, course, folder / f"pool-{slug_of(course)}", say)
     write_file(path, json.dumps(asdict(outcome)))
@@ -101,7 +102,7 @@ def _measured(
     taught_toolbox = toolbox.with_soft_prompts(pool)
     before = asked_about(questions, toolbox, course)
     seconds: list[float] = []
-    counts = {(is_wrong, is_kept): 0 for is_wrong in (True, False) for is_kept in (True, False)}
+    counts: Counter[tuple[bool, bool]] = Counter()
     for concept in course.concepts:
         say(f"teaching {course.tool}: {concept}")
         began = time.perf_counter()
@@ -119,15 +120,10 @@ def _measured(
     after = asked_about(questions, taught_toolbox, course)
     again = asked_about(questions, toolbox, course)
     pool.close()
+    new, old = zip(before, after, strict=True)
+    wrong, good = (sum(counts[one, is_kept] for is_kept in (True, False)) for one in (True, False))
     return ToolOutcome(
-        (before[0], after[0]),
-        (before[1], after[1]),
-        seconds,
-        counts[True, True],
-        counts[True, True] + counts[True, False],
-        counts[False, True],
-        counts[False, True] + counts[False, False],
-        again == before,
+        new, old, seconds, counts[True, True], wrong, counts[False, True], good, again == before
     )
 
 
@@ -135,17 +131,15 @@ def asked_about(
     questions: Questions, toolbox: Toolbox, course: ToolCourse
 ) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers about new and about old concepts."""
+    split, count, seed = course.split, course.count, course.seed
     new = [
         one
         for concept in course.concepts
-        for one in questions.about(
-            toolbox, concept, split=course.split, count=course.count, seed=course.seed
-        )
+        for one in questions.about(toolbox, concept, split=split, count=count, seed=seed)
     ]
-    old = questions.about_old(
-        toolbox, course.concepts, split=course.split, count=10 * course.count, seed=course.seed
+    return new, questions.about_old(
+        toolbox, course.concepts, split=split, count=10 * count, seed=seed
     )
-    return new, old
 
 
 @dataclass(frozen=True)
@@ -180,12 +174,11 @@ def measured_tools(
     """
 
     def outcomes(name: str, course: ToolCourse) -> list[ToolOutcome]:
-        return [
-            tool_outcome(
-                toolbox, replace(course, seed=seed), folder, lambda text: say(f"{name}: {text}")
-            )
-            for seed in (seeds[:1] if quick else seeds)
-        ]
+        def tell(text: str) -> None:
+            say(f"{name}: {text}")
+
+        courses = [replace(course, seed=seed) for seed in (seeds[:1] if quick else seeds)]
+        return [tool_outcome(toolbox, one, folder, tell) for one in courses]
 
     by_tool = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
     rows, steps = tool_rows(list(by_tool.values()))
@@ -224,22 +217,19 @@ def _together(
     pairs: Sequence[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]],
 ) -> list[ConceptGain]:
     """Return the results of all seeds together. Scenes of different seeds count as different."""
-    parts: list[list[ToolAnswer]] = [[], []]
-    for seed, pair in enumerate(pairs):
-        for part, answers in zip(parts, pair, strict=True):
-            part += [
-                ToolAnswer(one.kind, one.concept, f"{seed} {one.sample}", one.right)
+    befores, afters = zip(*pairs, strict=True)
+    return rows(
+        *(
+            [
+                replace(one, sample=f"{seed} {one.sample}")
+                for seed, answers in enumerate(by_seed)
                 for one in answers
             ]
-    return rows(*parts)
+            for by_seed in (befores, afters)
+        )
+    )
 
 
 def slug_of(course: ToolCourse) -> str:
     """Return the name of a course in file names."""
     return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
-
-
-def _outcome(values: dict[str, Any]) -> ToolOutcome:
-    for part in ("new", "old"):
-        values[part] = tuple([ToolAnswer(**one) for one in answers] for answers in values[part])
-    return ToolOutcome(**values)

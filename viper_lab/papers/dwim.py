@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, Generic
 
 from viper.commands.terminal import hint_to_go_on
@@ -45,7 +46,7 @@ from viper_lab.papers.dwim_study import (
 from viper_lab.papers.job import print_report, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Claim, Reproduction, TableCell, in_percent, in_points
-from viper_lab.papers.tables import C, Results, Table, gain
+from viper_lab.papers.tables import C, Results, Table, compared, gain
 
 TITLE = "DWIM (2025)"
 
@@ -120,8 +121,7 @@ def utilisation(manners: Sequence[str] = MODES) -> Table[str]:
 
 def right_answers(agents: Sequence[AgentVariant] = AGENTS) -> Table[AgentVariant]:
     """Return table 10, each agent beside the one that was tuned by instruct-masking."""
-    steps = [(one.name, MASKED.name) for one in agents if one != MASKED]
-    return Table("table 10", {one.name: one for one in agents}, steps=steps)
+    return compared("table 10", agents, MASKED)
 
 
 def aware(
@@ -130,11 +130,8 @@ def aware(
     """Return section 11's figures of an agent: first of all seeds together, then of each seed."""
     by_seed = [study.answers(agent, seed) for seed in study.scale.seeds]
     causes = [causes_of(each, tools_of, sandbox) for each in by_seed]
-    every = [one for each in by_seed for one in each]
-    return [
-        awareness(every, [cause for each in causes for cause in each]),
-        *(awareness(each, why) for each, why in zip(by_seed, causes, strict=True)),
-    ]
+    every = awareness(list(chain(*by_seed)), list(chain(*causes)))
+    return [every, *map(awareness, by_seed, causes)]
 
 
 def awareness_rows(by_agent: Mapping[str, Sequence[Awareness]]) -> Iterator[TableCell]:
@@ -144,42 +141,36 @@ def awareness_rows(by_agent: Mapping[str, Sequence[Awareness]]) -> Iterator[Tabl
         found: of each agent what :func:`aware` gives.
     """
     for name, (every, *by_seed) in by_agent.items():
-        for family, figures in (
-            ("calls of tools", [one.calls.value for one in by_seed]),
-            ("turns", [one.turns.value for one in by_seed]),
-            ("tokens", [one.tokens.value for one in by_seed]),
-            ("seconds", [one.seconds.value for one in by_seed]),
-        ):
-            yield TableCell(OF_A_QUESTION, name, family, over_seeds(figures), every.samples,
-                        unit="a question")  # fmt: skip
-        for cause in _causes_reported(every):
-            shares = over_seeds([one.share_of(cause).value for one in by_seed])
-            yield TableCell(BY_CAUSE, name, cause, shares, every.samples)
-        for cause in _causes_reported(every):
-            wrong = every.share_of_wrong(cause)
-            shares = over_seeds([one.share_of_wrong(cause).value for one in by_seed])
-            yield TableCell(OF_WRONG, name, cause, shares, wrong.n)
+        for figure in ("calls", "turns", "tokens", "seconds"):
+            family = "calls of tools" if figure == "calls" else figure
+            values = over_seeds([getattr(one, figure).value for one in by_seed])
+            yield TableCell(OF_A_QUESTION, name, family, values, every.samples, unit="a question")
+        for table, share in ((BY_CAUSE, Awareness.share_of), (OF_WRONG, Awareness.share_of_wrong)):
+            for cause in _causes_reported(every):
+                shares = over_seeds([share(one, cause).value for one in by_seed])
+                yield TableCell(table, name, cause, shares, share(every, cause).n)
 
 
 def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[TableCell]:
     """Yield section 11 by tool and type of question, for the original agent and the tuned one."""
-    agents = (("not tuned", before), ("tuned", after))
-    for family, (every, *by_seed) in agents:
-        for one in every.tools:
-            calls = [each.of_tool(one).calls / max(1, each.samples) for each in by_seed]
-            yield TableCell(CALLS_OF_TOOLS, _named(one), family, over_seeds(calls), every.samples,
-                        unit="a question")  # fmt: skip
-    for table in (RIGHT_OF_TOOLS, ABANDONED):
-        for family, (every, *by_seed) in agents:
-            for one in every.tools:
-                answered = [figures for each in by_seed if (figures := each.of_tool(one)).answers]
-                shares = [
-                    figures.right.value if table == RIGHT_OF_TOOLS
-                    else figures.abandoned / figures.answers
-                    for figures in answered
-                ]  # fmt: skip
-                if shares:
-                    yield TableCell(table, _named(one), family, over_seeds(shares), one.answers)
+    tools = [
+        (family, one, every.samples, by_seed)
+        for family, (every, *by_seed) in (("not tuned", before), ("tuned", after))
+        for one in every.tools
+    ]
+    for family, one, samples, by_seed in tools:
+        calls = over_seeds([each.of_tool(one).calls / max(1, each.samples) for each in by_seed])
+        yield TableCell(CALLS_OF_TOOLS, _named(one), family, calls, samples, unit="a question")
+    shares_of: Mapping[str, Callable[[OfTool], float]] = {
+        RIGHT_OF_TOOLS: lambda figures: figures.right.value,
+        ABANDONED: lambda figures: figures.abandoned / figures.answers,
+    }
+    for table, share in shares_of.items():
+        for family, one, _, by_seed in tools:
+            figures = [each.of_tool(one) for each in by_seed]
+            shares = [share(each) for each in figures if each.answers]
+            if shares:
+                yield TableCell(table, _named(one), family, over_seeds(shares), one.answers)
 
 
 def _causes_reported(figures: Awareness) -> Sequence[str]:
@@ -202,15 +193,10 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
     untuned, tuned = aware[UNTUNED.name][0], aware[MASKED.name][0]
     used = gain(of_use(study), utilisation(), ("standard", "discrepancy"), WHOLE)
     better = gain(answers(study), right_answers(), (UNTUNED.name, MASKED.name), WHOLE)
+    utilised = "data utilisation: discrepancy-aware above standard (interval excludes 0)"
     return [
-        Claim.of_gain(
-            "data utilisation: discrepancy-aware above standard (interval excludes 0)", used
-        ),
-        Claim(
-            "not tuned: at least 40 % right",
-            untuned.right.value >= UNTUNED_LEAST,
-            f"{in_percent(untuned.right)}, n = {untuned.right.n:,}",
-        ),
+        Claim.of_gain(utilised, used),
+        Claim.of_share("not tuned: at least 40 % right", untuned.right, UNTUNED_LEAST),
         Claim.of_gain("instruct-masking: at least 10 points above not tuned", better, TUNED_GAIN),
         _calls_fall(untuned, tuned),
         _wrong_tools_fall(untuned, tuned),
@@ -255,9 +241,7 @@ def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]
 
 def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
     """Return whether a share fell by at least a third, or None if it was 0 before."""
-    if not before.value:
-        return None
-    return 1 - after.value / before.value >= FEWER_WRONG_TOOLS
+    return 1 - after.value / before.value >= FEWER_WRONG_TOOLS if before.value else None
 
 
 def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
@@ -268,21 +252,20 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     manners = ("standard", "discrepancy") if quick else MODES
     results.measure(of_use(study), utilisation(manners), WHOLE)
     results.measure(answers(study), right_answers(agents), WHOLE)
-    sandbox = Sandbox(
-        prelude=study.components.library.prelude(), mode=study.components.sandbox.mode
-    )
-    with sandbox:
+    parts = study.components
+    with Sandbox(prelude=parts.library.prelude(), mode=parts.sandbox.mode) as sandbox:
         samples = (one for seed in study.scale.seeds for one in study.answered(seed))
         tools = perfect_tools(samples)
         by_agent = {one.name: aware(study, one, tools, sandbox) for one in agents}
     results.rows += awareness_rows(by_agent)
     results.rows += tool_rows(by_agent[UNTUNED.name], by_agent[MASKED.name])
-    made = [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
-    flags = flag_report(made)
+    flags = flag_report(
+        [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
+    )
     return results.judged(
         TITLE,
         judged(study, by_agent),
-        model_ids(Reasoner(study.components, preload=False)),
+        model_ids(Reasoner(parts, preload=False)),
         study.scale.seeds,
         workflows=study.scale.workflows,
         samples=study.scale.samples,

@@ -99,6 +99,12 @@ class Claim:
         reason = f"{prefix}{in_points(difference)}, n = {difference.n:,}"
         return cls(claim, holds, reason, difference.value, (difference.low, difference.high))
 
+    @classmethod
+    def of_share(cls, claim: str, share: Estimate, least: float) -> Claim:
+        """Return a claim that a share reaches at least this much; not judged of no answers."""
+        reason = f"{in_percent(share)}, n = {share.n:,}"
+        return cls(claim, share.value >= least if share.n else None, reason)
+
     def to_json(self) -> dict[str, Any]:
         """Return ``{claim, holds, reason, gain, interval}``."""
         return {

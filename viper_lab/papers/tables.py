@@ -25,8 +25,8 @@ class SeededScale(Protocol):
     def seeds(self) -> Sequence[int]: ...
 
 
-class DataPart(Protocol):
-    """A part of the data."""
+class Named(Protocol):
+    """A cell, or a part of the data."""
 
     @property
     def name(self) -> str: ...
@@ -34,8 +34,9 @@ class DataPart(Protocol):
 
 C = TypeVar("C")
 C_in = TypeVar("C_in", contravariant=True)
-P = TypeVar("P", bound=DataPart)
-P_in = TypeVar("P_in", bound=DataPart, contravariant=True)
+N = TypeVar("N", bound="Named")
+P = TypeVar("P", bound="Named")
+P_in = TypeVar("P_in", bound="Named", contravariant=True)
 
 
 class Bench(Protocol[C_in, P_in]):
@@ -89,9 +90,9 @@ def compared(name: str, cells: Sequence[P], to: P, families: Sequence[str] = ())
     return Table(name, by_name(cells), tuple(families), steps)
 
 
-def cells_of(tables: Sequence[Table[C]], parts: Sequence[P]) -> list[tuple[C, P]]:
+def cells_of(tables: Sequence[Table[N]], parts: Sequence[P]) -> list[tuple[N, P]]:
     """Return each cell with each part it is asked about, once however many tables share it."""
-    unique: dict[tuple[str, str], tuple[C, P]] = {}
+    unique: dict[tuple[str, str], tuple[N, P]] = {}
     for table in tables:
         for row, cell in table.cells.items():
             for part in table.parts_of(row, parts):

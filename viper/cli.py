@@ -12,7 +12,7 @@ import sys
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
+from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ViperError
 
 # fmt: off
 _COMMANDS = {
@@ -80,6 +80,12 @@ def cli() -> None:
     """
 
 
+@cli.result_callback()
+def exit_code(code: object, **_: object) -> int:
+    """Return the exit code of a command; a command that returns nothing succeeded."""
+    return code if isinstance(code, int) else EXIT_OK
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
@@ -102,7 +108,7 @@ def main(argv: list[str] | None = None) -> None:
             raise
         click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
         code = EXIT_FAILED
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
 
 
 def _interrupted() -> int:

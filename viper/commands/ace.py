@@ -77,7 +77,7 @@ def ace() -> None:
 @click.argument("bank", type=_BANK)
 @click.option("--programs", is_flag=True, help="Print the programs in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print the examples as one JSON list.")
-def show(bank: Path, programs: bool, as_json: bool) -> int:
+def show(bank: Path, programs: bool, as_json: bool) -> None:
     """Show the examples of BANK, best first.
 
     The number of an example is its line in the file; `lines` is the length of its program.
@@ -85,14 +85,13 @@ def show(bank: Path, programs: bool, as_json: bool) -> int:
     items = read_bank(bank).items
     if as_json:
         click.echo(json.dumps([to_json(example) for example in items], ensure_ascii=False))
-        return EXIT_OK
+        return
     if not programs:
         header = ("n", "task", "api", "kind", "score", "lines", "query")
         echo_table(header, [_line(number, item) for number, item in enumerate(items, start=1)])
-        return EXIT_OK
+        return
     for number, example in enumerate(items, start=1):
         click.echo(_in_full(number, example))
-    return EXIT_OK
 
 
 @ace.command(short_help="Merge several banks into one.")
@@ -101,7 +100,7 @@ def show(bank: Path, programs: bool, as_json: bool) -> int:
 @click.option(
     "--keep", type=click.IntRange(1), help="Maximum number of examples for each task and API."
 )
-def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
+def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> None:
     """Merge the examples of several BANKS into one, best first and without duplicates.
 
     A higher score comes first, then a shorter program. Kinds of query take turns, and examples
@@ -113,7 +112,6 @@ def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> int:
     write_bank(out, examples)
     total = sum(len(bank.items) for bank in input_banks)
     click.echo(f"{out}: {len(examples)} of {total} examples")
-    return EXIT_OK
 
 
 @dataclass(frozen=True, kw_only=True)

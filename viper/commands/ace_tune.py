@@ -24,7 +24,7 @@ from viper.commands.options import (
 )
 from viper.commands.terminal import hint_to_go_on
 from viper.data.sample import DatasetSpec
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sweep import (
     TEMPERATURE,
@@ -80,7 +80,7 @@ class TuneOptions(ProfileChoice):
 
 @click.command()
 @options_as(TuneOptions)
-def tune(options: TuneOptions) -> int:
+def tune(options: TuneOptions) -> None:
     """Tune temperature and thresholds on a few labelled samples, and write the best as a profile.
 
     Each setting is varied alone, without self-tuning; the others keep the values of the profile.
@@ -108,7 +108,6 @@ def tune(options: TuneOptions) -> int:
         json.dumps([setting.to_json() for setting in sweeps]) if options.as_json else _table(sweeps)
     )
     click.echo(out, err=True)
-    return EXIT_OK
 
 
 def _free(out: Path) -> Path:

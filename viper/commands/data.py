@@ -44,17 +44,16 @@ _set_options = options(
 
 @data.command("list")
 @_json_option
-def list_sets(as_json: bool) -> int:
+def list_sets(as_json: bool) -> None:
     """List the data sets: shipped, on the model hub, and from installed packages."""
     sets = [data_set(name) for name in names()]
     if as_json:
         keys = ("name", "metric", "summary")
         records = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
         click.echo(json.dumps(records, ensure_ascii=False))
-        return EXIT_OK
+        return
     rows = [(s.name, s.metric, s.splits[0], str(len(s.splits)), s.summary) for s in sets]
     echo_table(("name", "metric", "default split", "splits", "what"), rows)
-    return EXIT_OK
 
 
 @data.command()
@@ -82,7 +81,7 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
 )
 def show(
     name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
-) -> int:
+) -> None:
     """Show a few random samples of SET; media are not read."""
     spec = DatasetSpec(root, split, seed, limit)
     for sample in choose(data_set(name).samples(spec), limit, seed):
@@ -91,7 +90,6 @@ def show(
             click.echo(json.dumps(to_json(row), ensure_ascii=False))
         else:
             click.echo("\n".join(f"{key:9} {_as_text(value)}" for key, value in row.items()) + "\n")
-    return EXIT_OK
 
 
 def _as_row(sample: Sample) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class DemoOptions(ProfileChoice):
 
 @click.command()
 @options_as(DemoOptions)
-def demo(options: DemoOptions) -> int:
+def demo(options: DemoOptions) -> None:
     """Ask about images and videos in a browser, until Ctrl-C.
 
     Upload an image or a video, or draw one from the embedded world. Ask a question, watch the
@@ -98,7 +98,6 @@ def demo(options: DemoOptions) -> int:
             webbrowser.open(address)
         server.run(sockets=[listening])
         opener.wait(0)
-    return EXIT_OK
 
 
 def default_folder() -> Path:

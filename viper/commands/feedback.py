@@ -12,7 +12,7 @@ import click
 
 from viper.commands.options import option, options_as
 from viper.commands.terminal import echo_table
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.learning.feedback import (
@@ -42,7 +42,7 @@ class FeedbackOptions:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("sample", required=False)
 @options_as(FeedbackOptions)
-def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
+def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
     """Store the right answer for SAMPLE of RUN, or show the feedback without --answer, --comment.
 
     viper learn --from RUN learns from the right answers and the comments beside them. A comment
@@ -61,7 +61,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
                 [remark for remark in read_feedback(run) if row is None or _is_of(remark, row)],
                 options.as_json,
             )
-            return EXIT_OK
+            return
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
         row = _row(store, sample, options.seed)
@@ -71,7 +71,6 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> int:
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:
         click.echo(COMMENT_ALONE, err=True)
-    return EXIT_OK
 
 
 def _row(store: RunStore, sample: str, seed: int) -> SampleResult:

@@ -12,7 +12,7 @@ import click
 
 from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
 from viper.commands.terminal import Advance, counter, echo_table
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.models.media import read_picture
 from viper.profiles.document import state_dir
@@ -49,7 +49,7 @@ def index() -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @name_option
 @options_as(ProfileChoice)
-def images(choice: ProfileChoice, folder: Path, name: str) -> int:
+def images(choice: ProfileChoice, folder: Path, name: str) -> None:
     """Index the images below FOLDER by their embeddings from the profile's matcher.
 
     A file metadata.jsonl beside the images may describe them, one object on each line:
@@ -67,7 +67,6 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> int:
     if len(rejections) > _SHOWN:
         click.echo(f"… and {len(rejections) - _SHOWN} more", err=True)
     click.echo(f"{len(pictures.index()):,} pictures indexed as {name!r}")
-    return EXIT_OK
 
 
 @index.command()
@@ -75,7 +74,7 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> int:
 @name_option
 @click.option("--prune", is_flag=True, help="Remove files from the index that are not in PATHS.")
 @state_option
-def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) -> int:
+def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) -> None:
     """Index the texts in PATHS: JSON lines, Markdown or a Wikipedia dump; files or folders.
 
     A line of a .jsonl file is an object with "text" and, optionally, "title", "url", "direct" (a
@@ -90,7 +89,6 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
         f"{done.passages:,} passages indexed as {name!r}: {done.read} files read, "
         f"{done.kept} as before{removed}"
     )
-    return EXIT_OK
 
 
 @index.command("like")
@@ -99,14 +97,14 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
 @name_option
 @json_option
 @options_as(ProfileChoice)
-def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: bool) -> int:
+def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: bool) -> None:
     """Show the indexed images that are most similar to PICTURE."""
     pixels = read_picture(picture)
     matches = _pictures(name, choice).similar(pixels, limit)
     if as_json:
         for match in matches:
             click.echo(json.dumps(asdict(match), ensure_ascii=False))
-        return EXIT_OK
+        return
     if not matches:
         click.echo("no picture is indexed there", err=True)
     for match in matches:
@@ -116,7 +114,6 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
         for what in (match.title, match.caption, names):
             if what:
                 click.echo(f"      {for_terminal(what)}")
-    return EXIT_OK
 
 
 @index.command("search")
@@ -125,12 +122,12 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
 @name_option
 @json_option
 @state_option
-def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> int:
+def search(query: str, limit: int, name: str, as_json: bool, state: Path | None) -> None:
     """Show the indexed passages that match QUERY best."""
     results = NamedTexts(state_dir(state), name).search(query, limit)
     if as_json:
         click.echo(json.dumps(asdict(results), ensure_ascii=False))
-        return EXIT_OK
+        return
     if results.is_empty:
         click.echo("nothing is found", err=True)
     if results.direct:
@@ -142,13 +139,12 @@ def search(query: str, limit: int, name: str, as_json: bool, state: Path | None)
         click.echo(f"       {for_terminal(passage.text)}")
     for question in results.related:
         click.echo(f"related: {for_terminal(question)}")
-    return EXIT_OK
 
 
 @index.command("list")
 @json_option
 @state_option
-def list_indexes(as_json: bool, state: Path | None) -> int:
+def list_indexes(as_json: bool, state: Path | None) -> None:
     """List what is indexed."""
     rows = named_indexes(state_dir(state))
     if as_json:
@@ -158,7 +154,6 @@ def list_indexes(as_json: bool, state: Path | None) -> int:
         echo_table(("kind", "name", "holds"), [tuple(map(for_terminal, row)) for row in rows])
     else:
         click.echo("nothing is indexed yet; see: viper setup index --help", err=True)
-    return EXIT_OK
 
 
 class _Bar:

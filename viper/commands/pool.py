@@ -16,7 +16,7 @@ from viper.ace.pool_example import PoolExample, pool_example
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
 from viper.commands.terminal import echo_table, indented
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
 from viper.schema import to_json
@@ -77,7 +77,7 @@ def pool() -> None:
 @state_option
 def show(
     which: Which, ids: tuple[str, ...], versions: bool, as_json: bool, state: Path | None
-) -> int:
+) -> None:
     """List the demonstrations, or show the demonstrations of these IDs in full.
 
     `outcomes` counts the tasks solved and not solved with the demonstration in the prompt. The
@@ -86,7 +86,7 @@ def show(
     pool_store = _pool(state)
     if versions:
         echo_versions(pool_store.store)
-        return EXIT_OK
+        return
     items = _named(pool_store, ids) if ids else which.of(pool_store.items())
     if as_json:
         for item in items:
@@ -100,7 +100,6 @@ def show(
     else:
         header = ("id", "part", "polarity", "score", "outcomes", "validated", "task", "query")
         echo_table(header, [_line(item) for item in items])
-    return EXIT_OK
 
 
 @pool.command()
@@ -114,7 +113,7 @@ def show(
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Remove this ID; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Only list the demonstrations to remove.")
 @state_option
-def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> int:
+def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> None:
     """Remove misleading demonstrations; earlier versions keep them."""
     pool_store = _pool(state)
     if ids:
@@ -128,7 +127,6 @@ def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path 
         pool_store.remove([item.id for item in removed], f"pruned {len(removed)}")
     verb = "would go" if dry_run else "went"
     click.echo(f"{len(removed)} of {before} {verb}", err=True)
-    return EXIT_OK
 
 
 @pool.command()
@@ -136,7 +134,7 @@ def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path 
 @options_as(Which)
 @click.option("--validated", is_flag=True, help="Write only validated demonstrations.")
 @state_option
-def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
+def export(which: Which, out: Path, validated: bool, state: Path | None) -> None:
     """Write the demonstrations to OUT as JSON lines, in the format of a bank of examples.
 
     A bank shows only the correct programs. Scores and outcomes are not written.
@@ -146,13 +144,12 @@ def export(which: Which, out: Path, validated: bool, state: Path | None) -> int:
         raise UsageError("no such demonstrations, so nothing was written; see: viper ace pool show")
     write_bank(out, [item.example for item in items])
     click.echo(f"{out}: {len(items)} demonstrations")
-    return EXIT_OK
 
 
 @pool.command()
 @click.argument("bank", type=click.Path(path_type=Path, dir_okay=False))
 @state_option
-def add(bank: Path, state: Path | None) -> int:
+def add(bank: Path, state: Path | None) -> None:
     """Add the demonstrations of BANK, a file of viper ace pool export.
 
     An example without a part, as viper ace mine writes it, counts as a program.
@@ -166,16 +163,14 @@ def add(bank: Path, state: Path | None) -> int:
     ids = pool_store.add([pool_example(example) for example in examples], f"added from {bank.name}")
     new = len(pool_store.items()) - before
     click.echo(f"{pool_store.store.folder}: {new} new of {len(ids)} demonstrations")
-    return EXIT_OK
 
 
 @pool.command()
 @click.argument("version", type=click.IntRange(0))
 @state_option
-def rollback(version: int, state: Path | None) -> int:
+def rollback(version: int, state: Path | None) -> None:
     """Restore the pool of VERSION as a new version; later versions stay available."""
     roll_back(_pool(state).store, version)
-    return EXIT_OK
 
 
 def _pool(state: Path | None) -> DemonstrationPool:

@@ -30,7 +30,7 @@ def profile() -> None:
 
 @profile.command("list")
 @state_option
-def list_profiles(state: Path | None) -> int:
+def list_profiles(state: Path | None) -> None:
     """List the shipped profiles and your own, and show which can run here."""
     rows = []
     for name in known_profiles(state):
@@ -40,14 +40,13 @@ def list_profiles(state: Path | None) -> int:
         except ViperError as error:
             rows.append((name, "cannot run", str(error)))
     echo_table(("name", "state", "description"), rows)
-    return EXIT_OK
 
 
 @profile.command()
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @state_option
-def show(name: str, as_json: bool, state: Path | None) -> int:
+def show(name: str, as_json: bool, state: Path | None) -> None:
     """Show the models, thresholds and settings of a profile (a name or a FILE.toml)."""
     loaded = load_profile(name, state=state)
     document = loaded.document
@@ -62,7 +61,7 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
             "thresholds": to_json(document.tools.sensitivities),
         }
         click.echo(json.dumps(record, ensure_ascii=False))
-        return EXIT_OK
+        return
     click.echo(f"{document.name}: {document.description}\n{document.path}\n")
     _echo_models(states)
     click.echo("\nsettings")
@@ -74,7 +73,6 @@ def show(name: str, as_json: bool, state: Path | None) -> int:
         click.echo(
             f"  {key:18} {item.start:g}, lowered by {item.step:g} down to {item.floor:g}{fixed}"
         )
-    return EXIT_OK
 
 
 @profile.command()
@@ -103,7 +101,7 @@ def check(name: str, offline: bool, state: Path | None) -> int:
 @click.option("--out", type=OutPath(), default=None,
               help="File to write. By default NAME.toml in the state folder.")  # fmt: skip
 @state_option
-def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
+def new(name: str, base: str, out: Path | None, state: Path | None) -> None:
     """Write a new profile NAME, a copy of another profile.
 
     Relative paths of the other profile become absolute. Without --out, the file goes into the
@@ -119,7 +117,6 @@ def new(name: str, base: str, out: Path | None, state: Path | None) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(with_values(source, name), encoding="utf-8")
     click.echo(path)
-    return EXIT_OK
 
 
 def _echo_models(states: list[ModelState]) -> None:

@@ -12,7 +12,7 @@ import click
 from viper.commands.options import state_option
 from viper.commands.pool import echo_versions, roll_back
 from viper.commands.terminal import echo_table
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
 from viper.schema import to_json
@@ -39,12 +39,12 @@ def prompts() -> None:
 @click.option("--versions", is_flag=True, help="List the versions of the pool instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
-def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
+def list_prompts(versions: bool, as_json: bool, state: Path | None) -> None:
     """List the tools and concepts with soft prompts."""
     prompt_pool = _pool(state)
     if versions:
         echo_versions(prompt_pool.store)
-        return EXIT_OK
+        return
     concepts: dict[tuple[str, str], list[StoredPrompt]] = {}
     for prompt in prompt_pool.kept():
         concepts.setdefault((prompt.tool, prompt.concept), []).append(prompt)
@@ -60,7 +60,6 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
     else:
         header = ("tool", "concept", "prompts", "version", "before", "after", "model")
         echo_table(header, [_cells(row) for row in rows])
-    return EXIT_OK
 
 
 @prompts.command()
@@ -68,11 +67,10 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> int:
 @click.argument("concept", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @state_option
-def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> int:
+def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> None:
     """Show how the prompts of TOOL, or of its CONCEPT, were trained and validated."""
     for prompt in _stored_prompts(_pool(state), tool, concept):
         click.echo(json.dumps(to_json(prompt), ensure_ascii=False) if as_json else _in_full(prompt))
-    return EXIT_OK
 
 
 @prompts.command()
@@ -85,7 +83,7 @@ def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> i
 @state_option
 def remove(
     tool: str, concept: str | None, ids: tuple[str, ...], everything: bool, state: Path | None
-) -> int:
+) -> None:
     """Remove the prompts of TOOL for CONCEPT, single prompts, or all; old versions keep them."""
     if concept is None and not ids and not everything:
         raise UsageError(f"which of {tool}'s prompts? give a concept, --id ID, or --all")
@@ -96,16 +94,14 @@ def remove(
         raise UsageError(f"no prompt {missing[0]!r} there; see: viper learn prompts show {tool}")
     count = prompt_pool.remove(tool, concept, ids or None)
     click.echo(f"{count} removed; version {prompt_pool.store.version}")
-    return EXIT_OK
 
 
 @prompts.command()
 @click.argument("version", type=click.IntRange(0))
 @state_option
-def rollback(version: int, state: Path | None) -> int:
+def rollback(version: int, state: Path | None) -> None:
     """Restore the pool of VERSION as a new version; later versions stay available."""
     roll_back(_pool(state).store, version)
-    return EXIT_OK
 
 
 def _pool(state: Path | None) -> PromptPool:

@@ -11,7 +11,7 @@ import click
 
 from viper.commands.options import OutPath, given_by, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
 from viper.evaluate.reports.escape import for_terminal
@@ -59,7 +59,7 @@ class ReportOptions:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @options_as(ReportOptions)
-def report(options: ReportOptions, runs: tuple[Path, ...]) -> int:
+def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
     """Write tables and pages of evaluation runs (folders that viper eval wrote).
 
     Runs that are unfinished can be read, too.
@@ -79,24 +79,24 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> int:
         raise UsageError("--errors and --compare ask for different things")
     form: Format = "json" if options.as_json else options.form or "table"
     if options.errors:
-        return _errors(runs, form, options.out, html=options.html)
-    if options.compare:
-        return _compare(runs, form, options.out, common=options.common, html=options.html)
-    if options.html:
-        return _pages(runs, options.out, options.root, options.sandbox)
-    return _tables(runs, form, options.out)
+        _errors(runs, form, options.out, html=options.html)
+    elif options.compare:
+        _compare(runs, form, options.out, common=options.common, html=options.html)
+    elif options.html:
+        _pages(runs, options.out, options.root, options.sandbox)
+    else:
+        _tables(runs, form, options.out)
 
 
-def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> int:
+def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> None:
     reports = []
     for run in runs:
         with RunStore.read(run) as store:
             reports.append(NamedReport(str(run), report_of(store)))
     _deliver(rendered(reports, form), out)
-    return EXIT_OK
 
 
-def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> int:
+def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> None:
     """Write the page of each run into its folder, with trace pages, or one page alone to `out`."""
     if out is not None and len(runs) > 1:
         raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
@@ -108,10 +108,9 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
                 click.echo(out)
             else:
                 click.echo(write_report_page(store, report_data, samples_of(store, root), mode))
-    return EXIT_OK
 
 
-def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool) -> int:
+def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool) -> None:
     if html and out is None:
         raise UsageError(
             "--errors --html writes one page for all runs; name its file with --out FILE"
@@ -124,12 +123,11 @@ def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool)
         _deliver(errors_page(diagrams), out)
     else:
         _deliver(rendered_errors(diagrams, form), out)
-    return EXIT_OK
 
 
 def _compare(
     runs: Sequence[Path], form: Format, out: Path | None, *, common: bool, html: bool
-) -> int:
+) -> None:
     if len(runs) != 2:
         raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
     if html or form not in ("table", "json"):
@@ -141,7 +139,6 @@ def _compare(
     else:
         text = "\n".join(_lines(comparison)) + "\n"
     _deliver(text, out)
-    return EXIT_OK
 
 
 def _lines(comparison: Comparison) -> list[str]:

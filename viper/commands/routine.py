@@ -60,7 +60,7 @@ def routine() -> None:
     help="Write a routine that runs in the parent process, with pixels and models.",
 )
 @click.option("--folder", type=OutPath(), default=Path(), help="Folder for the files.")
-def new(name: str, tool: bool, folder: Path) -> int:
+def new(name: str, tool: bool, folder: Path) -> None:
     """Write NAME.py, the template of a routine, and test_NAME.py beside it."""
     if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name):
         raise UsageError(
@@ -83,14 +83,13 @@ def new(name: str, tool: bool, folder: Path) -> int:
         path.write_text(text, encoding="utf-8")
         click.echo(path)
     click.echo(f"next: viper setup routine check {folder / name}.py", err=True)
-    return EXIT_OK
 
 
 @routine.command("list")
 @click.option("--task", type=click.Choice([task for task in TASKS if task != "auto"]), default=None,
               help="List only the names in prompts of this task.")  # fmt: skip
 @api_option
-def list_routines(api: str | None, task: str | None) -> int:
+def list_routines(api: str | None, task: str | None) -> None:
     """List the functions of an API, the process that runs them, and their tasks."""
     name = api or "abstract"
     library = library_for(name)
@@ -108,7 +107,6 @@ def list_routines(api: str | None, task: str | None) -> int:
         tasks_text = "every task" if len(of_tasks) == len(TASKS) - 1 else ", ".join(of_tasks)
         rows.append((full_name, where, tasks_text, summaries[owner, entry_name]))
     echo_table(("name", "runs in", "listed for", "what it does"), rows)
-    return EXIT_OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +119,7 @@ class ShowOptions(ProfileChoice):
 @routine.command()
 @click.argument("name")
 @options_as(ShowOptions)
-def show(options: ShowOptions, name: str) -> int:
+def show(options: ShowOptions, name: str) -> None:
     """Show the text of NAME in prompts, and its number of tokens."""
     api = options.api or "abstract"
     components = open_profile(replace(options, api=api)).components()
@@ -142,7 +140,6 @@ def show(options: ShowOptions, name: str) -> int:
         click.echo(f"{detail}: {tokens} tokens of {components.llm.model_id}")
         click.echo("\n".join(f"    {line}".rstrip() for line in text.splitlines()) + "\n")
     components.close()
-    return EXIT_OK
 
 
 @routine.command()
@@ -180,7 +177,7 @@ class TryOptions(ProfileChoice):
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
 @options_as(TryOptions)
-def try_it(options: TryOptions, file: Path) -> int:
+def try_it(options: TryOptions, file: Path) -> None:
     """Measure whether FILE helps: answer the same samples and seeds with it and without it.
 
     The command prints both scores, the gain with its 95 % interval, and the share of programs that
@@ -196,7 +193,7 @@ def try_it(options: TryOptions, file: Path) -> int:
     effect = routine_effect(without, with_it, names)
     if options.as_json:
         click.echo(json.dumps({**to_json(effect), "n": len(items), "api": base}))
-        return EXIT_OK
+        return
     split = evaluation.located().split
     click.echo(f"{len(items)} samples of {options.data}, {split}, api {base}")
     for label, value in (("without", effect.without), ("with", effect.with_it)):
@@ -207,7 +204,6 @@ def try_it(options: TryOptions, file: Path) -> int:
         f"  ({effect.gain.better} better, {effect.gain.worse} worse)"
     )
     click.echo(f"used in  {effect.used.value:.1%} of programs")
-    return EXIT_OK
 
 
 def _rows(

@@ -14,7 +14,7 @@ from viper.commands.options import OutPath, option, options_as
 from viper.commands.terminal import echo_table
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.judgements import read_judgements
 from viper.evaluate.predictions import ScoredPredictions, score_predictions
 from viper.evaluate.predictions.score import (
@@ -56,7 +56,7 @@ class ScoreOptions:
 @click.command()
 @click.argument("name", metavar="SET")
 @options_as(ScoreOptions)
-def score(options: ScoreOptions, name: str) -> int:
+def score(options: ScoreOptions, name: str) -> None:
     """Score predictions for SET like its official script; no model or image is loaded.
 
     \b
@@ -74,7 +74,8 @@ def score(options: ScoreOptions, name: str) -> int:
         raise UsageError("give --predictions FILE, or --judgements FILE.csv that people filled in")
     if options.predictions is None:
         assert options.judgements is not None
-        return _judged(options.judgements, options.missing, as_json=options.as_json)
+        _judged(options.judgements, options.missing, as_json=options.as_json)
+        return
 
     dataset = data_set(name)
     split = options.split or dataset.splits[0]
@@ -90,19 +91,17 @@ def score(options: ScoreOptions, name: str) -> int:
     else:
         click.echo(f"{dataset.name} {split}, {scored.figures.n} samples, metric {dataset.metric}")
         _print(scored, options.by_group)
-    return EXIT_OK
 
 
-def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -> int:
+def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -> None:
     """Print the scores of a sheet that people filled in."""
     judged = read_judgements(sheet, missing)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
-        return EXIT_OK
+        return
     unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
     click.echo(f"{judged.correct.n} edits, {judged.without_picture} without a picture{unjudged}")
     click.echo(f"correct {percent(judged.correct)}")
-    return EXIT_OK
 
 
 def _warn(scored: ScoredPredictions) -> None:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.errors import EXIT_OK
 from viper.strategies.seek.graph import FixedSequence, load_route
 from viper.strategies.seek.names import ACTIONS
 
@@ -36,19 +35,18 @@ def seek() -> None:
 @click.command()
 @click.argument("graph", default="avis")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def graph(graph: str, as_json: bool) -> int:
+def graph(graph: str, as_json: bool) -> None:
     """Check and show GRAPH: a shipped transition graph, a fixed sequence, or a .toml file."""
     route = load_route(graph)
     if as_json:
         click.echo(json.dumps(asdict(route)))
-        return EXIT_OK
+        return
     if isinstance(route, FixedSequence):
         for number, action in enumerate(route.actions, 1):
             click.echo(f"{number}. {action}: {ACTIONS[action].instruction}")
-        return EXIT_OK
+        return
     for state, allowed in route.states.items():
         click.echo(f"{state}: {', '.join(allowed)}")
     click.echo("")
     for action in ACTIONS:
         click.echo(f"{action}: {route.instruction(action)}")
-    return EXIT_OK

@@ -19,7 +19,7 @@ from viper.commands.options import (
     options_as,
 )
 from viper.commands.sections import LIMITS, SectionedCommand
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.serve.settings import ServeSettings, is_loopback
 
 TOKEN_ENV = "VIPER_SERVE_TOKEN"
@@ -65,7 +65,7 @@ class ServeOptions(ProfileChoice):
     first="host port token_env workers media_roots allow_exec log_queries profile api offline",
 )
 @options_as(ServeOptions)
-def serve(serving: ServeOptions) -> int:
+def serve(serving: ServeOptions) -> None:
     """Answer queries over HTTP until SIGTERM or Ctrl-C.
 
     Without a token, the server listens on this machine only.
@@ -80,7 +80,6 @@ def serve(serving: ServeOptions) -> int:
 
     with open_reasoner(serving, many_queries=True) as reasoner:
         serve_until_signal(reasoner, settings)
-    return EXIT_OK
 
 
 def _settings(serving: ServeOptions) -> ServeSettings:

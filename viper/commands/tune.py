@@ -28,7 +28,7 @@ from viper.commands.options import (
 from viper.commands.terminal import Advance, counter, indented, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.engines.runner import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.evaluate.reports.escape import for_terminal
@@ -86,7 +86,7 @@ class WorkflowOptions(ProfileChoice):
 @click.command()
 @click.argument("name", metavar="SET")
 @options_as(WorkflowOptions)
-def workflows(options: WorkflowOptions, name: str) -> int:
+def workflows(options: WorkflowOptions, name: str) -> None:
     """Let the agent answer labelled samples of SET, and keep workflows to learn from.
 
     The command prints the data utilisation of each mode: the share of samples whose workflow
@@ -169,7 +169,6 @@ def workflows(options: WorkflowOptions, name: str) -> int:
                 )
     if options.as_json:
         click.echo(json.dumps(report))
-    return EXIT_OK
 
 
 def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
@@ -196,7 +195,7 @@ class FlagOptions(ProfileChoice):
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(FlagOptions)
-def flags(options: FlagOptions, source: Path) -> int:
+def flags(options: FlagOptions, source: Path) -> None:
     """Show which actions of the workflows in SOURCE were effective, and why others were not.
 
     \b
@@ -215,7 +214,6 @@ def flags(options: FlagOptions, source: Path) -> int:
     if out is not None:
         write_labels(out, report.labels)
     click.echo(json.dumps(report.to_json()) if options.as_json else report.text())
-    return EXIT_OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +235,7 @@ class LabelOptions:
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(LabelOptions)
-def label(options: LabelOptions, source: Path) -> int:
+def label(options: LabelOptions, source: Path) -> None:
     """Label each action of the workflows in SOURCE: e for effective, i for ineffective.
 
     An effective action ran, gave a reliable result and led to the answer. An ineffective action
@@ -277,8 +275,7 @@ def label(options: LabelOptions, source: Path) -> int:
                 show_choices=True,
             )
             if reply == "q":
-                return EXIT_OK
+                return
             name, manner, of_seed, index = action_key(workflow, turn.index)
             add_label(out, Label(name, index, _LABELS[reply], number, manner, of_seed))
     click.echo(f"pass {number} is over: {out}")
-    return EXIT_OK

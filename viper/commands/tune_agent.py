@@ -22,7 +22,7 @@ from viper.commands.options import (
     seed_option,
 )
 from viper.commands.terminal import counter
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.learning.flags import majority, read_labels, said_of
 from viper.learning.model_card import model_card
 from viper.learning.workflows import read_workflows
@@ -78,7 +78,7 @@ class AgentOptions(ProfileChoice):
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @options_as(AgentOptions)
-def agent(options: AgentOptions, source: Path) -> int:
+def agent(options: AgentOptions, source: Path) -> None:
     """Tune the profile's agent on the workflows in SOURCE that ended with the correct answer.
 
     The agent is the profile's [explorer], or its [llm] if the profile has no explorer. Its backend
@@ -181,4 +181,3 @@ def agent(options: AgentOptions, source: Path) -> int:
     (part / "profile.toml").write_text(text, encoding="utf-8")
     part.replace(out)
     click.echo(f"{out / 'profile.toml'}")
-    return EXIT_OK

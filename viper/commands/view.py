@@ -11,7 +11,7 @@ import click
 from viper.api.library import library_for
 from viper.commands.options import given_by, need_packages, option, options_as, root_option
 from viper.commands.terminal import status
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
@@ -43,7 +43,7 @@ class ViewOptions:
     "runs", nargs=-1, required=True, metavar="RUN [AFTER]", type=click.Path(path_type=Path)
 )
 @options_as(ViewOptions)
-def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
+def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     """Show the samples of RUN (a folder that viper eval wrote) in a browser, until Ctrl-C.
 
     Filter by failure, tool, score, kind of query or text, or click into the error diagram. Open a
@@ -79,7 +79,6 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> int:
         viewer = Viewer(shelves, index, replayer, new_token())
         app, address = create_viewer(viewer), address_of(listening, f"/{viewer.token}/")
         serve_page(app, listening, address, "Ctrl-C stops it", open_browser=options.open_browser)
-    return EXIT_OK
 
 
 def _name(run: Path, runs: tuple[Path, ...]) -> str:

@@ -18,26 +18,6 @@ SCHEMA_VERSION = 1
 Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
 TASKS: tuple[str, ...] = ("ground", "question", "choice", "statement", "edit", "tag", "auto")
 
-MediaKind = Literal["image", "images", "video"]
-
-FailureKind = Literal[
-    "syntax",
-    "forbidden",
-    "runtime",
-    "tool",
-    "below_threshold",
-    "return_type",
-    "timeout",
-    "memory",
-    "recursion",
-    "output",
-    "tool_budget",
-    "protocol",
-    "crash",
-    "budget",
-    "plan",
-]
-
 Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
 
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
@@ -202,9 +182,6 @@ class Trial:
     demonstrations: tuple[str, ...] = ()
 
 
-TurnKind = Literal["code", "thought", "done", "unreadable", "forced"]
-
-
 @dataclass(frozen=True)
 class Turn:
     """One turn of strategy ``explore``: an action and the observation that followed it.
@@ -302,9 +279,7 @@ class Trace:
 
     @property
     def program(self) -> str | None:
-        """Return the program that gave the answer, or else the last one; None if there is no
-        program.
-        """
+        """Return the program of :attr:`answering`; None if there is no program."""
         if self.chosen is not None and self.trials[self.chosen].program:
             return self.trials[self.chosen].program
         with_program = [trial for trial in self.trials if trial.program]

@@ -56,11 +56,12 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
     """
     with RunStore.read(run) as store:
         if options.answer is None and options.comment is None:
-            row = None if sample is None else _row(store, sample, options.seed)
-            _show(
-                [remark for remark in read_feedback(run) if row is None or _is_of(remark, row)],
-                options.as_json,
-            )
+            remarks = read_feedback(run)
+            if sample is not None:
+                row = _row(store, sample, options.seed)
+                shown = (row.sample_id, row.seed)
+                remarks = [each for each in remarks if (each.sample_id, each.seed) == shown]
+            _show(remarks, options.as_json)
             return
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
@@ -81,10 +82,6 @@ def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(f"{store.folder}: no sample {sample!r} under seed {seed}{hint}")
     return row
-
-
-def _is_of(remark: Feedback, row: SampleResult) -> bool:
-    return (remark.sample_id, remark.seed) == (row.sample_id, row.seed)
 
 
 def _show(remarks: list[Feedback], as_json: bool) -> None:

@@ -130,7 +130,8 @@ def details(result: RunResult) -> Iterator[str]:
     trials = result.trace.trials
     if len(trials) > 1:
         for trial in trials:
-            yield f"trial {trial.index + 1} ({trial.correction}): {_outcome(trial)}"
+            outcome = "ok" if trial.ok else failure_line(trial.failure)
+            yield f"trial {trial.index + 1} ({trial.correction}): {outcome}"
     if result.trace.plan:
         yield "plan:"
         yield from (f"    {line}" for line in result.trace.plan.splitlines())
@@ -189,10 +190,6 @@ def call_line(call: ToolCall) -> str:
     rejection = f" (below {call.rejected_by})" if call.rejected_by else ""
     time = f"{call.seconds * 1000:.0f} ms{', cached' if call.cached else ''}"
     return f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]"
-
-
-def _outcome(trial: Trial) -> str:
-    return "ok" if trial.ok else failure_line(trial.failure)
 
 
 def _short(value: Any) -> str:

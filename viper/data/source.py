@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import Repr
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from viper.errors import DataError
 
@@ -62,11 +62,8 @@ class SourceFile:
         Raises:
             DataError: missing, unreadable, or longer than ``most`` bytes.
         """
-        try:
-            with self.path.open("rb") as file:
-                data = file.read(most + 1)
-        except OSError as error:
-            raise self._unreadable(error) from None
+        with self.opened() as file:
+            data = file.read(most + 1)
         if len(data) > most:
             raise self.wrong("", f"is longer than {most:,} bytes", "a file within that")
         return data
@@ -95,10 +92,8 @@ class SourceFile:
             DataError: missing, unreadable or not JSON.
         """
         try:
-            with self.path.open("rb") as file:
+            with self.opened() as file:
                 return json.load(file, object_hook=hook)
-        except OSError as error:
-            raise self._unreadable(error) from None
         except (ValueError, RecursionError) as error:
             raise self._no_json("", error) from None
 
@@ -121,15 +116,10 @@ class SourceFile:
         Raises:
             DataError: missing, unreadable or not UTF-8.
         """
-        try:
-            with self.path.open(encoding="utf-8-sig") as file:
-                for number, line in enumerate(file, start=1):
-                    if line.strip():
-                        yield f":{number}", line.strip()
-        except OSError as error:
-            raise self._unreadable(error) from None
-        except UnicodeDecodeError as error:
-            raise self._no_text(error) from None
+        with self._opened_text() as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield f":{number}", line.strip()
 
     def csv_rows(self, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield place and fields of each row. Surplus fields are under the key None.
@@ -141,7 +131,7 @@ class SourceFile:
             DataError: missing, unreadable, not CSV, or without one of the columns.
         """
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
+            with self._opened_text(newline="") as file:
                 reader = csv.DictReader(file)
                 named = reader.fieldnames or ()
                 lacking = [column for column in columns if column not in named]
@@ -150,12 +140,18 @@ class SourceFile:
                     raise self.wrong(":1", seen, f"the columns {', '.join(columns)}")
                 for row in reader:
                     yield f":{reader.line_num}", row
+        except csv.Error as error:
+            raise self.wrong("", f"is no CSV ({error})", "comma-separated values") from None
+
+    @contextmanager
+    def _opened_text(self, newline: str | None = None) -> Iterator[TextIO]:
+        try:
+            with self.path.open(encoding="utf-8-sig", newline=newline) as file:
+                yield file
         except OSError as error:
             raise self._unreadable(error) from None
         except UnicodeDecodeError as error:
             raise self._no_text(error) from None
-        except csv.Error as error:
-            raise self.wrong("", f"is no CSV ({error})", "comma-separated values") from None
 
     def _unreadable(self, error: OSError) -> DataError:
         if isinstance(error, FileNotFoundError):

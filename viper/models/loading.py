@@ -324,11 +324,10 @@ class Checkpoint(LocalModel):
         """
         loading, own = split_options(options)
         inspect.signature(cls).bind_partial(**own)
-        parts: list[Any] = [load_pretrained(resolve_name(cls.network), source, loading)]
-        for reader in cls.readers:
-            parts.append(load_processor(resolve_name(reader), source, loading))
-        parts.append(model_id(source))
-        return cls(*parts, **own)
+        model = load_pretrained(resolve_name(cls.network), source, loading)
+        readers = [load_processor(resolve_name(reader), source, loading) for reader in cls.readers]
+        arguments: list[Any] = [model, *readers, model_id(source)]
+        return cls(*arguments, **own)
 
 
 class PictureTextCheckpoint(Checkpoint):

@@ -52,11 +52,8 @@ class Warmup:
         return self.state
 
     def _load(self) -> None:
-        parts = self._reasoner.components
         try:
-            parts.sandbox.start()
-            parts.toolbox.models.load_all()
-            _ = parts.llm.max_context  # a model that loads itself on first use does it here
+            self._reasoner.components.load()
         except Exception as error:  # noqa: BLE001 - whatever a model library raises
             logging.getLogger("viper.serve").error("warm-up failed: %s", error)
             self.state, self.error = "failed", error

@@ -212,11 +212,10 @@ def place_of(value: Ref, media: Media) -> tuple[str, PixelBox] | None:
 
     Return None if there is no such picture, or if the box is empty or not finite.
     """
-    image_id = str(value.fields[0])
-    try:
-        picture, origin = media.pixels(image_id), media.origin(image_id)
-    except KeyError:
+    whole = _whole_picture(value, media)
+    if whole is None:
         return None
+    picture, origin = whole
     numbers = [float(number) for number in value.fields[1:5]]
     if len(numbers) != 4 or not all(math.isfinite(number) for number in numbers):
         return None
@@ -239,21 +238,26 @@ def picture_of(value: Any, media: Media) -> tuple[Pixels, Origin] | None:
         return value.transpose(1, 2, 0), Origin("image0" if media.video is None else "video0#0")
     if not isinstance(value, Ref) or value.kind not in ("patch", "image"):
         return None
-    image_id = str(value.fields[0])
-    try:
-        picture, origin = media.pixels(image_id), media.origin(image_id)
-    except KeyError:
-        return None
-    if value.kind == "image":
-        return picture, origin
+    whole = _whole_picture(value, media)
+    if whole is None or value.kind == "image":
+        return whole
     place = place_of(value, media)
     if place is None:
         return None
+    picture, origin = whole
     x0, y0, x1, y1 = place[1]
     left, top = math.floor(x0) - origin.x, math.floor(y0) - origin.y
     right, bottom = math.ceil(x1) - origin.x, math.ceil(y1) - origin.y
     part = Origin(origin.image_id, left + origin.x, top + origin.y)
     return picture[top:bottom, left:right], part
+
+
+def _whole_picture(value: Ref, media: Media) -> tuple[Pixels, Origin] | None:
+    image_id = str(value.fields[0])
+    try:
+        return media.pixels(image_id), media.origin(image_id)
+    except KeyError:
+        return None
 
 
 def label_of(value: Any) -> str:

@@ -93,6 +93,12 @@ class Components:
         toolbox = self.toolbox.with_settings(self.toolbox.settings.with_thresholds(values))
         return replace(self, toolbox=toolbox)
 
+    def load(self) -> None:
+        """Start the sandbox and load all models, so that the first query need not wait for them."""
+        self.sandbox.start()
+        self.toolbox.models.load_all()
+        _ = self.llm.max_context  # a model that loads itself on first use does it here
+
     def close(self) -> None:
         """End the sandbox's processes; the components cannot be used afterwards."""
         self.sandbox.close()
@@ -117,13 +123,7 @@ class UsageMeter:
             self.cost_usd = (self.cost_usd or 0.0) + completion.cost_usd
 
     def snapshot(self) -> Usage:
-        return Usage(
-            self.llm_calls,
-            self.prompt_tokens,
-            self.completion_tokens,
-            self.model_calls,
-            self.cost_usd,
-        )
+        return Usage(**vars(self))
 
     def since(self, before: Usage) -> Usage:
         """Return the usage since a snapshot."""

@@ -29,7 +29,7 @@ from viper.tools.edits import (
     paste_inside,
 )
 from viper.tools.session import Region, ToolSession
-from viper.tools.tool_functions import _cut, _text
+from viper.tools.tool_functions import _cut, _text, centre_inside, searched_part
 
 MAX_LABEL = 200
 """Maximum length of a label in characters."""
@@ -51,19 +51,15 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
     region = session.region(patch)
     if region.is_empty:
         return []
-    whole = session.toolbox.settings.find_scope == "whole"
-    box = (0, 0, *region.image_size) if whole else region.box
-    content = session.media.content_hash(region.image_id)
-    pixels = _cut(session.media.pixels(region.image_id), box)
-    encoding = session.encoded("segmenter", (region.image_id, box), "encode", lambda: pixels)
-    segments = soft_prompt_tools.segments(session, (content, box), encoding)
+    place, encoding = searched_part(session, "segmenter", region)
+    segments = soft_prompt_tools.segments(session, place, encoding)
     if segments is None:
-        segments = session.computed("segmenter", (content, box), "segments", encoding, None)
+        segments = session.computed("segmenter", place, "segments", encoding, None)
     threshold = session.threshold("segmenter.threshold")
     refs, scores = [], []
     for item in sorted(segments, key=lambda each: -each.score):
-        outline = outline_of(item.mask, box[:2], region.image_size)
-        if outline is None or not _centre_inside(outline.box, region):
+        outline = outline_of(item.mask, place[1][:2], region.image_size)
+        if outline is None or not centre_inside(outline.box, region):
             continue
         scores.append(item.score)
         if item.score >= threshold:
@@ -71,12 +67,6 @@ def segment(session: ToolSession, patch: Any) -> list[Ref]:
             refs.append(session.patch_ref(region.image_id, outline.box, name, label))
     session.record_scores("segmenter.threshold", scores, keeps_all=True)
     return refs
-
-
-def _centre_inside(box: Sequence[int], region: Region) -> bool:
-    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    x0, y0, x1, y1 = region.box
-    return x0 <= x <= x1 and y0 <= y <= y1
 
 
 def find_faces(session: ToolSession, patch: Any) -> list[Ref]:

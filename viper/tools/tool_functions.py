@@ -46,16 +46,28 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     """
     if region.is_empty:
         return []
+    place, encoding = searched_part(session, "detector", region)
+    boxes = soft_prompt_tools.detect(session, place, encoding, name)
+    if boxes is None:
+        boxes = session.computed("detector", (*place, name), "detect", encoding, name)
+    box = place[1]
+    shifted = [_shifted(item, box[0], box[1]) for item in boxes]
+    return [item for item in shifted if region.is_whole or centre_inside(item.box, region)]
+
+
+def searched_part(
+    session: ToolSession, role: str, region: Region
+) -> tuple[tuple[str, tuple[int, int, int, int]], Any]:
+    """Return the place that a model searches for a region, and the model's encoding of it.
+
+    The place is the hash of the picture and a box: the region's own, or that of the whole picture,
+    as ``find_scope`` says.
+    """
     whole = session.toolbox.settings.find_scope == "whole"
     box = (0, 0, *region.image_size) if whole else region.box
-    content = session.media.content_hash(region.image_id)
     pixels = _cut(session.media.pixels(region.image_id), box)
-    encoding = session.encoded("detector", (region.image_id, box), "encode", lambda: pixels)
-    boxes = soft_prompt_tools.detect(session, (content, box), encoding, name)
-    if boxes is None:
-        boxes = session.computed("detector", (content, box, name), "detect", encoding, name)
-    shifted = [_shifted(item, box[0], box[1]) for item in boxes]
-    return [item for item in shifted if region.is_whole or _centre_inside(item, region.box)]
+    encoding = session.encoded(role, (region.image_id, box), "encode", lambda: pixels)
+    return (session.media.content_hash(region.image_id), box), encoding
 
 
 def _shifted(item: Detection, dx: float, dy: float) -> Detection:
@@ -63,9 +75,11 @@ def _shifted(item: Detection, dx: float, dy: float) -> Detection:
     return Detection((x0 + dx, y0 + dy, x1 + dx, y1 + dy), item.score)
 
 
-def _centre_inside(item: Detection, box: Sequence[float]) -> bool:
-    x, y = (item.box[0] + item.box[2]) / 2, (item.box[1] + item.box[3]) / 2
-    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+def centre_inside(box: Sequence[float], region: Region) -> bool:
+    """Return True if the centre of a box lies in a region of the same picture."""
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    x0, y0, x1, y1 = region.box
+    return x0 <= x <= x1 and y0 <= y <= y1
 
 
 def exists(session: ToolSession, patch: Any, object_name: str) -> bool:

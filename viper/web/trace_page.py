@@ -101,7 +101,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         prompts=prompts,
         path=path_view(trace.path),
         turns=turn_views(trace.turns, trace.tool_calls),
-        chosen=_first_shown(trace),
+        # Show the trial that answered first, else the last trial.
+        chosen=len(trace.trials) - 1 if trace.chosen is None else trace.chosen,
         pictures=pictures,
         depth=depth,
         frames=frames,
@@ -128,11 +129,6 @@ def page_of(trace: Trace, media: Media, library: Library, extras: Extras, *, mod
     """Render the page of a trace, as :func:`trace_page` does, with its own sandbox."""
     with Replayer(library, mode) as replayer:
         return trace_page(trace, media, replay_all(trace, media, replayer), extras)
-
-
-def _first_shown(trace: Trace) -> int:
-    """Return the number of the trial to show first: the one that answered, else the last."""
-    return len(trace.trials) - 1 if trace.chosen is None else trace.chosen
 
 
 def _answer_picture(trace: Trace, media: Media) -> str:

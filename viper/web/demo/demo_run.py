@@ -221,11 +221,8 @@ class RunOpener:
             self._run.close()
 
     def _open(self) -> None:
-        parts = self._reasoner.components
         try:
-            parts.sandbox.start()
-            parts.toolbox.models.load_all()
-            _ = parts.llm.max_context  # a model that loads itself on first use does it here
+            self._reasoner.components.load()
             self._run = DemoRun.open(self._folder, self._reasoner, self._document)
         except ViperError as error:
             self._error = error

@@ -213,11 +213,8 @@ def _small(viewer: Viewer, request: Request) -> Response:
 
 
 def _key(request: Request) -> dict[str, str | int]:
-    sample_id, seed = (
-        request.query_params.get("id", ""),
-        whole(request.query_params.get("seed", "0")),
-    )
-    return {"id": sample_id, "seed": seed or 0}
+    fields = request.query_params
+    return {"id": fields.get("id", ""), "seed": whole(fields.get("seed", "0")) or 0}
 
 
 def _shelf(viewer: Viewer, request: Request) -> ViewedRun:

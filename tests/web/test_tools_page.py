@@ -103,7 +103,7 @@ def test_on_the_embedded_world_it_is_told_why_answers_are_wrong(tmp_path: Path) 
         explored.append((row, replace(a_trace(row), query=query, turns=workflow(*turns).turns)))
     described = SetDescription("world", "val:question", 0, 40, 40, "ab" * 32)
     with write(tmp_path / "run", *explored, set=described) as store:
-        found, few = run_awareness(store), run_awareness(store, most_told=1)
+        found, few = run_awareness(store), run_awareness(store, max_reruns=1)
     assert found is not None and found.causes == {"wrong tool": 2, "wrong logic": 1}
     assert few is not None and few.causes == {"wrong logic": 1, "not told": 2}
 

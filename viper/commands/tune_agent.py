@@ -23,7 +23,7 @@ from viper.commands.options import (
 )
 from viper.commands.terminal import counter
 from viper.errors import UsageError
-from viper.learning.flags import majority, read_labels, said_of
+from viper.learning.flags import labels_by_index, majority, read_labels
 from viper.learning.model_card import model_card
 from viper.learning.workflows import read_workflows
 from viper.profiles.edit import tuned_of, tuned_profile
@@ -108,7 +108,7 @@ def agent(options: AgentOptions, source: Path) -> None:
     library = profile.library()
     api = library.api_set(options.api or profile.document.run.api)
     flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
-    if flags and not any(said_of(episode, flags) for episode in successes):
+    if flags and not any(labels_by_index(episode, flags) for episode in successes):
         raise UsageError(
             f"{options.flag_file}: flags no action of the {len(successes)} workflows in "
             f"{source}; write their flags with viper learn flags --out"
@@ -126,7 +126,7 @@ def agent(options: AgentOptions, source: Path) -> None:
                 variant=variant,
                 rest=options.rest,
                 seed=options.seed,
-                said=said_of(workflow, flags),
+                said=labels_by_index(workflow, flags),
             )
         ]
 

@@ -1,11 +1,11 @@
-"""Whether an agent knows which tool to trust: what it asks, what that was worth, why it was wrong.
+"""Tool awareness of an agent: its calls, how often each tool was right, why answers were wrong.
 
-Counted over workflows, as ``viper learn workflows --manner standard`` makes them. A tool is judged
-by the answers that came from it: what a turn left as an answer, beside the label.
+The figures are counted over workflows of ``viper learn workflows --manner standard``. A tool is
+judged by the answers that came from it: the answer that a turn stored is compared with the label.
 
-Source: DWIM (2025), supplement, sec. 11 and figure 9: calls of a question, and wrong answers told
-apart as right logic with a wrong tool, wrong logic, wrong metric. Ours: logic is right where the
-same code with tools that make no mistake gives the label.
+Source: DWIM (2025), supplement, sec. 11 and figure 9: calls per question, and wrong answers divided
+into right logic with a wrong tool, wrong logic, and wrong metric. Ours: the logic is right if the
+same code gives the label when its tools make no mistake.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from viper.tuning.agent.workflow import Workflow, restated, tells, written_answe
 from viper.tuning.case import is_desired
 
 CAUSES = ("wrong tool", "wrong logic", "wrong metric", "no answer", "not told")
-"""Of a wrong answer; ``not told`` where there are no tools without error to compare with."""
+"""Causes of a wrong answer; ``not told`` if no perfect tools are available to compare with."""
 
 
 class PerfectTools(Protocol):
@@ -58,20 +58,21 @@ ToolsOf = Callable[[Workflow], PerfectTools | None]
 
 @runtime_checkable
 class KnowsTruth(Protocol):
-    """What the ``load`` of a sample offers whose scene is known, as those of a renderer."""
+    """Protocol of a sample's ``load`` whose scene is known, for example because it was rendered."""
 
     def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
-        """Return tools without error about this sample, or None where there are none.
+        """Return perfect tools for this sample, or None if it has none.
 
         Args:
-            question: asked about the whole picture, its answer is known too.
+            question: a question about the whole picture.
+            answer: its known answer.
         """
         ...
 
 
 def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
-    """Return what finds the perfect tools of a workflow; None if a sample's scene is not known."""
-    loaders = {one.sample_id: one.load for one in samples}
+    """Return a function that finds a workflow's perfect tools. None if any scene is unknown."""
+    loaders = {sample.sample_id: sample.load for sample in samples}
     if not all(isinstance(load, KnowsTruth) for load in loaders.values()):
         return None
 
@@ -85,14 +86,15 @@ def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
 
 
 @dataclass(frozen=True)
-class OfTool:
-    """What became of the answers that a tool gave to questions of a type.
+class ToolFigures:
+    """Figures of one tool on one type of question.
 
     Attributes:
-        calls: of the tool.
-        answers: that came from it.
-        right: share of them that are the label.
-        abandoned: of them, taken back by a thought, or followed by another tool's that differed.
+        calls: number of calls of the tool.
+        answers: number of answers that came from the tool.
+        right: share of these answers that are the label.
+        abandoned: number of these answers that a thought withdrew, or after which another tool
+            answered differently.
     """
 
     tool: str
@@ -104,13 +106,13 @@ class OfTool:
 
 
 @dataclass(frozen=True)
-class OfSample:
-    """What a sample adds to the figures.
+class SampleFigures:
+    """Figures of one sample.
 
     Attributes:
-        unit: as :attr:`viper.tuning.agent.workflow.Workflow.unit` has it.
-        calls: of tools.
-        cause: of a wrong answer, one of :data:`CAUSES`; "" of a right one.
+        unit: the workflow's :attr:`viper.tuning.agent.workflow.Workflow.unit`.
+        calls: number of tool calls.
+        cause: cause of a wrong answer, one of :data:`CAUSES`; "" if the answer was right.
     """
 
     unit: str
@@ -123,9 +125,9 @@ class Awareness:
     """The figures of one agent.
 
     Attributes:
-        calls: of tools, of a question; without the caption that it opens with.
-        turns, tokens, seconds: of a question.
-        each: of every sample, in their order.
+        calls: tool calls per question, without the caption at the start.
+        turns, tokens, seconds: mean per question.
+        each: figures of every sample, in order.
     """
 
     right: Estimate
@@ -133,8 +135,8 @@ class Awareness:
     turns: Estimate
     tokens: Estimate
     seconds: Estimate
-    tools: tuple[OfTool, ...]
-    each: tuple[OfSample, ...]
+    tools: tuple[ToolFigures, ...]
+    each: tuple[SampleFigures, ...]
 
     @property
     def samples(self) -> int:
@@ -144,24 +146,26 @@ class Awareness:
     @property
     def causes(self) -> dict[str, int]:
         """Count the wrong answers of each cause that occurs, in the order of :data:`CAUSES`."""
-        counted = Counter(one.cause for one in self.each)
+        counted = Counter(sample.cause for sample in self.each)
         return {cause: counted[cause] for cause in CAUSES if counted[cause]}
 
     def share_of(self, cause: str) -> Estimate:
         """Return the share of all samples that were wrong for that cause."""
-        return share([one.cause == cause for one in self.each], [one.unit for one in self.each])
+        return share(
+            [sample.cause == cause for sample in self.each], [sample.unit for sample in self.each]
+        )
 
     def share_of_wrong(self, cause: str) -> Estimate:
         """Return the share of the wrong samples that were wrong for that cause."""
-        wrong = [one for one in self.each if one.cause]
-        return share([one.cause == cause for one in wrong], [one.unit for one in wrong])
+        wrong = [sample for sample in self.each if sample.cause]
+        return share([sample.cause == cause for sample in wrong], [sample.unit for sample in wrong])
 
-    def of_tool(self, like: OfTool) -> OfTool:
+    def of_tool(self, like: ToolFigures) -> ToolFigures:
         """Return the figures of the same tool and type of question, or zeros if there are none."""
-        for one in self.tools:
-            if (one.tool, one.kind) == (like.tool, like.kind):
-                return one
-        return OfTool(like.tool, like.kind, 0, 0, proportion(0, 0), 0)
+        for figures in self.tools:
+            if (figures.tool, figures.kind) == (like.tool, like.kind):
+                return figures
+        return ToolFigures(like.tool, like.kind, 0, 0, proportion(0, 0), 0)
 
 
 def causes_of(
@@ -170,12 +174,12 @@ def causes_of(
     """Return the cause of each wrong sample, one of :data:`CAUSES`; "" for right ones.
 
     Args:
-        tools_of: tools without error, where there are any.
-        sandbox: to run code with them again.
+        tools_of: returns a workflow's perfect tools, if it has any.
+        sandbox: runs the code again with perfect tools.
     """
     return [
-        "" if one.outcome in ("right", "copied") else cause_of(one, tools_of, sandbox)
-        for one in explored
+        "" if workflow.outcome in ("right", "copied") else cause_of(workflow, tools_of, sandbox)
+        for workflow in explored
     ]
 
 
@@ -183,50 +187,54 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
     """Return the figures of explored samples.
 
     Args:
-        causes: of each what :func:`causes_of` says; by default what it says without tools.
+        causes: result of :func:`causes_of`; by default it is called without perfect tools.
     """
     causes = causes_of(explored) if causes is None else causes
-    units = [one.unit for one in explored]
-    spent = [one.usage.prompt_tokens + one.usage.completion_tokens for one in explored]
-    calls = [len(_asked(one)) for one in explored]
+    units = [workflow.unit for workflow in explored]
+    spent = [
+        workflow.usage.prompt_tokens + workflow.usage.completion_tokens for workflow in explored
+    ]
+    calls = [len(_agent_calls(workflow)) for workflow in explored]
 
     def of_a_question(values: Sequence[float]) -> Estimate:
-        return mean([float(one) for one in values], clusters=units)
+        return mean([float(value) for value in values], clusters=units)
 
     return Awareness(
         right=share([not cause for cause in causes], units),
         calls=of_a_question(calls),
-        turns=of_a_question([len(one.turns) for one in explored]),
+        turns=of_a_question([len(workflow.turns) for workflow in explored]),
         tokens=of_a_question(spent),
-        seconds=of_a_question([one.seconds for one in explored]),
+        seconds=of_a_question([workflow.seconds for workflow in explored]),
         tools=tuple(_of_tools(explored)),
-        each=tuple(map(OfSample, units, calls, causes)),
+        each=tuple(map(SampleFigures, units, calls, causes)),
     )
 
 
-def cause_of(one: Workflow, tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None) -> str:
+def cause_of(
+    workflow: Workflow, tools_of: ToolsOf | None = None, sandbox: Sandbox | None = None
+) -> str:
     """Return the cause of a wrong answer, one of :data:`CAUSES`."""
-    if one.answer is None:
+    if workflow.answer is None:
         return "no answer"
-    if one.query.task == "question" and _nearly(one.answer, one.label):
+    if workflow.query.task == "question" and _nearly(workflow.answer, workflow.label):
         return "wrong metric"
-    tools = tools_of(one) if tools_of is not None else None
+    tools = tools_of(workflow) if tools_of is not None else None
     if tools is None or sandbox is None:
         return "not told"
-    return "wrong tool" if right_with(one, tools, sandbox) else "wrong logic"
+    return "wrong tool" if right_with(workflow, tools, sandbox) else "wrong logic"
 
 
-def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
+def right_with(workflow: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
     """Return whether the code of a sample's turns gives the label with other tools.
 
-    An answer that the code spells out is that of the turn whose result it restates; one that was
-    forced is the last value that can be an answer.
+    An answer that the code spells out counts as the result of the turn that it restates. A forced
+    answer is the last value that can be an answer.
     """
     values: dict[int, Any] = {}
     with sandbox.session(tools=tools) as session:
-        arguments = program_arguments(one.query, tools.media)
-        session.run(OPENING[one.query.media], args=arguments)
-        for turn in one.turns:
+        arguments = program_arguments(workflow.query, tools.media)
+        session.run(OPENING[workflow.query.media], args=arguments)
+        for turn in workflow.turns:
             if turn.kind == "code" and turn.failure is None and not session.ended:
                 outcome = session.run(turn.text, shows=True)
                 if outcome.ok and outcome.value is not None:
@@ -234,18 +242,18 @@ def right_with(one: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
         if session.ended:
             return False
         stored = session.run(FINAL, shows=True)
-    written = written_answer(one.turns)
+    written = written_answer(workflow.turns)
     if written is not None:
-        source = restated(one.turns, written)
+        source = restated(workflow.turns, written)
         value = None if source is None else values.get(source.index)
-        return any(tells(value, normalise_answer(label)) for label in _labels(one))
+        return any(tells(value, normalise_answer(label)) for label in _labels(workflow))
     candidates = [stored.value] if stored.ok else []
-    if not stored.ok and one.turns and one.turns[-1].kind == "forced":
+    if not stored.ok and workflow.turns and workflow.turns[-1].kind == "forced":
         candidates = list(reversed(values.values()))
     for value in candidates:
-        read = read_answer(value, one.query, tools.media)
+        read = read_answer(value, workflow.query, tools.media)
         if not isinstance(read, Failure):
-            return is_desired(read, one.label, one.query.task)
+            return is_desired(read, workflow.label, workflow.query.task)
     return False
 
 
@@ -263,47 +271,50 @@ def _nearly(answer: Any, label: Any) -> bool:
     return False
 
 
-def _asked(one: Workflow) -> list[ToolCall]:
+def _agent_calls(workflow: Workflow) -> list[ToolCall]:
     """Return the calls that the agent's code made."""
-    of_turns = {index for turn in one.turns for index in turn.calls}
-    return [call for call in one.tool_calls if call.index in of_turns]
+    of_turns = {index for turn in workflow.turns for index in turn.calls}
+    return [call for call in workflow.tool_calls if call.index in of_turns]
 
 
 @dataclass(frozen=True)
-class _Given:
-    """An answer that came from a tool, and the place of the turn that stored it first."""
+class _ToolAnswer:
+    """Answer that came from a tool, and the place of the turn that first stored it."""
 
     tool: str
     place: int
     value: Any
 
 
-def _given(one: Workflow) -> list[_Given]:
+def _tool_answers(workflow: Workflow) -> list[_ToolAnswer]:
     """Return the distinct answers of a sample that came from tools, in order.
 
-    What code stores as an answer without asking a tool came from the tool that was asked last.
+    An answer that code stores without a tool call came from the tool that was called last.
     """
-    answers: list[_Given] = []
+    answers: list[_ToolAnswer] = []
     sources: set[int] = set()
     source = -1
-    for place, turn in enumerate(one.turns):
+    for place, turn in enumerate(workflow.turns):
         code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if code is None:
             continue
         source = place if code.tools else source
-        if not code.is_candidate or not _is_answer(turn.value, one) or source in {-1, *sources}:
+        if (
+            not code.is_candidate
+            or not _is_answer(turn.value, workflow)
+            or source in {-1, *sources}
+        ):
             continue
         sources.add(source)
-        answers.append(_Given(tool_of(one.turns[: place + 1]), place, turn.value))
+        answers.append(_ToolAnswer(tool_of(workflow.turns[: place + 1]), place, turn.value))
     return answers
 
 
-def _is_abandoned(one: Workflow, answers: Sequence[_Given], number: int) -> bool:
-    """Return whether a thought withdrew an answer, or another tool answered otherwise
-    afterwards."""
+def _is_abandoned(workflow: Workflow, answers: Sequence[_ToolAnswer], number: int) -> bool:
+    """Return whether a thought withdrew an answer or another tool later answered differently."""
     this, rest = answers[number], answers[number + 1 :]
-    end = rest[0].place if rest else len(one.turns)
-    if any(map(is_rethinking, one.turns[this.place + 1 : end])):
+    end = rest[0].place if rest else len(workflow.turns)
+    if any(map(is_rethinking, workflow.turns[this.place + 1 : end])):
         return True
     return any(
         other.tool != this.tool and normalise_answer(other.value) != normalise_answer(this.value)
@@ -311,19 +322,19 @@ def _is_abandoned(one: Workflow, answers: Sequence[_Given], number: int) -> bool
     )
 
 
-def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
+def _of_tools(explored: Iterable[Workflow]) -> Iterable[ToolFigures]:
     calls: Counter[tuple[str, str]] = Counter()
     answers: dict[tuple[str, str], list[bool]] = defaultdict(list)
     abandoned: Counter[tuple[str, str]] = Counter()
-    for one in explored:
-        calls.update((call.tool, one.kind) for call in _asked(one))
-        given = _given(one)
-        for number, each in enumerate(given):
-            answers[each.tool, one.kind].append(_is_label(each.value, one))
-            abandoned[each.tool, one.kind] += _is_abandoned(one, given, number)
+    for workflow in explored:
+        calls.update((call.tool, workflow.kind) for call in _agent_calls(workflow))
+        given = _tool_answers(workflow)
+        for number, answer in enumerate(given):
+            answers[answer.tool, workflow.kind].append(_is_label(answer.value, workflow))
+            abandoned[answer.tool, workflow.kind] += _is_abandoned(workflow, given, number)
     for tool, kind in sorted({*calls, *answers}):
         right = answers[tool, kind]
-        yield OfTool(
+        yield ToolFigures(
             tool,
             kind,
             calls[tool, kind],
@@ -333,58 +344,60 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[OfTool]:
         )
 
 
-def _is_answer(value: Any, one: Workflow) -> bool:
-    """Return whether a value can be an answer to the task. Boxes cannot: JSON does not tell them
-    apart."""
-    return one.query.task != "ground" and isinstance(value, str | int | float | bool)
+def _is_answer(value: Any, workflow: Workflow) -> bool:
+    """Return whether a value can be an answer to the task.
+
+    Boxes cannot, because plain JSON values do not identify them.
+    """
+    return workflow.query.task != "ground" and isinstance(value, str | int | float | bool)
 
 
-def _is_label(value: Any, one: Workflow) -> bool:
+def _is_label(value: Any, workflow: Workflow) -> bool:
     """Return whether a turn's value is the label."""
-    return normalise_answer(value) in {normalise_answer(label) for label in _labels(one)}
+    return normalise_answer(value) in {normalise_answer(label) for label in _labels(workflow)}
 
 
-def _labels(one: Workflow) -> list[Any]:
+def _labels(workflow: Workflow) -> list[Any]:
     """Return the possible desired answers in words."""
-    if one.query.task == "choice" and isinstance(one.label, int):
-        return [one.query.options[one.label]]
-    return list(one.label) if isinstance(one.label, list | tuple) else [one.label]
+    if workflow.query.task == "choice" and isinstance(workflow.label, int):
+        return [workflow.query.options[workflow.label]]
+    return list(workflow.label) if isinstance(workflow.label, list | tuple) else [workflow.label]
 
 
 RIGHT_FROM = 0.5
-"""Score from which an answer counts as right, as in the viewer."""
+"""Lowest score that counts as right, as in the viewer."""
 
 
-MOST_TOLD = 100
-"""Wrong answers whose code is run again; somebody waits for it."""
+MAX_RERUNS = 100
+"""Most wrong answers whose code is run again, because a person waits for the page."""
 
 
-def run_awareness(store: RunStore, most_told: int = MOST_TOLD) -> Awareness | None:
+def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | None:
     """Return the figures of a run, or None if none of its samples was explored.
 
     Args:
-        most_told: wrong answers at most, the first ones, whose code is run again.
+        max_reruns: number of wrong answers, from the first, whose code is run again.
 
     Raises:
         StoreError: the store cannot be read.
     """
     explored = list(explored_samples(store))
-    return awareness(explored, _causes(store, explored, most_told)) if explored else None
+    return awareness(explored, _causes(store, explored, max_reruns)) if explored else None
 
 
-def _causes(store: RunStore, explored: Sequence[Workflow], most_told: int) -> list[str]:
-    """Return the cause of each wrong sample. Beyond ``most_told`` samples the logic is not
-    checked."""
-    wrong = [one for one in explored if one.outcome == "wrong"][:most_told]
+def _causes(store: RunStore, explored: Sequence[Workflow], max_reruns: int) -> list[str]:
+    """Return the cause of each wrong sample. Only the first ``max_reruns`` are run again."""
+    wrong = [workflow for workflow in explored if workflow.outcome == "wrong"][:max_reruns]
     try:
-        tools_of = perfect_tools(samples_of_run(store, None, {one.id for one in wrong}).values())
+        wrong_ids = {workflow.id for workflow in wrong}
+        tools_of = perfect_tools(samples_of_run(store, None, wrong_ids).values())
         if tools_of is None or not wrong:
             return causes_of(explored)
-        chosen = {(one.id, one.seed) for one in wrong}
+        chosen = set(map(id, wrong))
         with Sandbox(prelude=Library().prelude()) as sandbox:
             return [
-                causes_of([one], tools_of if (one.id, one.seed) in chosen else None, sandbox)[0]
-                for one in explored
+                causes_of([workflow], tools_of if id(workflow) in chosen else None, sandbox)[0]
+                for workflow in explored
             ]
     except StoreError:
         raise
@@ -394,32 +407,32 @@ def _causes(store: RunStore, explored: Sequence[Workflow], most_told: int) -> li
 
 def explored_samples(store: RunStore) -> Iterator[Workflow]:
     """Return the samples of a run that have turns, as workflows."""
-    for row in store.rows():
-        values = store.trace(row.sample_id, row.seed)
+    for result in store.rows():
+        values = store.trace(result.sample_id, result.seed)
         trace = record_from_json(Trace, values) if values is not None else None
         if trace is not None and trace.turns:
-            yield _workflow(row, trace, store.manifest.set.name)
+            yield _workflow(result, trace, store.manifest.set.name)
 
 
-def _workflow(row: SampleResult, trace: Trace, set_name: str) -> Workflow:
-    answer = None if row.prediction is None else row.prediction.value
-    if row.failure is not None or row.prediction is None:
+def _workflow(result: SampleResult, trace: Trace, set_name: str) -> Workflow:
+    answer = None if result.prediction is None else result.prediction.value
+    if result.failure is not None or result.prediction is None:
         outcome = "unanswered"
     else:
-        outcome = "right" if row.score >= RIGHT_FROM else "wrong"
+        outcome = "right" if result.score >= RIGHT_FROM else "wrong"
     return Workflow(
-        id=row.sample_id,
+        id=result.sample_id,
         set=set_name,
         query=trace.query,
         captions=(),
         turns=trace.turns,
         answer=answer,
-        label=row.target,
+        label=result.target,
         manner="standard",
         outcome=outcome,
-        kind=kind_of(row.groups),
+        kind=kind_of(result.groups),
         tool_calls=trace.tool_calls,
-        usage=row.usage,
-        seconds=row.seconds,
-        seed=row.seed,
+        usage=result.usage,
+        seconds=result.seconds,
+        seed=result.seed,
     )

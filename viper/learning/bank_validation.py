@@ -1,7 +1,7 @@
-"""Whether the examples of a bank still hold under today's API and models.
+"""Check that the examples of a bank still work with the current API and models.
 
-The language model writes nothing here: the stored programs are run as they are, each on the
-sample that it was mined from.
+The language model writes nothing here. Each stored program runs unchanged on the sample that it
+was mined from.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ State = Literal["ok", "broken", "not run"]
 
 @dataclass(frozen=True)
 class SampleSource:
-    """Where samples are looked for.
+    """Place to look for samples.
 
     Attributes:
-        set_name: instead of the set that an example names.
-        spec: root, and a split instead of the one that an example names.
+        set_name: data set to use instead of the one that an example names.
+        spec: root folder, and a split to use instead of the one that an example names.
     """
 
     set_name: str | None = None
@@ -39,7 +39,7 @@ class SampleSource:
 
 @dataclass(frozen=True)
 class ExampleSample:
-    """An example's sample with the name of its metric, or why it is not there."""
+    """An example's sample with the name of its metric, or the reason why there is none."""
 
     sample: Sample | None = None
     metric: str = ""
@@ -48,14 +48,14 @@ class ExampleSample:
 
 @dataclass(frozen=True)
 class ExampleCheck:
-    """What became of one example.
+    """Result of checking one example.
 
     Attributes:
-        number: its place in the bank, from 1.
-        state: ``not run``: nothing is wrong with its text, but it was not executed.
-        why: of what is broken, or was not run.
-        score: of the program today; None where it was not run.
-        note: what is worth knowing and breaks nothing.
+        number: place of the example in the bank, from 1.
+        state: ``not run`` if the text has no problem but the program was not executed.
+        why: why the example is broken or was not run.
+        score: the program's score today; None if it was not run.
+        note: a remark that does not make the example broken.
     """
 
     number: int
@@ -69,10 +69,10 @@ class ExampleCheck:
 def check_text(
     number: int, example: Example, library: Library, *, listed: bool = False
 ) -> ExampleCheck:
-    """Check the text of an example. The state is ``broken``, or ``not run`` for the time being.
+    """Check the text of an example. The state is ``broken``, or ``not run`` until it is executed.
 
     Args:
-        listed: calling what its API does not list breaks it, too.
+        listed: an example is also broken if it calls a name that its API does not list.
     """
     wrong = problems(example, library, listed=listed)
     if wrong:
@@ -86,15 +86,15 @@ def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleS
     """Return the samples of the examples, in their order."""
     places_by_set: dict[tuple[str, str | None], list[int]] = {}
     results = [ExampleSample(why="no data set is known; give --data")] * len(examples)
-    for place, one in enumerate(examples):
-        name = data.set_name or one.set
+    for place, example in enumerate(examples):
+        name = data.set_name or example.set
         if name:
-            split = data.spec.split or one.split or None
+            split = data.spec.split or example.split or None
             places_by_set.setdefault((name, split), []).append(place)
     for (name, split), places in places_by_set.items():
-        loaded = _known(name, replace(data.spec, split=split), [examples[i] for i in places])
-        for place, its in zip(places, loaded, strict=True):
-            results[place] = its
+        loaded = _load_samples(name, replace(data.spec, split=split), [examples[i] for i in places])
+        for place, sample in zip(places, loaded, strict=True):
+            results[place] = sample
     return results
 
 
@@ -110,16 +110,17 @@ def check_program(
 ) -> ExampleCheck:
     """Run the example's program on its sample and judge it by the metric of the set.
 
-    It holds where the score counts as right, or is no worse than when it was mined. One of a data
-    sheet holds where it answers its own query about the sample's media: no label judges it.
+    The example is ``ok`` if the score counts as right or is no worse than when it was mined. An
+    example from a data set description has no label: it is ``ok`` if it answers its own query about
+    the sample's media.
 
     Raises:
-        SandboxUnavailableError, SandboxHostError: nothing can be run here.
+        SandboxUnavailableError, SandboxHostError: no program can run on this machine.
     """
     example, sample = checked.example, example_sample.sample
     assert sample is not None
     if example.kind == SHEET:
-        sample = _asked_as_kept(example, sample)
+        sample = _with_example_query(example, sample)
     options = RunOptions(
         task=sample.task,
         options=sample.options,
@@ -147,21 +148,21 @@ def check_program(
     return replace(checked, state="broken", why=why, score=score)
 
 
-def _asked_as_kept(example: Example, sample: Sample) -> Sample:
+def _with_example_query(example: Example, sample: Sample) -> Sample:
     """Return the sample's media with the example's own query. A video question has no options."""
     task = "question" if example.task == "choice" and not example.options else example.task
     return replace(sample, text=example.query, task=task, options=example.options, target=None)
 
 
-def _known(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[ExampleSample]:
+def _load_samples(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[ExampleSample]:
     try:
-        samples = samples_by_id(name, spec, [one.sample_id for one in examples])
+        samples = samples_by_id(name, spec, [example.sample_id for example in examples])
         judge = data_set(name).metric
     except ViperError as error:
         return [ExampleSample(why=str(error))] * len(examples)
     return [
-        ExampleSample(samples[one.sample_id], judge)
-        if one.sample_id in samples
-        else ExampleSample(why=f"{name} has no sample {one.sample_id!r}")
-        for one in examples
+        ExampleSample(samples[example.sample_id], judge)
+        if example.sample_id in samples
+        else ExampleSample(why=f"{name} has no sample {example.sample_id!r}")
+        for example in examples
     ]

@@ -1,4 +1,4 @@
-"""Queries without labels, tried on a data set's media: who is asked what, and what came of it."""
+"""Trials of queries without labels on a data set's media: pairing, work items, results."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from viper.learning.mining import WARM, ExampleSource, Shots, candidates
 from viper.schema import Query
 
 METRIC = "answered"
-"""Judges what has no label: by whether there is an answer."""
+"""Metric for queries without labels: it checks only that there is an answer."""
 
-_DRAWN = 90
-"""Samples of a set that draws them: enough different media, and a matter of seconds."""
+_POOL_SIZE = 90
+"""Samples to request from a set that draws them: enough different media within seconds."""
 
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """On which media queries are tried, and with how many programs.
+    """Number of media and programs with which queries are tried.
 
     Attributes:
-        spec: root, split and seed; without a split the training split is taken. The seed chooses
-            media, and is the first one of sampling.
-        media: pictures or clips for each query.
-        programs: drawn for each query and medium, each under a seed of its own, also on another
-            medium: a model that goes by prompt and seed would repeat itself otherwise.
+        spec: root, split and seed. The default split is the training split. The seed chooses the
+            media and is the first seed of sampling.
+        media: number of pictures or clips for each query.
+        programs: number of programs for each query and medium. Each has its own seed, on every
+            medium, because a model that depends on prompt and seed would repeat itself otherwise.
     """
 
     set_name: str
@@ -44,7 +44,7 @@ class SamplingPlan:
     temperature: float = WARM
 
     def evaluation(self) -> Evaluation:
-        """Return the zero-shot evaluation whose seeds are those of all media.
+        """Return the zero-shot evaluation with the seeds of all media.
 
         Raises:
             UsageError: no training split.
@@ -57,16 +57,16 @@ class SamplingPlan:
         return replace(shots.evaluation(), limit=None, seeds=seeds)
 
     def pool(self) -> list[Sample]:
-        """Return samples with different media: those of the task if the set has any, else all that
-        fit it.
+        """Return samples with different media: samples of the task if the set has any, else all
+        samples whose media fit the task.
 
-        Their queries and labels are not looked at.
+        Their queries and labels are not used.
 
         Raises:
             DataError: files are missing, or no medium fits.
         """
         spec = self.evaluation().spec
-        samples = data_set(self.set_name).samples(replace(spec, limit=_DRAWN))
+        samples = data_set(self.set_name).samples(replace(spec, limit=_POOL_SIZE))
         pictured = [s for s in samples if self.task != "ground" or s.media != "video"]
         fitting = [s for s in pictured if s.task == self.task] or pictured
         by_medium: dict[tuple[str, ...], Sample] = {}
@@ -85,11 +85,11 @@ class MediaQuery:
     """A query about one medium.
 
     Attributes:
-        query: its place among the queries.
-        medium: its place among the query's media.
-        sample: what is asked, without a label; its id names the words, so that other queries are
-            another run.
-        medium_id: id of the set's sample that the medium is of.
+        query: index of the query.
+        medium: index of the medium among the query's media.
+        sample: the query and the medium, without a label. The id contains a hash of the query's
+            words, so that other queries are another run.
+        medium_id: id of the set's sample that has this medium.
     """
 
     query: int
@@ -113,34 +113,34 @@ def media_queries(
     return pairs
 
 
-def work_items(tried: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
-    """Return all work, query by query, so that a budget ends between queries."""
+def work_items(pairs: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
+    """Return all work items, query by query, so that a budget ends between queries."""
     first, count = drawing.spec.seed, drawing.programs
     todo = [
-        (one.sample, first + one.medium * count + number)
-        for one in tried
+        (pair.sample, first + pair.medium * count + number)
+        for pair in pairs
         for number in range(count)
     ]
     return [Item(position, sample, seed) for position, (sample, seed) in enumerate(todo)]
 
 
 def programs_by_query(
-    rows: Iterable[SampleResult], tried: Sequence[MediaQuery], source: ExampleSource
+    rows: Iterable[SampleResult], pairs: Sequence[MediaQuery], source: ExampleSource
 ) -> list[list[list[Candidate]]]:
     """Return the programs for each query and each of its media.
 
-    The example that each would make names the set's sample that the medium is of.
+    The example of each program names the set's sample that has the medium.
     """
-    of_sample = {one.sample.sample_id: one for one in tried}
+    of_sample = {pair.sample.sample_id: pair for pair in pairs}
     programs: list[list[list[Candidate]]] = []
-    for one in tried:
-        if one.query == len(programs):
+    for pair in pairs:
+        if pair.query == len(programs):
             programs.append([])
-        programs[one.query].append([])
-    for candidate in candidates(rows, [one.sample for one in tried], source):
-        one = of_sample[candidate.example.sample_id]
-        example = replace(candidate.example, sample_id=one.medium_id)
-        programs[one.query][one.medium].append(replace(candidate, example=example))
+        programs[pair.query].append([])
+    for candidate in candidates(rows, [pair.sample for pair in pairs], source):
+        pair = of_sample[candidate.example.sample_id]
+        example = replace(candidate.example, sample_id=pair.medium_id)
+        programs[pair.query][pair.medium].append(replace(candidate, example=example))
     return programs
 
 

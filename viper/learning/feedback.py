@@ -1,7 +1,7 @@
-"""What people say of a run's answers: the right one, or a comment in words.
+"""Feedback of people on a run's answers: the right answer, or a comment in words.
 
-One line of JSON a remark in ``feedback.jsonl`` of the run's folder, only ever appended to. Several
-processes may append at once; one that is killed while it does loses its own line alone.
+Each remark is one line of JSON in ``feedback.jsonl`` in the run's folder. Lines are only appended.
+Several processes may append at once; a process that is killed meanwhile loses only its own line.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from viper.storage.json_lines import append_line, read_lines
 FEEDBACK = "feedback.jsonl"
 
 LONGEST = 4_000
-"""Characters of an answer or a comment."""
+"""Most characters of an answer or a comment."""
 
 RIGHT_IS = {
     "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
     "choice": "one of the options, or its number from 0",
     "statement": "true or false",
 }
-"""What the right answer of a task looks like; in words otherwise."""
+"""Form of the right answer by task. Other tasks take words."""
 
 COMMENT_ALONE = (
     "a comment alone is kept for people to read and teaches nothing; "
@@ -39,14 +39,14 @@ class Feedback:
     """One remark about one answer.
 
     Attributes:
-        answer: what would have been right, as the metric of the set takes it: text, a number, a
-            truth value, the index of an option, or a box ``[x0, y0, x1, y1]`` in pixels from the
-            top-left corner.
-        comment: in words.
-        given: UTC, ISO 8601.
+        answer: the right answer in the form that the set's metric takes: text, a number, a truth
+            value, the index of an option, or a box ``[x0, y0, x1, y1]`` in pixels from the
+            top-left corner. None if the person gave only a comment.
+        comment: the comment in words, or "".
+        given: time in UTC, ISO 8601.
 
     Raises:
-        UsageError: neither is there, or one is too long.
+        UsageError: there is neither an answer nor a comment, or one of them is too long.
     """
 
     sample_id: str
@@ -67,27 +67,27 @@ def add_feedback(run: Path, feedback: Feedback) -> None:
     """Append a remark. It is on disk when this returns.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the file cannot be written.
     """
     append_line(run / FEEDBACK, feedback)
 
 
 def read_feedback(run: Path) -> list[Feedback]:
-    """Read all remarks in order. A last line that was cut off is left out.
+    """Read all remarks in order. A truncated last line is left out.
 
     Raises:
-        StoreError: the file cannot be read, or a line of it is no remark.
+        StoreError: the file cannot be read, or one of its lines is not a remark.
     """
     return read_lines(run / FEEDBACK, Feedback, "a remark")
 
 
-def answer_from(text: str, row: SampleResult) -> Any:
-    """Parse the right answer from typed text, in the form that the metric of the row takes.
+def answer_from(text: str, result: SampleResult) -> Any:
+    """Parse the right answer from typed text, in the form that the result's metric takes.
 
     Raises:
-        UsageError: it is no answer of the row's task.
+        UsageError: the text is not an answer to the result's task.
     """
-    if row.task == "ground":
+    if result.task == "ground":
         try:
             sides = [float(side) for side in text.split(",")]
         except ValueError:
@@ -95,13 +95,13 @@ def answer_from(text: str, row: SampleResult) -> Any:
         if len(sides) != 4 or not all(map(math.isfinite, sides)) or not _is_box(sides):
             raise UsageError(f"answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
         return sides
-    if row.task == "choice" and row.options:
-        if text in row.options:
-            return row.options.index(text)
-        if text.isdecimal() and int(text) < len(row.options):
+    if result.task == "choice" and result.options:
+        if text in result.options:
+            return result.options.index(text)
+        if text.isdecimal() and int(text) < len(result.options):
             return int(text)
-        raise UsageError(f"answer {text!r}: expected one of {', '.join(row.options)}")
-    if row.task == "statement":
+        raise UsageError(f"answer {text!r}: expected one of {', '.join(result.options)}")
+    if result.task == "statement":
         if text.lower() not in ("true", "false"):
             raise UsageError(f"answer {text!r}: expected true or false")
         return text.lower() == "true"

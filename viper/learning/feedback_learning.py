@@ -1,8 +1,8 @@
-"""Learning from what people said of a run's answers, once or as they say it.
+"""Learning from feedback on a run's answers, once or continuously.
 
-The deployment that CLOVA proposes: answers are given and remarked on in one process (``viper
-demo``, ``viper view``), another one learns from the remarks; pools switch from one whole version
-to the next, and the first process uses what the second has learned.
+This is the deployment that CLOVA proposes. One process answers and collects remarks (``viper
+demo``, ``viper view``), another process learns from them. Pools switch from one whole version to
+the next, so the first process uses what the second has learned.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.3 (human feedback).
 """
@@ -31,23 +31,23 @@ from viper.tuning.learner import Learner, ScoredAnswer, Task
 from viper.tuning.learning_record import Journal
 
 POLL_S = 1.0
-"""Between two looks whether somebody said something."""
+"""Seconds between two checks for new remarks."""
 
 
 @dataclass
 class FeedbackLearning:
-    """Learns from the remarks in a run's folder; lessons go into the run's journal.
+    """Learns from the remarks in a run's folder and writes records to the run's journal.
 
     Args:
-        reasoner: answers again, with what was learned.
+        reasoner: answers again with the updated tools and pools.
         options: settings of those answers.
-        learned: which remarks were learned from, in any run.
+        learned: ids of the remarks, of any run, that were already used.
         root: folder of the set's official files.
-        on_change: told how far it is, after each lesson.
-        on_unreadable: told of remarks that no case can be made of, once each.
+        on_change: called with the progress after each learning record.
+        on_unreadable: called once for each answer with remarks that cannot be used.
 
     Attributes:
-        standing: how far it is.
+        standing: the progress.
     """
 
     folder: Path
@@ -59,72 +59,74 @@ class FeedbackLearning:
     on_change: Callable[[LearningProgress], None] = lambda standing: None
     on_unreadable: Callable[[Unreadable], None] = lambda unreadable: None
     standing: LearningProgress = field(default_factory=lambda: LearningProgress(0))
-    _told: set[Unreadable] = field(default_factory=set)
+    _reported: set[Unreadable] = field(default_factory=set)
 
     def run(self, cancel: threading.Event, *, follow: bool = False) -> None:
-        """Learn from the remarks that were not learned from, the oldest first.
+        """Learn from the remarks that were not used yet, oldest first.
 
         Args:
-            cancel: set it to end; what was begun is done again next time.
-            follow: wait for more remarks until ``cancel`` is set, and end without an error then.
+            cancel: set it to end; the next call repeats unfinished work.
+            follow: wait for more remarks until ``cancel`` is set, then end without an error.
 
         Raises:
-            CancelledError: ``cancel`` was set while there was something to learn.
+            CancelledError: ``cancel`` was set while there were remarks to learn from.
             StoreError: a store or a pool cannot be read or written.
             DataError: files of the set are missing or broken.
         """
         journal = Journal(self.folder)
-        for lesson in journal.lessons():
-            self.learner.note(lesson)
+        for record in journal.lessons():
+            self.learner.note(record)
         seen = self._state()
-        self._once(journal, cancel)
+        self._learn_all(journal, cancel)
         while follow and not cancel.wait(POLL_S):
             now = self._state()
             if now != seen:
                 seen = now
-                self._once(journal, cancel)
+                self._learn_all(journal, cancel)
 
     def _state(self) -> tuple[int, int] | None:
-        """Return a value that changes with every new remark."""
+        """Return size and time of the feedback file, which change with every new remark."""
         try:
             stat = (self.folder / FEEDBACK).stat()
         except FileNotFoundError:
             return None
         return stat.st_size, stat.st_mtime_ns
 
-    def _once(self, journal: Journal, cancel: threading.Event) -> None:
+    def _learn_all(self, journal: Journal, cancel: threading.Event) -> None:
         with RunStore.read(self.folder) as store:
-            for one in feedback_cases(store, self.learned, root=self.root):
+            for entry in feedback_cases(store, self.learned, root=self.root):
                 if cancel.is_set():
                     raise CancelledError("learning was cancelled")
-                if isinstance(one, Unreadable):
-                    if one not in self._told:
-                        self._told.add(one)
-                        self.on_unreadable(one)
+                if isinstance(entry, Unreadable):
+                    if entry not in self._reported:
+                        self._reported.add(entry)
+                        self.on_unreadable(entry)
                     continue
-                self._learn_from(one, journal)
+                self._learn_from(entry, journal)
                 self.on_change(self.standing)
 
-    def _learn_from(self, one: FeedbackCase, journal: Journal) -> None:
-        case, score = one.case, float(one.right)
+    def _learn_from(self, feedback: FeedbackCase, journal: Journal) -> None:
+        """Learn from the remarks about one answer. Write the record, then mark them as used."""
+        case, score = feedback.case, float(feedback.right)
 
         def judge(answer: Answer | None) -> float:
             return float(is_desired(answer, case.desired, case.query.task))
 
-        again = Reevaluator(self.reasoner, self.options, case.media, one.trace, judge)
-        answered = ScoredAnswer(one.trace, score)
+        again = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
+        answered = ScoredAnswer(feedback.trace, score)
         task = Task(case.media.for_run(), answered, again, case.desired, case.comment, stale=True)
         self.standing.total += 1
         self.standing.answered += 1
         self.standing.score += score
-        lesson = replace(self.learner.learn(task), sample_id=one.sample_id, seed=one.seed)
-        journal.add(lesson)
-        self.learned.add(one.remarks)
-        self.standing.count(lesson)
+        learned = self.learner.learn(task)
+        record = replace(learned, sample_id=feedback.sample_id, seed=feedback.seed)
+        journal.add(record)
+        self.learned.add(feedback.remarks)
+        self.standing.count(record)
 
 
 LEARNED = "learned-feedback.jsonl"
-"""Name of the file, in the state's folder, that notes which remarks were learned from."""
+"""File in the state's folder with the ids of the remarks that were used."""
 
 
 @dataclass(frozen=True)
@@ -133,44 +135,45 @@ class _Learned:
 
 
 class LearnedRemarks:
-    """Ids of the remarks that were learned from; several processes may add at once.
+    """Ids of the remarks that were used. Several processes may add at once.
 
     Args:
-        path: of the file; need not exist.
+        path: file of the ids; need not exist.
 
     Raises:
-        StoreError: the file cannot be read, or is something else.
+        StoreError: the file cannot be read, or has another format.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ids = {one.remark for one in read_lines(path, _Learned, "the id of a remark")}
+        self._ids = {line.remark for line in read_lines(path, _Learned, "the id of a remark")}
 
     def __contains__(self, remark: str) -> bool:
         return remark in self._ids
 
     def add(self, remarks: Sequence[str]) -> None:
-        """Mark these remarks as learned from. The mark is on disk when this returns.
+        """Mark these remarks as used. The mark is on disk when this returns.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
-        for one in remarks:
-            if one not in self._ids:
+        for remark in remarks:
+            if remark not in self._ids:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                append_line(self._path, _Learned(one))
-                self._ids.add(one)
+                append_line(self._path, _Learned(remark))
+                self._ids.add(remark)
 
 
 @dataclass(frozen=True)
 class FeedbackCase:
-    """One answer with all that was said of it.
+    """One answer with all feedback on it.
 
     Attributes:
-        trace: of the run that answered.
-        case: with the last right answer that somebody gave, and all comments.
-        remarks: ids, for :meth:`LearnedRemarks.add`.
-        right: whether the desired answer is the one that was given.
+        trace: trace of the run that answered.
+        case: the case to reflect on, with the last right answer that a person gave and all
+            comments.
+        remarks: ids of the remarks, for :meth:`LearnedRemarks.add`.
+        right: whether the run's answer was the desired one.
     """
 
     sample_id: str
@@ -183,7 +186,7 @@ class FeedbackCase:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """An answer with remarks from which no case can be made, and why."""
+    """An answer whose remarks cannot be used, and why."""
 
     sample_id: str
     seed: int
@@ -193,15 +196,14 @@ class Unreadable:
 def feedback_cases(
     store: RunStore, learned: LearnedRemarks, *, root: Path | None = None
 ) -> Iterator[FeedbackCase | Unreadable]:
-    """Return the answers of a run with remarks that were not learned from, ordered by their first
-    remark.
+    """Yield the answers of a run that have unused remarks, ordered by their first remark.
 
-    All remarks about an answer are one case: who corrects a remark is believed in the end. Comments
-    without a right answer are no case. Media are read one case at a time.
+    All remarks about an answer form one case, and the last right answer counts. Comments without
+    a right answer are unreadable. Media are read one case at a time.
 
     Source: CLOVA (Gao et al. 2024), sec. 3.3: human feedback is the desired answer or a comment.
-    Differs: a comment is read beside a desired answer only, since nothing else can tell whether
-    what was learned helped.
+    Differs: a comment is used only together with a desired answer, because only that shows whether
+    learning helped.
 
     Args:
         root: folder of the set's official files.
@@ -211,17 +213,17 @@ def feedback_cases(
         DataError: files of the set are missing or broken.
     """
     remarks_by_answer: dict[tuple[str, int], list[Feedback]] = {}
-    for one in read_feedback(store.folder):
-        remarks_by_answer.setdefault((one.sample_id, one.seed), []).append(one)
+    for remark in read_feedback(store.folder):
+        remarks_by_answer.setdefault((remark.sample_id, remark.seed), []).append(remark)
     new = {
         key: remarks
         for key, remarks in remarks_by_answer.items()
-        if any(remark_id(store, one) not in learned for one in remarks)
+        if any(remark_id(store, remark) not in learned for remark in remarks)
     }
     samples = samples_of_run(store, root, [name for name, _ in new]) if new else {}
     for (name, seed), remarks in new.items():
-        answers = [one.answer for one in remarks if one.answer is not None]
-        comments = dict.fromkeys(filter(None, (one.comment.strip() for one in remarks)))
+        answers = [remark.answer for remark in remarks if remark.answer is not None]
+        comments = dict.fromkeys(filter(None, (remark.comment.strip() for remark in remarks)))
         try:
             if not answers:
                 raise UsageError(COMMENT_ALONE)
@@ -236,7 +238,7 @@ def feedback_cases(
         except (ViperError, OSError, TypeError) as error:
             yield Unreadable(name, seed, str(error))
             continue
-        ids = tuple(remark_id(store, one) for one in remarks)
+        ids = tuple(remark_id(store, remark) for remark in remarks)
         right = is_desired(case.answer, case.desired, case.query.task)
         yield FeedbackCase(name, seed, trace, case, ids, right)
 

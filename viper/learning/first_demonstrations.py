@@ -1,9 +1,9 @@
-"""The first demonstrations of a pool: correct ones mined, incorrect ones with a planted fault.
+"""The first demonstrations of a pool: correct ones are mined, incorrect ones get a fault.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.2, which begins with 15 to 20 examples. Differs: nobody
-writes them. A correct one is what the model itself wrote for a labelled sample, was right by the
-metric of the set, and is right again when it is shown to its own instruction. An incorrect one
-differs from a correct one in one thing, and answers wrong by it.
+writes them. The model wrote a correct demonstration for a labelled sample. It was right by the
+set's metric, and is right again when it is shown for its own instruction. An incorrect one differs
+from a correct one in one edit, which makes its answer wrong.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_program
 
 @dataclass
 class TaskExamples:
-    """What was found for one task.
+    """Demonstrations of one task.
 
     Attributes:
-        correct: of each sample its plan, where there is one, and its program.
-        samples: how many those are of.
-        stopped: whether the budget ended it.
+        correct: the program of each sample, preceded by its plan if there is one.
+        samples: number of samples that the correct demonstrations come from.
+        stopped: whether the budget ended the search.
     """
 
     task: str
@@ -53,17 +53,17 @@ class TaskExamples:
 def solved_samples(
     store: RunStore, samples: Sequence[Sample], source: ExampleSource
 ) -> list[SolvedSample]:
-    """Return the samples of a mining run that were answered right, in its order."""
+    """Return the samples that a mining run answered right, in the run's order."""
     by_id = {sample.sample_id: sample for sample in samples}
-    right = [row for row in store.rows() if row.score > RIGHT and row.failure is None]
-    candidates = [_solved(store, row, by_id[row.sample_id], source) for row in right]
-    return [one for one in candidates if one is not None]
+    right = [result for result in store.rows() if result.score > RIGHT and result.failure is None]
+    candidates = [_solved(store, result, by_id[result.sample_id], source) for result in right]
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 def _solved(
-    store: RunStore, row: SampleResult, sample: Sample, source: ExampleSource
+    store: RunStore, result: SampleResult, sample: Sample, source: ExampleSource
 ) -> SolvedSample | None:
-    values = store.trace(row.sample_id, row.seed)
+    values = store.trace(result.sample_id, result.seed)
     if values is None:
         return None
     task = query_for_prompt(sample.query).task
@@ -75,72 +75,79 @@ def _solved(
         source.evaluation.spec.split or "",
     )
     try:
-        left = demonstrations_of(record_from_json(Trace, values), origin, solved=True)
+        examples = demonstrations_of(record_from_json(Trace, values), origin, solved=True)
     except UsageError:
         return None  # too long for a demonstration
-    return SolvedSample(sample, tuple(left)) if left else None
+    return SolvedSample(sample, tuple(examples)) if examples else None
 
 
 def first_demonstrations(
     solved: Sequence[SolvedSample],
-    wish: Targets,
+    targets: Targets,
     validation: ValidationRun,
     on_found: Callable[[str], None] = lambda what: None,
 ) -> list[TaskExamples]:
-    """Find the demonstrations of each task, one after another. The same answers give the same ones.
+    """Find the demonstrations of each task, task by task. Equal answers give equal demonstrations.
 
-    Where the budget ends, what was found by then, and no further task.
+    If the budget runs out, return those found so far and skip further tasks.
 
     Args:
-        on_found: called after each one with what it is.
+        on_found: called for each demonstration with its task and polarity.
 
     Raises:
         ViperError: a model or the sandbox failed.
     """
     by_task: dict[str, list[SolvedSample]] = {}
-    for one in solved:
-        by_task.setdefault(one.example.task, []).append(one)
+    for candidate in solved:
+        by_task.setdefault(candidate.example.task, []).append(candidate)
     tasks = []
-    for task, its in by_task.items():
-        first = TaskExamples(task)
-        tasks.append(first)
+    for task, of_task in by_task.items():
+        examples = TaskExamples(task)
+        tasks.append(examples)
         try:
-            for what in _found(first, its, wish, validation):
-                on_found(f"{task}: {what}")
+            for polarity in _fill(examples, of_task, targets, validation):
+                on_found(f"{task}: {polarity}")
         except BudgetSpentError:
-            first.stopped = True
+            examples.stopped = True
             break
     return tasks
 
 
-def _found(
-    first: TaskExamples, solved: Sequence[SolvedSample], wish: Targets, validation: ValidationRun
+def _fill(
+    examples: TaskExamples,
+    solved: Sequence[SolvedSample],
+    targets: Targets,
+    validation: ValidationRun,
 ) -> Iterator[str]:
-    """Fill ``first`` and yield the polarity of each new demonstration."""
-    by_id = {one.sample.sample_id: one for one in solved}
-    ordered = [by_id[example.sample_id] for example in diverse(one.example for one in solved)]
+    """Add to ``examples`` and yield the polarity of each new demonstration."""
+    by_id = {candidate.sample.sample_id: candidate for candidate in solved}
+    ordered = [
+        by_id[example.sample_id] for example in diverse(candidate.example for candidate in solved)
+    ]
     chosen = []
-    for one in ordered:
-        if first.samples == wish.correct:
+    for candidate in ordered:
+        if examples.samples == targets.correct:
             break
-        outcome = validation.with_demonstrations(one.sample, one.demonstrations)
+        outcome = validation.with_demonstrations(candidate.sample, candidate.demonstrations)
         if outcome.verdict == "right" and outcome.shown:
-            on = one.sample.sample_id
-            first.correct += [replace(each, validated_on=on) for each in one.demonstrations]
-            first.samples += 1
-            chosen.append(one)
+            on = candidate.sample.sample_id
+            examples.correct += [
+                replace(example, validated_on=on) for example in candidate.demonstrations
+            ]
+            examples.samples += 1
+            chosen.append(candidate)
             yield "correct"
-    others = [one for one in ordered if one not in chosen]
-    for planted in FaultSearch(wish, validation).faults([*others, *chosen]):
-        first.incorrect.append(planted)
+    others = [candidate for candidate in ordered if candidate not in chosen]
+    for fault in FaultSearch(targets, validation).faults([*others, *chosen]):
+        examples.incorrect.append(fault)
         yield "incorrect"
 
 
 PROGRAMS_TRIED, PLANS_TRIED = 24, 4
-"""Faults tried in one program or plan; each plan takes a request."""
+"""Most faults to try in one program or plan; each plan takes a request."""
 
 MISLEADING = 3
-"""Faults of one sample that may mislead its own instruction before another is taken."""
+"""Faults of one sample that may mislead its own instruction before the search skips the sample."""
 
 Words = Sequence[Sequence[str]]
 """Families of words that exclude each other."""
@@ -150,12 +157,12 @@ _E = TypeVar("_E", EditedPlan, EditedProgram)
 
 @dataclass(frozen=True)
 class Targets:
-    """How many are wanted for each task, as the language model is asked it.
+    """Number of demonstrations to find for each task in which the model is prompted.
 
     Attributes:
-        correct: samples; each leaves its plan, where there is one, and its program.
-        incorrect: faults, in plans and programs by turns where there are plans.
-        seed: of the faults.
+        correct: number of solved samples. Each adds its program, and its plan if there is one.
+        incorrect: number of faults, alternately in plans and programs if there are plans.
+        seed: random seed for choosing faults.
         families: words that faults may exchange.
     """
 
@@ -167,7 +174,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class SolvedSample:
-    """A labelled sample that was answered right, with what that leaves in a pool."""
+    """A labelled sample that was answered right, with the demonstrations that it adds to a pool."""
 
     sample: Sample
     demonstrations: tuple[PoolExample, ...]
@@ -179,95 +186,112 @@ class SolvedSample:
 
 
 class FaultSearch:
-    """Faults in what was right, of ever other kinds."""
+    """Search for faults in correct plans and programs that takes the kinds of fault in turn."""
 
-    def __init__(self, wish: Targets, validation: ValidationRun) -> None:
-        self._wish, self._validation = wish, validation
+    def __init__(self, targets: Targets, validation: ValidationRun) -> None:
+        self._targets, self._validation = targets, validation
         self._kinds: Counter[str] = Counter()
         self._taken: set[str] = set()
 
     def faults(self, solved: Sequence[SolvedSample]) -> Iterator[PoolExample]:
-        """Yield the requested number of faults, one per sample. If samples run out, give further
-        faults of the same ones."""
-        there = {each.example.part for one in solved for each in one.demonstrations}
-        parts = [part for part in PARTS if part in there]
+        """Yield the requested number of faults, one per sample.
+
+        If there are too few samples, yield further faults of the same ones.
+        """
+        available = {
+            demonstration.example.part
+            for candidate in solved
+            for demonstration in candidate.demonstrations
+        }
+        parts = [part for part in PARTS if part in available]
         count = 0
-        while count < self._wish.incorrect:
+        while count < self._targets.incorrect:
             before = count
-            for one in solved:
-                if count == self._wish.incorrect:
+            for candidate in solved:
+                if count == self._targets.incorrect:
                     return
                 turn = parts[count % len(parts) :] + parts[: count % len(parts)]
-                planted = next(filter(None, (self._fault(one, part) for part in turn)), None)
-                if planted is not None:
+                fault = next(filter(None, (self._fault(candidate, part) for part in turn)), None)
+                if fault is not None:
                     count += 1
-                    yield planted
+                    yield fault
             if count == before:
                 return
 
-    def _fault(self, one: SolvedSample, part: Part) -> PoolExample | None:
-        """Return a fault of one part that makes the answer wrong and does not mislead when it is
-        shown."""
+    def _fault(self, candidate: SolvedSample, part: Part) -> PoolExample | None:
+        """Return a fault in one part, or None if there is none.
+
+        It makes the answer wrong, and the prompt that shows it as incorrect still answers right.
+        """
         misleading = 0
-        for kind, planted in self._harmful(one, part):
-            if planted.id in self._taken:
+        for kind, fault in self._harmful(candidate, part):
+            if fault.id in self._taken:
                 continue
             if self._validation.shows_incorrect:
-                outcome = self._validation.with_demonstrations(one.sample, [planted])
+                outcome = self._validation.with_demonstrations(candidate.sample, [fault])
                 if outcome.shown and outcome.verdict != "right":
                     misleading += 1
                     if misleading == MISLEADING:
                         return None
                     continue
                 if outcome.shown:
-                    planted = replace(planted, validated_on=one.sample.sample_id)
+                    fault = replace(fault, validated_on=candidate.sample.sample_id)
             self._kinds[kind] += 1
-            self._taken.add(planted.id)
-            return planted
+            self._taken.add(fault.id)
+            return fault
         return None
 
-    def _harmful(self, one: SolvedSample, part: Part) -> Iterator[tuple[str, PoolExample]]:
-        """Yield faults that answer wrong, the kinds injected less often first."""
-        random = Random(f"{self._wish.seed}-{part}-{one.sample.sample_id}")
-        return self._in_plan(one, random) if part == "plan" else self._in_program(one, random)
+    def _harmful(self, candidate: SolvedSample, part: Part) -> Iterator[tuple[str, PoolExample]]:
+        """Yield faults that make the answer wrong, rarer kinds first."""
+        random = Random(f"{self._targets.seed}-{part}-{candidate.sample.sample_id}")
+        return (
+            self._in_plan(candidate, random)
+            if part == "plan"
+            else self._in_program(candidate, random)
+        )
 
-    def _in_program(self, one: SolvedSample, random: Random) -> Iterator[tuple[str, PoolExample]]:
-        program = one.example.program
-        wrong = edited_programs(program, Vocabulary(self._wish.families))
+    def _in_program(
+        self, candidate: SolvedSample, random: Random
+    ) -> Iterator[tuple[str, PoolExample]]:
+        program = candidate.example.program
+        wrong = edited_programs(program, Vocabulary(self._targets.families))
         for edited in self._in_turn(wrong, random)[:PROGRAMS_TRIED]:
-            if self._validation.of_program(one.sample, edited.program).verdict != "wrong":
+            if self._validation.of_program(candidate.sample, edited.program).verdict != "wrong":
                 continue
             reason = program_fault(edited.kind, program, edited.program)
             fault = Critique("program", None, reason, program)
-            yield edited.kind, _incorrect(one, "program", fault, program=edited.program)
+            yield edited.kind, _incorrect(candidate, "program", fault, program=edited.program)
 
-    def _in_plan(self, one: SolvedSample, random: Random) -> Iterator[tuple[str, PoolExample]]:
-        plan = one.example.plan
+    def _in_plan(
+        self, candidate: SolvedSample, random: Random
+    ) -> Iterator[tuple[str, PoolExample]]:
+        plan = candidate.example.plan
         if plan is None:
             return
-        for edited in self._in_turn(edited_plans(plan, self._wish.families), random)[:PLANS_TRIED]:
-            outcome = self._validation.of_plan(one.sample, edited.plan)
+        for edited in self._in_turn(edited_plans(plan, self._targets.families), random)[
+            :PLANS_TRIED
+        ]:
+            outcome = self._validation.of_plan(candidate.sample, edited.plan)
             if outcome.verdict != "wrong":
                 continue
             fault = Critique("plan", None, edited.said, plan)
             changed = {"plan": edited.plan, "program": outcome.program}
-            yield edited.kind, _incorrect(one, "plan", fault, **changed)
+            yield edited.kind, _incorrect(candidate, "plan", fault, **changed)
 
     def _in_turn(self, edits: Sequence[_E], random: Random) -> list[_E]:
-        """Return the edits with kinds in turn, the rarer kinds first, in random order within a
-        kind."""
+        """Return the edits with kinds in turn, rarer kinds first, in random order per kind."""
         shuffled = list(edits)
         random.shuffle(shuffled)
-        kinds = list(dict.fromkeys(one.kind for one in shuffled))
+        kinds = list(dict.fromkeys(edit.kind for edit in shuffled))
         kinds.sort(key=lambda kind: self._kinds[kind])
-        turns = [[one for one in shuffled if one.kind == kind] for kind in kinds]
+        turns = [[edit for edit in shuffled if edit.kind == kind] for kind in kinds]
         longest = max(map(len, turns), default=0)
         return [turn[n] for n in range(longest) for turn in turns if n < len(turn)]
 
 
-def _incorrect(one: SolvedSample, part: Part, fault: Critique, **changed: str) -> PoolExample:
+def _incorrect(candidate: SolvedSample, part: Part, fault: Critique, **changed: str) -> PoolExample:
     example = replace(
-        one.example,
+        candidate.example,
         part=part,
         polarity="incorrect",
         score=0.0,

@@ -1,6 +1,7 @@
-"""Flags of workflows beside what people said: precision and recall by kind of action.
+"""Flags of workflows compared with people's labels: precision and recall by kind of action.
 
-Source: DWIM (2025), supplement, sec. 9 and figure 8: several passes of people, the majority counts.
+Source: DWIM (2025), supplement, sec. 9 and figure 8: people label in several passes, and the
+majority counts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from viper.tuning.agent.workflow import Workflow
 KINDS = ("code", "thought", "done")
 
 ActionKey = tuple[str, str, int, int]
-"""An action: id, manner and seed of its workflow, its index."""
+"""Key of an action: id, collection mode and seed of its workflow, and its index."""
 
 
 def action_key(workflow: Workflow, index: int) -> ActionKey:
@@ -33,12 +34,13 @@ def action_key(workflow: Workflow, index: int) -> ActionKey:
 
 @dataclass(frozen=True)
 class Label:
-    """What somebody said of an action in one pass.
+    """A person's label for an action in one pass.
 
     Attributes:
-        workflow: its id; a sample has a workflow for each ``manner`` and ``seed``.
+        workflow: id of the workflow. A sample has one for each ``manner`` and ``seed``.
         turn: index of the action.
-        number: of the pass, from 1.
+        number: number of the pass, from 1.
+        manner: collection mode of the workflow.
     """
 
     workflow: str
@@ -58,7 +60,7 @@ def read_labels(path: Path) -> list[Label]:
     """Read the labels of a file. A missing file has none.
 
     Raises:
-        DataError: a line is no label.
+        DataError: a line is not a label.
     """
     try:
         return read_lines(path, Label, "a label")
@@ -70,7 +72,7 @@ def read_labels(path: Path) -> list[Label]:
 
 def write_labels(path: Path, labels: Sequence[Label]) -> None:
     """Write labels to a file in one step and replace its earlier content."""
-    write_file(path, "".join(f"{json.dumps(asdict(one))}\n" for one in labels))
+    write_file(path, "".join(f"{json.dumps(asdict(label))}\n" for label in labels))
 
 
 def add_label(path: Path, label: Label) -> None:
@@ -78,8 +80,8 @@ def add_label(path: Path, label: Label) -> None:
     append_line(path, asdict(label))
 
 
-def said_of(workflow: Workflow, labels: Mapping[ActionKey, bool]) -> dict[int, bool]:
-    """Return the labels of a workflow's actions by their index."""
+def labels_by_index(workflow: Workflow, labels: Mapping[ActionKey, bool]) -> dict[int, bool]:
+    """Return the labels of a workflow's actions by the index of the action."""
     by_index = {}
     for turn in workflow.turns:
         effective = labels.get(action_key(workflow, turn.index))
@@ -91,24 +93,26 @@ def said_of(workflow: Workflow, labels: Mapping[ActionKey, bool]) -> dict[int, b
 def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
     """Return the majority label of each action. An action with a tie has none.
 
-    The last word of a pass on an action counts.
+    If a pass labels an action several times, the last label counts.
     """
-    last = {(one.action, one.number): one.effective for one in labels}
+    last = {(label.action, label.number): label.effective for label in labels}
     votes: dict[ActionKey, list[bool]] = defaultdict(list)
     for (action, _), effective in last.items():
         votes[action].append(effective)
     return {
-        key: sum(each) * 2 > len(each) for key, each in votes.items() if sum(each) * 2 != len(each)
+        action: sum(cast) * 2 > len(cast)
+        for action, cast in votes.items()
+        if sum(cast) * 2 != len(cast)
     }
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Flags beside labels, for "ineffective" as what is looked for.
+    """Agreement of flags with labels; "ineffective" is the positive class.
 
     Attributes:
-        precision: of the actions flagged, those that people found ineffective too.
-        recall: of the actions that people found ineffective, those that are flagged.
+        precision: share of the flagged actions that people found ineffective too.
+        recall: share of the actions that people found ineffective that are flagged.
     """
 
     precision: Estimate
@@ -117,16 +121,16 @@ class Agreement:
 
 @dataclass(frozen=True)
 class FlagReport:
-    """What the flags of workflows say.
+    """Summary of the flags of workflows.
 
     Attributes:
-        workflows: how many.
-        actions: by kind.
-        reasons: how often an action is ineffective, by reason.
-        agreement: by kind of action, and ``all``; empty without labels.
-        labelled: actions on which people agreed by majority.
-        by_model: actions that a language model spoke of, the rules flag the others; None where
-            none was asked.
+        workflows: number of workflows.
+        actions: number of actions by kind.
+        reasons: number of ineffective actions by reason.
+        agreement: agreement with labels by kind of action, and for ``all``; empty without labels.
+        labelled: number of actions with a majority label.
+        by_model: number of actions that a language model flagged; the rules flagged the others.
+            None if no model was asked.
         labels: the flag of every action, in the form of a label.
     """
 
@@ -158,7 +162,7 @@ class FlagReport:
             lines.append(f"beside {self.labelled} labelled actions, ineffective ones:")
         for kind, agreement in self.agreement.items():
             precision, recall = agreement.precision, agreement.recall
-            lines.append(f"  {kind}: precision {_told(precision)}, recall {_told(recall)}")
+            lines.append(f"  {kind}: precision {_figure(precision)}, recall {_figure(recall)}")
         return "\n".join(lines)
 
 
@@ -168,10 +172,10 @@ def flag_report(
     """Return the flags of the workflows and their agreement with the labels of people.
 
     Args:
-        llm: flags instead of the rules, where it can be read.
+        llm: language model that flags instead of the rules, if its reply can be parsed.
 
     Raises:
-        UsageError: no label is of any of the workflows.
+        UsageError: none of the labels is for one of the workflows.
         DataError: the labels cannot be read.
     """
     majority_labels = majority(read_labels(labels)) if labels is not None else {}
@@ -179,7 +183,7 @@ def flag_report(
     reasons: Counter[str] = Counter()
     pairs: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
     by_model = 0
-    made: list[Label] = []
+    flag_labels: list[Label] = []
     for workflow in workflows:
         kinds = {turn.index: turn.kind for turn in workflow.turns}
         for flag in flagged(workflow.turns) if llm is None else flagged_by(llm, workflow):
@@ -188,8 +192,8 @@ def flag_report(
                 continue
             actions[kind] += 1
             by_model += flag.by == "llm"
-            name, manner, seed, index = action_key(workflow, flag.index)
-            made.append(Label(name, index, flag.is_effective, 1, manner, seed))
+            name, mode, seed, index = action_key(workflow, flag.index)
+            flag_labels.append(Label(name, index, flag.is_effective, 1, mode, seed))
             if flag.reason:
                 reasons[flag.reason] += 1
             person = majority_labels.get(action_key(workflow, flag.index))
@@ -206,7 +210,7 @@ def flag_report(
         agreement,
         len(pairs.get("all", ())),
         None if llm is None else by_model,
-        tuple(made),
+        tuple(flag_labels),
     )
 
 
@@ -218,5 +222,7 @@ def _agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
     )
 
 
-def _told(one: Estimate) -> str:
-    return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}] of {one.n}" if one.n else "none"
+def _figure(share: Estimate) -> str:
+    if not share.n:
+        return "none"
+    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}] of {share.n}"

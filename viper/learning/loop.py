@@ -1,10 +1,10 @@
-"""Learning from a set's samples: answer, judge, learn, go on.
+"""Learning from a set's samples: answer, judge, learn, continue.
 
-The offline stage of CLOVA goes through labelled samples and learns; the stream setting of its
-supplement (sec. 9.2) does the same and counts the first answers. Answers are stored in a run's
-folder, lessons in its journal; both are whole after a kill at any moment, and learning goes on
-where it was. With a worker of its own, learning goes on beside answering: pools switch from one
-whole version to the next, and every call of a tool sees one or the other.
+The offline stage of CLOVA learns from labelled samples. The stream setting of its supplement
+(sec. 9.2) does the same and counts the first answers. Answers are stored in a run's folder and
+learning records in its journal. Both stay intact if the process is killed, and learning then
+resumes. A worker thread can learn while further samples are answered: pools switch from one whole
+version to the next, and every call of a tool sees one of them.
 
 Source: CLOVA (Gao et al. 2024), algorithm 1.
 """
@@ -39,16 +39,17 @@ _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
 
 @dataclass
 class LearningProgress:
-    """How far learning is.
+    """Progress of learning.
 
     Attributes:
-        total: samples in all.
-        answered: of them.
-        learned: tasks whose lesson is over.
+        total: number of samples.
+        answered: number of samples that were answered.
+        learned: number of tasks with a learning record.
         score: sum of the first answers' scores.
-        score_after: sum of the scores of the answers after each task's lesson.
-        updates: of tools that left prompts in the pool.
-        demonstrations: that came into the pool.
+        score_after: sum of the scores of the answers after learning from each task.
+        updates: number of tool updates that added prompts to the pool.
+        demonstrations: number of demonstrations added to the pool.
+        concepts: number of prompts by tool and concept.
     """
 
     total: int
@@ -60,12 +61,12 @@ class LearningProgress:
     demonstrations: int = 0
     concepts: dict[str, int] = field(default_factory=dict)
 
-    def count(self, lesson: LearningRecord) -> None:
+    def count(self, record: LearningRecord) -> None:
         """Add a learning record to the sums."""
         self.learned += 1
-        self.score_after += lesson.score_after
-        self.demonstrations += len(lesson.demonstrations)
-        for update in lesson.updates:
+        self.score_after += record.score_after
+        self.demonstrations += len(record.demonstrations)
+        for update in record.updates:
             if update.ids:
                 self.updates += 1
                 name = f"{update.tool}: {update.concept}" if update.concept else update.tool
@@ -77,12 +78,12 @@ class LearningLoop:
     """Answers items one after the other and learns from each.
 
     Args:
-        answering: answers with what was learned so far.
-        learner: learns.
-        store: of answers.
-        journal: of lessons.
-        on_change: told how far it is, after each answer and each lesson.
-        on_lesson: called when a new lesson stands in the journal, by the thread that learns.
+        answering: answers samples with the current tools and pools.
+        learner: learns from the answers.
+        store: store of the answers.
+        journal: journal of the learning records.
+        on_change: called with the progress after each answer and each learning record.
+        on_lesson: called by the learning thread when the journal holds a new record.
     """
 
     answering: SampleRunner
@@ -98,34 +99,34 @@ class LearningLoop:
         """Process the items in their order. Finished items are not repeated.
 
         Args:
-            cancel: set it to end early; what was begun is done again next time.
-            background: learn in a thread of its own while the next items are answered.
+            cancel: set it to end early; the next call repeats unfinished work.
+            background: learn in a separate thread while the next items are answered.
 
         Raises:
             CancelledError: ``cancel`` was set.
             StoreError: a store or a pool cannot be written.
         """
         standing = LearningProgress(len(items))
-        over = {lesson.key: lesson for lesson in self.journal.lessons()}
-        for lesson in over.values():
-            self.learner.note(lesson)
+        earlier_records = {record.key: record for record in self.journal.lessons()}
+        for record in earlier_records.values():
+            self.learner.note(record)
         worker = _Worker(self._learn_from, standing) if background else None
         try:
             for item in items:
                 if cancel.is_set():
                     raise CancelledError("learning was cancelled")
                 begun = self.store.row(*item.key) is not None
-                row, trace = self._answered(item, cancel)
+                result, trace = self._answered(item, cancel)
                 standing.answered += 1
-                standing.score += row.score
-                lesson_over = over.get(item.key)
-                if lesson_over is not None:
-                    standing.count(lesson_over)
+                standing.score += result.score
+                earlier = earlier_records.get(item.key)
+                if earlier is not None:
+                    standing.count(earlier)
                 elif worker is not None:
-                    worker.give(item, row, trace)
+                    worker.give(item, result, trace)
                 else:
-                    # What an earlier process had learned of its lesson is in the pools.
-                    standing.count(self._learn_from(item, row, trace, stale=begun))
+                    # An interrupted process may already have changed the pools.
+                    standing.count(self._learn_from(item, result, trace, stale=begun))
                 self.on_change(standing)
             if worker is not None:
                 worker.finish(cancel, lambda: self.on_change(standing))
@@ -148,19 +149,19 @@ class LearningLoop:
         return done.row, done.trace
 
     def _learn_from(
-        self, item: Item, row: SampleResult, trace: Trace | None, stale: bool = False
+        self, item: Item, result: SampleResult, trace: Trace | None, stale: bool = False
     ) -> LearningRecord:
         """Learn from an answered item. The record is in the journal when this returns."""
-        lesson = LearningRecord(item.sample.sample_id, item.seed, row.score, row.score)
+        record = LearningRecord(item.sample.sample_id, item.seed, result.score, result.score)
         if trace is not None:
-            task = replace(self._task(item, row, trace), stale=stale)
-            lesson = self.learner.learn(task)
-        lesson = replace(lesson, sample_id=item.sample.sample_id, seed=item.seed)
-        self.journal.add(lesson)
+            task = replace(self._task(item, result, trace), stale=stale)
+            record = self.learner.learn(task)
+        record = replace(record, sample_id=item.sample.sample_id, seed=item.seed)
+        self.journal.add(record)
         self.on_lesson()
-        return lesson
+        return record
 
-    def _task(self, item: Item, row: SampleResult, trace: Trace) -> Task:
+    def _task(self, item: Item, result: SampleResult, trace: Trace) -> Task:
         sample, metric = item.sample, self.answering.metric
         media = media_from(sample.load())
 
@@ -169,7 +170,7 @@ class LearningLoop:
             return metric.score(sample, prediction).value
 
         again = Reevaluator(self.answering.reasoner, self.answering.options, media, trace, judge)
-        return Task(media.for_run(), ScoredAnswer(trace, row.score), again, desired_of(sample))
+        return Task(media.for_run(), ScoredAnswer(trace, result.score), again, desired_of(sample))
 
 
 def desired_of(sample: Sample) -> Any:
@@ -178,7 +179,7 @@ def desired_of(sample: Sample) -> Any:
 
 
 class _Worker:
-    """Learns in a thread of its own, one task after the other."""
+    """Learns from one task after the other in a separate thread."""
 
     def __init__(self, learn: Callable[..., LearningRecord], standing: LearningProgress) -> None:
         self._learn, self._standing = learn, standing
@@ -188,15 +189,14 @@ class _Worker:
         self._thread = threading.Thread(target=self._work, name="viper-learn")
         self._thread.start()
 
-    def give(self, item: Item, row: SampleResult, trace: Trace | None) -> None:
-        """Queue another task to learn from. Raise the error that ended the thread, if there is
-        one."""
+    def give(self, item: Item, result: SampleResult, trace: Trace | None) -> None:
+        """Queue another task to learn from. If an error ended the thread, raise that error."""
         if self._error is not None:
             raise self._error
-        self._waiting.put((item, row, trace))
+        self._waiting.put((item, result, trace))
 
     def finish(self, cancel: threading.Event, on_change: Callable[[], None]) -> None:
-        """Wait until every queued task is learned."""
+        """Wait until every queued task is done. Raise the error that ended the thread, if any."""
         self._waiting.put(None)
         while self._thread.is_alive():
             self._thread.join(0.2)
@@ -226,8 +226,9 @@ class Reevaluator:
     """Answers the query of a trace; the ``again`` of a :class:`viper.tuning.learner.Task`.
 
     Attributes:
-        options: settings of every run; task, options, seed and sample id are the trace's.
-        judge: the score of an answer in [0, 1]; of None where there is none.
+        options: settings of every run; task, options, seed and sample id come from the trace.
+        first: the trace.
+        judge: returns the score of an answer, or of no answer (None), in [0, 1].
     """
 
     reasoner: Reasoner
@@ -240,8 +241,8 @@ class Reevaluator:
         """Answer by this program, or by a newly written one.
 
         Args:
-            program: None has one written.
-            shown: demonstrations that come before those of the pool.
+            program: the program to run; None writes a new one.
+            demonstrations: examples for the prompt, placed before those of the pool.
         """
         reasoner, query = self.reasoner, self.first.query
         if demonstrations:
@@ -258,7 +259,7 @@ class Reevaluator:
 
     def _planned(self, trace: Trace) -> Trace:
         """Return the trace of a program that ran again, with the plan that it was written from."""
-        plan = next((one.plan for one in self.first.trials[::-1] if one.plan), None)
+        plan = next((trial.plan for trial in self.first.trials[::-1] if trial.plan), None)
         trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
         return replace(trace, trials=trials)
 

@@ -1,8 +1,8 @@
-"""Mining in-context examples: a zero-shot evaluation on labelled samples, and what came of it.
+"""Mining in-context examples: a zero-shot evaluation on labelled samples gives the candidates.
 
-Source: Stanić et al. 2024, sec. 2.3. The rows go to a run store, so that mining goes on where it
-was stopped and nothing is answered twice; which programs become examples is decided afterwards
-(:mod:`viper.ace.select`), as often as one likes.
+Source: Stanić et al. 2024, sec. 2.3. The results go to a run store, so that interrupted mining
+resumes and nothing is answered twice. Examples are selected from the stored programs afterwards
+(:mod:`viper.ace.select`); the selection can be repeated with other settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viper.schema import Example
 from viper.strategies.prompts import query_for_prompt
 
 WARM = 0.4
-"""The temperature where several programs are drawn for a query."""
+"""Default temperature if several programs are drawn for a query."""
 
 _SPREAD_OVER = 10
 
@@ -45,17 +45,17 @@ def zero_shot(temperature: float = 0.0) -> RunOptions:
 
 @dataclass(frozen=True)
 class Shots:
-    """Which labelled samples are tried, and with how many programs.
+    """Choice of labelled samples, and the number of programs for each.
 
     Attributes:
-        spec: root, split and seed; without a split the training split is taken. The seed chooses
-            samples and is the first one of sampling.
-        count: random samples; of a set that draws its samples as many of each family.
-        ids: these samples instead of random ones.
-        spread: of ten times as many random samples take each kind of query in turn, so that
-            rare ones occur; the authors of the paper chose theirs by hand (tables 5 and 6).
-        programs: drawn for each sample, each under a seed of its own.
-        temperature: None is 0 for one program, else ``WARM``.
+        spec: root, split and seed. The default split is the training split. The seed chooses the
+            samples and is the first seed of sampling.
+        count: number of random samples; for a set that draws its samples, the number per family.
+        ids: ids of samples to use instead of random ones.
+        spread: draw ten times as many random samples and take the kinds of query in turn, so that
+            rare kinds occur. The authors of the paper chose theirs by hand (tables 5 and 6).
+        programs: number of programs for each sample, each with its own seed.
+        temperature: None means 0 for one program, else ``WARM``.
     """
 
     set_name: str
@@ -95,7 +95,7 @@ class Shots:
         """Return the samples. Equal shots give the same samples.
 
         Raises:
-            DataError: files are missing, or an id is of no sample of the split.
+            DataError: files are missing, or the split has no sample with one of the ids.
         """
         evaluation = self.evaluation()
         return self._spread(evaluation) if self.spread else evaluation.samples()
@@ -108,10 +108,12 @@ class Shots:
         families: dict[str, list[Sample]] = {}
         for sample in pool:
             families.setdefault(sample.task, []).append(sample)
-        return [one for its in families.values() for one in of_each_kind(its, self.count)]
+        return [
+            sample for samples in families.values() for sample in of_each_kind(samples, self.count)
+        ]
 
     def _parts(self, split: str) -> int:
-        """Return the number of families that the set divides its samples among."""
+        """Return the number of families of the set's samples."""
         drawn = data_set(self.set_name)
         families = drawn.families if isinstance(drawn, DrawnSet) else ()
         return sum(f"{split}:{family}" in drawn.splits for family in families) or 1
@@ -119,7 +121,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class ExampleSource:
-    """What an example says of where it is from."""
+    """Origin of mined examples, as each example records it."""
 
     evaluation: Evaluation
     api: str
@@ -128,32 +130,32 @@ class ExampleSource:
 
 
 def candidates(
-    rows: Iterable[SampleResult], samples: Sequence[Sample], source: ExampleSource
+    results: Iterable[SampleResult], samples: Sequence[Sample], source: ExampleSource
 ) -> list[Candidate]:
     """Return every written program as a candidate example."""
     by_id = {sample.sample_id: sample for sample in samples}
     hashes: dict[str, str] = {}
     return [
-        Candidate(_example(row, by_id[row.sample_id], source, hashes), _answered(row))
-        for row in rows
-        if row.program
+        Candidate(_example(result, by_id[result.sample_id], source, hashes), _answered(result))
+        for result in results
+        if result.program
     ]
 
 
 def _example(
-    row: SampleResult, sample: Sample, source: ExampleSource, hashes: dict[str, str]
+    result: SampleResult, sample: Sample, source: ExampleSource, hashes: dict[str, str]
 ) -> Example:
     query = query_for_prompt(sample.query)
     if query.task not in hashes:
         hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
     return Example(
         query=query.text,
-        program=row.program or "",
+        program=result.program or "",
         task=query.task,
         api=source.api,
-        score=row.score,
+        score=result.score,
         sample_id=sample.sample_id,
-        seed=row.seed,
+        seed=result.seed,
         llm=source.llm,
         api_hash=hashes[query.task],
         options=query.options,
@@ -174,13 +176,13 @@ def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
     for sample in samples:
         by_kind.setdefault(kind_of(sample.groups), []).append(sample)
     turns = zip_longest(*by_kind.values())
-    return [one for turn in turns for one in turn if one is not None][:count]
+    return [sample for turn in turns for sample in turn if sample is not None][:count]
 
 
-def _answered(row: SampleResult) -> Answered | None:
-    if row.failure is not None or row.prediction is None:
+def _answered(result: SampleResult) -> Answered | None:
+    if result.failure is not None or result.prediction is None:
         return None
-    prediction: Prediction = row.prediction
+    prediction: Prediction = result.prediction
     if prediction.box is not None:
         return prediction.box
     return str(prediction.value if prediction.choice_index is None else prediction.choice_index)

@@ -1,4 +1,4 @@
-"""The card of a tuned agent: data, settings, losses, what it is for."""
+"""Model card of a tuned agent: purpose, data, settings, losses."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def model_card(
     """Return the model card as Markdown.
 
     Args:
-        data: what was made of the workflows: ``variant``, and what else is to be told.
-        command: that repeats it.
+        data: facts about the training data: ``variant``, and further ones to list.
+        command: command that repeats the training.
     """
-    sets = Counter(one.set for one in workflows)
-    outcomes = Counter(f"{one.manner}, {one.outcome}" for one in workflows)
+    sets = Counter(workflow.set for workflow in workflows)
+    outcomes = Counter(f"{workflow.manner}, {workflow.outcome}" for workflow in workflows)
     first = sum(loss for _, loss in losses[:10]) / max(1, len(losses[:10]))
     last = sum(loss for _, loss in losses[-10:]) / max(1, len(losses[-10:]))
     base = f"`{tuned.model.rsplit('/', 1)[-1]}`" if tuned.model.startswith("/") else tuned.model
@@ -52,7 +52,7 @@ def model_card(
         "",
         "## Data",
         "",
-        f"{len(workflows)} workflows of {', '.join(f'{n} of {one}' for one, n in sets.items())}: "
+        f"{len(workflows)} workflows of {', '.join(f'{n} of {key}' for key, n in sets.items())}: "
         f"{', '.join(f'{count} {what}' for what, count in outcomes.most_common())}. "
         "Learned from: those that ended right.",
         "",

@@ -1,7 +1,7 @@
-"""Tries demonstrations on the samples that they came from, and keeps what came of it.
+"""Validation of demonstrations on the samples that they came from, with stored outcomes.
 
-What a language model was asked once is not asked again: every outcome is a line of a file, so that
-a session which was ended anyhow goes on where it stopped.
+Every outcome is a line of a file. An interrupted session resumes there and repeats no request to
+a language model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from viper.strategies.plan import PlanStrategy
 from viper.strategies.writing import MAX_RESAMPLES
 
 Correctness = Literal["right", "wrong", "none"]
-"""Of an answer by the metric; ``none`` where there was no answer."""
+"""Verdict of the metric on an answer; ``none`` if there was no answer."""
 
 
 class BudgetSpentError(ViperError):
@@ -41,13 +41,13 @@ class BudgetSpentError(ViperError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one try.
+    """Outcome of one validation.
 
     Attributes:
-        key: what was tried: a hash.
-        shown: whether the prompts had room for what was tried.
-        program: that answered, or failed to.
-        llm_calls: requests to language models.
+        key: hash of the sample and the demonstrations, plan or program.
+        shown: whether the prompts had room for the demonstrations.
+        program: the program that answered or failed.
+        llm_calls: number of requests to language models.
     """
 
     key: str
@@ -61,15 +61,15 @@ class ValidationRun:
     """Runs single samples with given demonstrations, plans or programs, one after another.
 
     Args:
-        components: whose own demonstrations and examples are not shown.
+        components: parts of the runs. Their own demonstrations and examples are not shown.
         judge: the metric of the set.
-        options: of every run: one program, nothing corrected.
-        journal: the file of outcomes; need not exist.
-        budget: requests to language models at most, ``spent`` and those of the journal included.
-        spent: requests that were made before.
+        options: options of every run: one program, no corrections.
+        journal: file of outcomes; need not exist.
+        budget: most requests to language models, including ``spent`` and those of the journal.
+        spent: number of requests that were made before.
 
     Attributes:
-        llm_calls: requests so far.
+        llm_calls: number of requests so far.
     """
 
     def __init__(
@@ -84,27 +84,29 @@ class ValidationRun:
         self._components, self._judge, self._options = components, judge, options
         self._journal, self._budget = journal, budget
         outcomes = read_lines(journal, Outcome, "an outcome of a try")
-        self._known = {one.key: one for one in outcomes}
-        self.llm_calls = spent + sum(one.llm_calls for one in outcomes)
+        self._known = {outcome.key: outcome for outcome in outcomes}
+        self.llm_calls = spent + sum(outcome.llm_calls for outcome in outcomes)
 
     @property
     def shows_incorrect(self) -> bool:
         """Return whether the strategy shows incorrect demonstrations."""
         return self._options.strategy == "plan"
 
-    def with_demonstrations(self, sample: Sample, tried: Sequence[PoolExample]) -> Outcome:
+    def with_demonstrations(self, sample: Sample, demonstrations: Sequence[PoolExample]) -> Outcome:
         """Answer the sample again with only these demonstrations in its prompts.
 
         Raises:
-            BudgetSpentError: it may take more requests than are left.
-            ViperError: a model or the sandbox failed; nothing is noted.
+            BudgetSpentError: the run may need more requests than are left.
+            ViperError: a model or the sandbox failed; no outcome is stored.
         """
-        key = _key("shown", sample.sample_id, *(one.id for one in tried))
+        key = _key(
+            "shown", sample.sample_id, *(demonstration.id for demonstration in demonstrations)
+        )
         plans = self._options.strategy == "plan"
         parts = replace(
             self._components,
-            demonstrations=TrialPool(tried, NoExamples()),
-            examples=_OneExample(tried[0].example),
+            demonstrations=TrialPool(demonstrations, NoExamples()),
+            examples=_SingleExample(demonstrations[0].example),
         )
         options = self._options.changed(
             examples=0 if plans else 1, correct_demonstrations=1, incorrect_demonstrations=1
@@ -114,7 +116,7 @@ class ValidationRun:
             result = Reasoner(parts, preload=False).run(
                 sample.load(), sample.text, _about(sample, options)
             )
-            return self._outcome(key, sample, result, tried)
+            return self._outcome(key, sample, result, demonstrations)
 
         return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
 
@@ -157,7 +159,11 @@ class ValidationRun:
         return outcome
 
     def _outcome(
-        self, key: str, sample: Sample, result: RunResult, tried: Sequence[PoolExample] = ()
+        self,
+        key: str,
+        sample: Sample,
+        result: RunResult,
+        demonstrations: Sequence[PoolExample] = (),
     ) -> Outcome:
         verdict: Correctness = "none"
         if result.answer is not None:
@@ -165,12 +171,14 @@ class ValidationRun:
             verdict = "right" if score > RIGHT else "wrong"
         trace = result.trace
         prompt_ids = {name for trial in trace.trials for name in trial.demonstrations}
-        was_shown = {one.id for one in tried} <= prompt_ids or bool(trace.examples_shown)
+        was_shown = {demonstration.id for demonstration in demonstrations} <= prompt_ids or bool(
+            trace.examples_shown
+        )
         return Outcome(key, verdict, was_shown, trace.program or "", trace.usage.llm_calls)
 
 
-class _OneExample:
-    """An :class:`~viper.strategies.examples.ExampleStore` of one, even for its own query."""
+class _SingleExample:
+    """:class:`~viper.strategies.examples.ExampleStore` of one example, even for its own query."""
 
     def __init__(self, example: Example) -> None:
         self._example = example

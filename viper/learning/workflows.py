@@ -1,7 +1,7 @@
-"""Workflows of a set's samples, as training data for an agent: explored, judged, kept.
+"""Collection of an agent's workflows on a set's samples, as training data.
 
-One line of JSON a workflow, appended as it ends; what is there is not made again, so a run that was
-killed goes on. Several are on their way at once.
+Each workflow is one line of JSON, appended when it ends. Stored workflows are not made again, so
+an interrupted run resumes. Several workflows are made in parallel.
 
 Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data utilisation.
 """
@@ -32,25 +32,25 @@ from viper.tuning.agent.workflow import MODES, Workflow, outcome_of
 from viper.tuning.case import is_desired
 
 WORKFLOWS = "workflows.jsonl"
-"""Of the folder."""
+"""Name of the file in its folder."""
 
 LONGEST_ERROR = 300
 
 IN_A_ROW = 3
-"""Samples that fail one after another: it is not theirs, a model is out of reach."""
+"""Failures in a row that end the collection, because a model is probably out of reach."""
 
 
 @dataclass(frozen=True)
 class WorkflowSettings:
-    """How workflows are made.
+    """Settings for making workflows.
 
     Attributes:
         set_name: the data set.
         mode: one of :data:`viper.tuning.agent.workflow.MODES`.
         options: settings of every run; task, options, seed and sample id come from the sample.
-        seed: of sampling.
+        seed: random seed for sampling.
         checks_by: ``rules``, or ``llm`` for a language model that is shown the label.
-        budget: of the whole.
+        budget: limit for all workflows of the folder together.
     """
 
     set_name: str
@@ -66,11 +66,11 @@ class WorkflowSettings:
 
 
 def read_workflows(path: Path) -> list[Workflow]:
-    """Read the workflows of a file, or of a folder that holds :data:`WORKFLOWS`, in their order.
+    """Read the workflows of a file, or of a folder that holds :data:`WORKFLOWS`, in file order.
 
     Raises:
         UsageError: there is no such file.
-        DataError: a line is no workflow.
+        DataError: a line is not a workflow.
     """
     file = path / WORKFLOWS if path.is_dir() else path
     if not file.is_file():
@@ -84,7 +84,7 @@ def read_workflows(path: Path) -> list[Workflow]:
 def make_workflows(
     reasoner: Reasoner,
     samples: Sequence[Sample],
-    making: WorkflowSettings,
+    settings: WorkflowSettings,
     folder: Path,
     *,
     workers: int = 1,
@@ -92,21 +92,24 @@ def make_workflows(
     on_made: Callable[[Workflow], None] = lambda workflow: None,
     on_kept: Callable[[Workflow], None] = lambda workflow: None,
 ) -> list[Workflow]:
-    """Make the workflows of the samples, in their order. The budget may leave some out.
+    """Make the workflows of the samples and return them in order. The budget may leave some out.
 
-    The budget counts all that the folder holds, of every mode. A sample that cannot be explored,
-    because its picture cannot be read or its prompt is too long, is kept as unanswered with the
-    error; :data:`IN_A_ROW` of them one after another, or all there are, end the making and are not
-    kept.
+    The budget counts every workflow in the folder, of every mode. A sample that cannot be explored,
+    because its picture cannot be read or its prompt is too long, is stored as unanswered with the
+    error. If :data:`IN_A_ROW` samples fail one after another, or all of them fail, the last error
+    is raised and these samples are not stored.
 
     Args:
-        on_made: told of each as it ends; ``on_kept``, before, of those that are there already.
+        workers: number of samples that are explored in parallel.
+        on_made: called with each new workflow when it ends.
+        on_kept: called first, with each workflow that the folder already holds.
 
     Raises:
-        UsageError: a sample of a task whose label cannot be compared with.
-        CancelledError: ``cancel`` was set; what has ended is kept.
+        UsageError: a sample's task has no label to compare answers with, or the folder holds
+            workflows of another set, agent, settings or query.
+        CancelledError: ``cancel`` was set; finished workflows are stored.
         StoreError: the file cannot be read or written.
-        Exception: what the last of :data:`IN_A_ROW` samples failed with.
+        Exception: the error of the last of :data:`IN_A_ROW` failed samples.
     """
     cancel = cancel or threading.Event()
     for sample in samples:
@@ -117,79 +120,80 @@ def make_workflows(
             )
     file = folder / WORKFLOWS
     folder.mkdir(parents=True, exist_ok=True)
-    made_by = _maker(reasoner, making)
+    made_by = _maker(reasoner, settings)
     stored = {}
-    spent = _Spent()
-    for one in read_lines(file, Workflow, "a workflow"):
-        spent.add(one)
-        if one.set != making.set_name:
+    spent = _Cost()
+    for workflow in read_lines(file, Workflow, "a workflow"):
+        spent.add(workflow)
+        if workflow.set != settings.set_name:
             raise UsageError(
-                f"{folder} holds workflows of {one.set}, not of {making.set_name}; give another "
-                "folder"
+                f"{folder} holds workflows of {workflow.set}, not of {settings.set_name}; give "
+                "another folder"
             )
-        if (one.manner, one.seed) == (making.mode, making.seed) and one.made_by != made_by:
+        same_mode = (workflow.manner, workflow.seed) == (settings.mode, settings.seed)
+        if same_mode and workflow.made_by != made_by:
             raise UsageError(
-                f"{folder} holds workflows of another agent or of other settings ({one.made_by}; "
-                f"now {made_by}); give another folder"
+                f"{folder} holds workflows of another agent or of other settings "
+                f"({workflow.made_by}; now {made_by}); give another folder"
             )
-        stored[one.id, one.manner, one.seed] = one
-    made: dict[str, Workflow] = {}
+        stored[workflow.id, workflow.manner, workflow.seed] = workflow
+    workflows: dict[str, Workflow] = {}
     todo = []
     for sample in samples:
-        there = stored.get((sample.sample_id, making.mode, making.seed))
-        if there is None:
+        existing = stored.get((sample.sample_id, settings.mode, settings.seed))
+        if existing is None:
             todo.append(sample)
-        elif there.query.text != sample.text:
+        elif existing.query.text != sample.text:
             raise UsageError(
                 f"{folder} holds a workflow of another sample {sample.sample_id} "
-                f"({there.query.text!r}, now {sample.text!r}); give another folder"
+                f"({existing.query.text!r}, now {sample.text!r}); give another folder"
             )
         else:
-            made[sample.sample_id] = there
-            on_kept(there)
+            workflows[sample.sample_id] = existing
+            on_kept(existing)
 
     def keep(workflow: Workflow) -> None:
         workflow = replace(workflow, made_by=made_by)
         append_line(file, workflow)
-        made[workflow.id] = workflow
+        workflows[workflow.id] = workflow
         spent.add(workflow)
         on_made(workflow)
 
     failed: list[tuple[Sample, Exception]] = []
 
-    def settle(sample: Sample, made_of_it: Workflow | Exception) -> None:
-        if isinstance(made_of_it, Exception):
-            failed.append((sample, made_of_it))
+    def settle(sample: Sample, outcome: Workflow | Exception) -> None:
+        if isinstance(outcome, Exception):
+            failed.append((sample, outcome))
             if len(failed) == IN_A_ROW:
                 failed.clear()
-                raise made_of_it
+                raise outcome
             return
         keep_failed()
-        keep(made_of_it)
+        keep(outcome)
 
     def keep_failed() -> None:
         for sample, error in failed:
-            keep(_failed(sample, making, error))
+            keep(_failed(sample, settings, error))
         failed.clear()
 
     _each(
         todo,
-        lambda sample: workflow_of(reasoner, sample, making, cancel),
+        lambda sample: workflow_of(reasoner, sample, settings, cancel),
         settle,
         workers,
         cancel,
-        lambda under_way: making.budget.allows(spent.usd, spent.llm_calls, under_way),
+        lambda under_way: settings.budget.allows(spent.usd, spent.llm_calls, under_way),
     )
     if failed and len(failed) == len(todo):
         raise failed[-1][1]
     keep_failed()
-    return [made[one.sample_id] for one in samples if one.sample_id in made]
+    return [workflows[sample.sample_id] for sample in samples if sample.sample_id in workflows]
 
 
 def workflow_of(
     reasoner: Reasoner,
     sample: Sample,
-    making: WorkflowSettings,
+    settings: WorkflowSettings,
     cancel: threading.Event | None = None,
 ) -> Workflow:
     """Make the workflow of one sample.
@@ -201,30 +205,30 @@ def workflow_of(
     label = _in_words(sample, desired)
     verifier: Verifier | None = None
     language_verifier: LanguageVerifier | None = None
-    if making.mode == "discrepancy" and making.checks_by == "llm":
+    if settings.mode == "discrepancy" and settings.checks_by == "llm":
         verifier = language_verifier = LanguageVerifier(
             reasoner.components.llm, sample.query, label
         )
-    elif making.mode == "discrepancy":
+    elif settings.mode == "discrepancy":
         verifier = LabelVerifier(sample.query, desired)
-    options = making.options.changed(
-        task=sample.task, options=sample.options, seed=making.seed, sample_id=sample.sample_id
+    options = settings.options.changed(
+        task=sample.task, options=sample.options, seed=settings.seed, sample_id=sample.sample_id
     )
     media = media_from(sample.load())
-    strategy = ExploreStrategy(verifier, hint=label if making.mode == "given" else "")
+    strategy = ExploreStrategy(verifier, hint=label if settings.mode == "given" else "")
     result = reasoner.run(media, sample.text, options, cancel=cancel, using=strategy)
     trace, answer = result.trace, result.answer
     value = None if answer is None else answer.value
     is_right = is_desired(answer, desired, sample.task)
     return Workflow(
         id=sample.sample_id,
-        set=making.set_name,
+        set=settings.set_name,
         query=trace.query,
         captions=_captions(result.trace.trials[0].tool_calls, media.kind),
         turns=trace.turns,
         answer=value,
         label=desired,
-        manner=making.mode,
+        manner=settings.mode,
         outcome=outcome_of(trace.turns, value, is_right),
         kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
@@ -232,52 +236,51 @@ def workflow_of(
         if language_verifier is None
         else _sum(trace.usage, language_verifier.meter.snapshot()),
         seconds=trace.seconds,
-        seed=making.seed,
+        seed=settings.seed,
         cluster=sample.cluster or "",
     )
 
 
-def _failed(sample: Sample, making: WorkflowSettings, error: Exception) -> Workflow:
+def _failed(sample: Sample, settings: WorkflowSettings, error: Exception) -> Workflow:
     """Build the unanswered workflow of a sample that could not be explored."""
     return Workflow(
         id=sample.sample_id,
-        set=making.set_name,
+        set=settings.set_name,
         query=sample.query,
         captions=(),
         turns=(),
         answer=None,
         label=desired_of(sample),
-        manner=making.mode,
+        manner=settings.mode,
         outcome="unanswered",
         kind=kind_of(sample.groups),
-        seed=making.seed,
+        seed=settings.seed,
         cluster=sample.cluster or "",
         error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR],
     )
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
+def _sum(first: Usage, second: Usage) -> Usage:
     """Add two usages. Unknown costs in dollars are left out."""
-    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    costs = [cost for cost in (first.cost_usd, second.cost_usd) if cost is not None]
     return Usage(
-        one.llm_calls + other.llm_calls,
-        one.prompt_tokens + other.prompt_tokens,
-        one.completion_tokens + other.completion_tokens,
-        one.model_calls + other.model_calls,
+        first.llm_calls + second.llm_calls,
+        first.prompt_tokens + second.prompt_tokens,
+        first.completion_tokens + second.completion_tokens,
+        first.model_calls + second.model_calls,
         sum(costs) if costs else None,
     )
 
 
 def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
-    """Return the share of usable workflows with its interval, and the share that copied the
-    label."""
-    right = sum(one.outcome == "right" for one in workflows)
-    copied = sum(one.outcome == "copied" for one in workflows)
+    """Return the share of usable workflows with its interval, and the share that copied labels."""
+    right = sum(workflow.outcome == "right" for workflow in workflows)
+    copied = sum(workflow.outcome == "copied" for workflow in workflows)
     return proportion(right, len(workflows)), copied / max(1, len(workflows))
 
 
 _KINDS = ("query_type", "question_type", "type", "semantic")
-"""Groups of samples that say of what type a question is, the first that there is."""
+"""Names of groups that hold the type of a question. The first one that a sample has counts."""
 
 
 def kind_of(groups: Mapping[str, str]) -> str:
@@ -310,8 +313,8 @@ def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
 
 
 @dataclass
-class _Spent:
-    """What workflows cost so far."""
+class _Cost:
+    """Sum of the costs of workflows."""
 
     usd: float = 0.0
     llm_calls: int = 0
@@ -321,15 +324,15 @@ class _Spent:
         self.llm_calls += workflow.usage.llm_calls
 
 
-def _maker(reasoner: Reasoner, making: WorkflowSettings) -> str:
+def _maker(reasoner: Reasoner, settings: WorkflowSettings) -> str:
     """Describe in one line the agent and the settings that determine its workflows."""
     components = reasoner.components
-    settings = making.options.settings(components.settings)
+    run_settings = settings.options.settings(components.settings)
     agent = components.models.get("explorer", components.llm)
-    checks = f", checked by {making.checks_by}" if making.mode == "discrepancy" else ""
+    checks = f", checked by {settings.checks_by}" if settings.mode == "discrepancy" else ""
     return (
-        f"{agent.model_id}, api {settings.api}, temperature {settings.temperature:g}, "
-        f"{settings.of(ExploreSettings).max_turns} turns{checks}"
+        f"{agent.model_id}, api {run_settings.api}, temperature {run_settings.temperature:g}, "
+        f"{run_settings.of(ExploreSettings).max_turns} turns{checks}"
     )
 
 
@@ -341,17 +344,17 @@ def _each(
     cancel: threading.Event,
     has_room: Callable[[int], bool],
 ) -> None:
-    """Work on several samples at once. Finished ones are settled even while an error or Ctrl-C ends
-    the rest.
+    """Work on several samples in parallel and settle each result or error.
 
-    An error that comes with a sample, of viper or of a library, is settled as well.
+    Finished samples are settled even if an error or Ctrl-C ends the others. A cancellation or a
+    store error is raised instead of settled.
     """
     waiting, running = list(todo), dict[Future[Workflow], Sample]()
 
-    def settled(one: Future[Workflow]) -> None:
-        sample, error = running.pop(one), one.exception()
+    def settle_future(future: Future[Workflow]) -> None:
+        sample, error = running.pop(future), future.exception()
         if error is None:
-            settle(sample, one.result())
+            settle(sample, future.result())
         elif isinstance(error, CancelledError | StoreError) or not isinstance(error, Exception):
             raise error
         else:
@@ -366,13 +369,13 @@ def _each(
                 if not running:
                     return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for one in sorted(done, key=lambda each: each.exception() is not None):
-                    settled(one)
+                for future in sorted(done, key=lambda each: each.exception() is not None):
+                    settle_future(future)
                 if cancel.is_set():
                     raise CancelledError("making workflows was cancelled")
         except BaseException:
             cancel.set()
-            for one, sample in list(running.items()):
-                if not one.cancel() and one.exception() is None:
-                    settle(sample, one.result())
+            for future, sample in list(running.items()):
+                if not future.cancel() and future.exception() is None:
+                    settle(sample, future.result())
             raise

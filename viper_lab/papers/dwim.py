@@ -21,7 +21,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.learning.awareness import (
     CAUSES,
     Awareness,
-    OfTool,
+    ToolFigures,
     ToolsOf,
     awareness,
     causes_of,
@@ -161,7 +161,7 @@ def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterat
     for family, one, samples, by_seed in tools:
         calls = over_seeds([each.of_tool(one).calls / max(1, each.samples) for each in by_seed])
         yield TableCell(CALLS_OF_TOOLS, _named(one), family, calls, samples, unit="a question")
-    shares_of: Mapping[str, Callable[[OfTool], float]] = {
+    shares_of: Mapping[str, Callable[[ToolFigures], float]] = {
         RIGHT_OF_TOOLS: lambda figures: figures.right.value,
         ABANDONED: lambda figures: figures.abandoned / figures.answers,
     }
@@ -180,7 +180,7 @@ def _causes_reported(figures: Awareness) -> Sequence[str]:
     return [one for one in CAUSES if one not in ("wrong tool", "wrong logic")]
 
 
-def _named(one: OfTool) -> str:
+def _named(one: ToolFigures) -> str:
     return f"{one.tool}: {one.kind}" if one.kind else one.tool
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.runs.store import RunStore
-from viper.learning.awareness import CAUSES, Awareness, OfTool, run_awareness
+from viper.learning.awareness import CAUSES, Awareness, ToolFigures, run_awareness
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _tool(run: Awareness | None, tool: str, kind: str) -> str:
     return _usefulness(entry, run.samples) if entry and run else ""
 
 
-def _usefulness(entry: OfTool, samples: int) -> str:
+def _usefulness(entry: ToolFigures, samples: int) -> str:
     calls = f"{entry.calls / max(1, samples):.2f} calls a question"
     if not entry.answers:
         return calls

@@ -78,9 +78,8 @@ def render(options: RenderOptions) -> int:
 @click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True,
               help="Split of the queries.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the queries.")
-@click.option(
-    "--family", type=click.Choice(FAMILIES), help="Family of queries. By default all families."
-)
+@click.option("--family", type=click.Choice(FAMILIES),
+              help="Family of queries. By default all families.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1), default=10, show_default=True,
               help="Number of queries for each family.")  # fmt: skip
 @click.option("--programs", is_flag=True, help="Print the canonical program of each query.")
@@ -135,8 +134,7 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
     for part, number in write_world(out, split, seed, designs, count):
         total += number
         click.echo(f"{part}: {number:,}", err=True)
-    first = next(iter((out / "questions.jsonl").read_text("utf-8").splitlines()), "")
-    if first:
+    for first in (out / "questions.jsonl").read_text("utf-8").splitlines()[:1]:
         question = json.loads(first)
         click.echo(f"{out / question['image']}: {question['text']} -> {question['answer']}")
 
@@ -146,12 +144,9 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
 @click.option("--out", type=OutPath(), required=True,
               help="Folder for the weights, in the format of from_pretrained.")  # fmt: skip
 @click.option(
-    "--work",
-    type=OutPath(),
-    default=Path(".work"),
-    show_default=True,
+    "--work", type=OutPath(), default=Path(".work"), show_default=True,
     help="Folder for checkpoints and rendered data; training continues from its checkpoint.",
-)
+)  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, mps.")
 @click.option("--steps", type=click.IntRange(1),
               help="Number of optimiser steps. By default that of the recipe.")  # fmt: skip
@@ -165,21 +160,18 @@ def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed
     from viper_lab.recipes.optim import TrainOptions
 
     if device != "cpu":
-        _check_device(device)
+        import torch
+
+        try:
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            line = str(error).splitlines()[0]
+            problem = f"device {device!r} cannot be used ({line}); known here: cpu"
+            raise UsageError(problem) from None
     out.mkdir(parents=True, exist_ok=True)
     reached = recipe(role)(TrainOptions(out, work, device, steps, seed))
     for name, value in reached.items():
         click.echo(f"{name:<28} {value:.4f}")
-
-
-def _check_device(device: str) -> None:
-    import torch
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        line = str(error).splitlines()[0]
-        raise UsageError(f"device {device!r} cannot be used ({line}); known here: cpu") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,9 +212,7 @@ def score(options: ScoreOptions) -> int:
     from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
 
     split, seed, limit = options.split, options.seed, options.limit
-    request = ScoreRequest(
-        split, seed, limit, with_baselines=options.baselines, workers=options.workers
-    )
+    request = ScoreRequest(split, seed, limit, options.baselines, options.workers)
     if not options.examples:
         profile = profile.without_examples()
     samples = draw(request)
@@ -304,14 +294,9 @@ def faults(options: FaultOptions) -> int:
                 advance(f"{shards} shards", cases - stored)
                 stored = cases
 
-            folder = options.work / FAULTS
+            folder, split, seed = options.work / FAULTS, options.split, options.seed
             total = write_cases(
-                components,
-                folder,
-                options.count,
-                split=options.split,
-                seed=options.seed,
-                report=on_shard,
+                components, folder, options.count, split=split, seed=seed, report=on_shard
             )
     finally:
         components.close()

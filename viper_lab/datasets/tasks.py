@@ -84,6 +84,7 @@ class WorldTask(GeneratedDataset):
 def task_sample(sample: TaskSample) -> Sample:
     """Return a sample of the world's tasks in the form that metrics accept."""
     pictures = tuple(place.name for place in sample.places)
+    concept = {"concept": sample.concept} if sample.concept else {}
     return Sample(
         sample.sample_id,
         sample.text,
@@ -91,20 +92,14 @@ def task_sample(sample: TaskSample) -> Sample:
         media=sample.query.media,
         target=sample.target,
         load=PlacedPictures(sample.places),
-        groups={
-            "query_type": sample.query_type,
-            **({"concept": sample.concept} if sample.concept else {}),
-            **sample.groups,
-        },
+        groups={"query_type": sample.query_type, **concept, **sample.groups},
         cluster="+".join(pictures),
         files=pictures,
     )
 
 
-def _drawer(kind: str) -> Draw:
-    """Return the function that draws samples of a kind of query. Its module is imported at the
-    first draw.
-    """
+def _generated(name: str, kind: str, metric: str, about: str) -> WorldTask:
+    """Return the set of a kind of query, whose module is imported at the first draw."""
 
     def draw(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
         module = import_module(f"viper_lab.world.queries.{kind}")
@@ -114,7 +109,8 @@ def _drawer(kind: str) -> Draw:
         )
         return drawn
 
-    return draw
+    summary = f"the embedded world: {about}; needs no files"
+    return WorldTask(name, metric, summary, ("known", "reserved"), draw)
 
 
 def _reserved(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
@@ -126,27 +122,9 @@ def _reserved(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
     return generate_about_reserved(split, seed, count, concepts=concepts)
 
 
-WORLD_PAIRS = WorldTask(
-    "world-pairs",
-    "world",
-    "the embedded world: statements about two pictures; needs no files",
-    ("known", "reserved"),
-    _drawer("pairs"),
-)
-WORLD_TAG = WorldTask(
-    "world-tag",
-    "tagging",
-    "the embedded world: tags by what is generally known; needs no files",
-    ("known", "reserved"),
-    _drawer("tagging"),
-)
-WORLD_EDIT = WorldTask(
-    "world-edit",
-    "editing",
-    "the embedded world: instructions to edit a picture; needs no files",
-    ("known", "reserved"),
-    _drawer("editing"),
-)
+WORLD_PAIRS = _generated("world-pairs", "pairs", "world", "statements about two pictures")
+WORLD_TAG = _generated("world-tag", "tagging", "tagging", "tags by what is generally known")
+WORLD_EDIT = _generated("world-edit", "editing", "editing", "instructions to edit a picture")
 WORLD_RESERVED = WorldTask(
     "world-reserved",
     "world",

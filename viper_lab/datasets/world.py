@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from viper.data.layout import split_of
@@ -159,19 +160,13 @@ class World(GeneratedDataset):
         if part == SEVERAL:
             return [world_sample(s) for s in several_expressions(split, spec.seed, count)]
         conventions = conventions_of(EDITIONS[self.edition]) if self.edition else None
+        draw = partial(generate, conventions=conventions, edition=self.edition)
         families = [family for family in FAMILIES if part in ("", family)]
         each, more = divmod(count, len(families))
         return [
             world_sample(sample, self.edition)
             for place, family in enumerate(families)
-            for sample in generate(
-                family,
-                split,
-                spec.seed,
-                each + (place < more),
-                conventions=conventions,
-                edition=self.edition,
-            )
+            for sample in draw(family, split, spec.seed, each + (place < more))
         ]
 
 

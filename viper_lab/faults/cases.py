@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from viper.ace.critique import Critique
 from viper.errors import DataError
 from viper.models.media import media_from
 from viper.prompting.reflection import fault_line
+from viper.record import record_from_json
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.language_reflector import compact_prompt
@@ -89,9 +89,9 @@ def fault_cases(
 
 def target_of(truth: Critique) -> str:
     """Return a small writer's target for a fault; it states desired words and truth values."""
-    desired = truth.desired if isinstance(truth.desired, str | bool) else ""
     if truth.tool is None:
         return fault_line(truth.location)
+    desired = truth.desired if isinstance(truth.desired, str | bool) else ""
     return fault_line(truth.tool, truth.step, str(desired))
 
 
@@ -153,10 +153,6 @@ def _shard(components: Components, split: str, seed: int, number: int) -> Iterat
 
 def _case(line: str, where: str) -> FaultCase:
     try:
-        record: Any = json.loads(line)
-        values = {name: record[name] for name in FaultCase.__dataclass_fields__}
-    except (ValueError, KeyError, TypeError):
+        return record_from_json(FaultCase, json.loads(line), strict=True)
+    except ValueError:
         raise DataError(f"{where}: not an injected fault; remove the file and run again") from None
-    if not all(isinstance(value, str) for value in values.values()):
-        raise DataError(f"{where}: an injected fault has texts only; make the file anew")
-    return FaultCase(**values)

@@ -122,37 +122,30 @@ def _wrong_tool(
         trial, answer = _run(replace(components, toolbox=toolbox), solved, solved.program)
         if answer is None or is_desired(answer, solved.desired, solved.query.task):
             continue
-        fault = _with_truth(components, solved, (trial, answer), (kind, call.index), toolbox)
+        case = Case(solved.query, solved.media, trial, answer, solved.desired)
+        fault = _with_truth(components, case, kind, call.index, toolbox)
         if fault is not None:
             return fault
     return None
 
 
 def _with_truth(
-    components: Components,
-    solved: SolvedQuery,
-    ran: tuple[Trial, Answer],
-    sampled: tuple[str, int],
-    toolbox: FaultyToolbox,
+    components: Components, case: Case, kind: str, index: int, toolbox: FaultyToolbox
 ) -> Fault | None:
-    trial, answer = ran
-    kind, index = sampled
-    log = list(trial.tool_calls)
-    true = FaultSampler(
-        components.toolbox.session(solved.media, thresholds=trial.thresholds), solved.query, log
-    )
+    """Return the fault with its wrong calls, or None if no call of its tool is wrong."""
+    log = list(case.trial.tool_calls)
+    session = components.toolbox.session(case.media, thresholds=case.trial.thresholds)
+    true = FaultSampler(session, case.query, log)
     try:
         results = [true.replay(call) for call in log]
     except ToolError:
         return None
-    differing = [call.index for call in log if results[call.index] != call.result]
     # The mistake may appear earlier than the sampled call, or in no call at all.
     tool = log[index].tool if index < len(log) else ""
-    calls = tuple(i for i in differing if log[i].tool == tool)
+    calls = tuple(c.index for c in log if c.tool == tool and results[c.index] != c.result)
     if not calls:
         return None
     truth = Critique.of_tool(tool, calls[0], kind, results[calls[0]])
-    case = Case(solved.query, solved.media, trial, answer, solved.desired)
     return Fault("tool", kind, truth, calls, case, toolbox)
 
 

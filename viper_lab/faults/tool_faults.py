@@ -88,9 +88,7 @@ def _find(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault
         phrases.add(name[:-1])
         hits = detections(session, region, name[:-1])
     dx, dy = (0, 0) if session.toolbox.settings.find_scope == "whole" else region.box[:2]
-    boxes = [
-        (item.box[0] - dx, item.box[1] - dy, item.box[2] - dx, item.box[3] - dy) for item in hits
-    ]
+    boxes = [(x0 - dx, y0 - dy, x1 - dx, y1 - dy) for x0, y0, x1, y1 in (hit.box for hit in hits)]
     strong = [place for place, item in enumerate(hits) if item.score >= threshold]
     weaker = [place for place, item in enumerate(hits) if item.score < threshold]
     kinds: list[tuple[str, dict[int, float]]] = []
@@ -102,8 +100,7 @@ def _find(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault
         kinds.append(("a box too many", {place: random.uniform(threshold, HIGHEST_SCORE)}))
     if len(strong) > 1:
         place = random.choice(strong[1:])
-        swapped = {0: hits[place].score, place: hits[0].score}
-        kinds.append(("boxes misranked", swapped))
+        kinds.append(("boxes misranked", {0: hits[place].score, place: hits[0].score}))
     if not kinds:
         return None
     what, scores = random.choice(kinds)
@@ -135,8 +132,7 @@ def _verify_property(sampler: FaultSampler, call: ToolCall, random: Random) -> S
         return None
     region = sampler.region(call)
     if call.result:
-        other = random.choice(others)
-        pair = (texts[value], texts[other])
+        pair = (texts[value], texts[random.choice(others)])
     else:
         fits = similarities(sampler.session, [region], list(texts.values()))[0]
         pair = (list(texts.values())[int(np.argmax(fits))], texts[value])
@@ -175,11 +171,8 @@ def _simple_query(sampler: FaultSampler, call: ToolCall, random: Random) -> Samp
 
 def _compute_depth(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     own = float(call.result)
-    depths = {
-        float(other.result)
-        for other in sampler.log
-        if other.tool == call.tool and other.result != call.result
-    }
+    calls = [one for one in sampler.log if one.tool == call.tool and one.result != call.result]
+    depths = {float(one.result) for one in calls}
     if not depths or own <= 0:
         return None
     nearest = sorted(depths, key=lambda depth: abs(math.log(depth / own)))[:_NEAREST]
@@ -215,22 +208,16 @@ def _caption_video(sampler: FaultSampler, call: ToolCall, random: Random) -> Sam
     session = sampler.session
     start, end = session.segment(restore_references(call.args[0]))
     caption = str(call.result)
-    question = (
-        str(call.args[1]).strip() if len(call.args) > 1 and call.args[1] is not None else None
-    )
+    question = next((str(text).strip() for text in call.args[1:2] if text is not None), None)
     sentences = [part for part in caption.rstrip(".").split(". ") if part]
-    wrong = [
-        ". ".join(sentences[:place] + sentences[place + 1 :]) for place in range(len(sentences))
-    ]
-    wrong += [text for text in sampler.query.options if text not in caption]
-    wrong = [text for text in wrong if text]
+    shorter = (". ".join(sentences[:n] + sentences[n + 1 :]) for n in range(len(sentences)))
+    others = (text for text in sampler.query.options if text not in caption)
+    wrong = [text for text in (*shorter, *others) if text]
     if not wrong:
         return None
     key = (session.media.content_hash("video0"), start, end, question)
-    text = f"{random.choice(wrong)}."
-    return "a wrong description", FaultyText(
-        "video", key, caption, text, random.uniform(*_SURENESS)
-    )
+    text, sureness = f"{random.choice(wrong)}.", random.uniform(*_SURENESS)
+    return "a wrong description", FaultyText("video", key, caption, text, sureness)
 
 
 def _select_answer(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
@@ -239,9 +226,8 @@ def _select_answer(sampler: FaultSampler, call: ToolCall, random: Random) -> Sam
     if not others:
         return None
     key = ("select", information(call.args[0]), str(call.args[1]), tuple(options))
-    answer = random.choice(others)
-    wrong = FaultyText("text", key, str(call.result), answer, random.uniform(*_SURENESS))
-    return "a wrong choice", wrong
+    answer, sureness = random.choice(others), random.uniform(*_SURENESS)
+    return "a wrong choice", FaultyText("text", key, str(call.result), answer, sureness)
 
 
 _DRAWS: Mapping[str, Callable[[FaultSampler, ToolCall, Random], SampledFault | None]] = {

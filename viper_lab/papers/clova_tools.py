@@ -217,17 +217,12 @@ def _together(
     pairs: Sequence[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]],
 ) -> list[ConceptGain]:
     """Return the results of all seeds together. Scenes of different seeds count as different."""
-    befores, afters = zip(*pairs, strict=True)
-    return rows(
-        *(
-            [
-                replace(one, sample=f"{seed} {one.sample}")
-                for seed, answers in enumerate(by_seed)
-                for one in answers
-            ]
-            for by_seed in (befores, afters)
-        )
-    )
+
+    def answers(place: int) -> list[ToolAnswer]:
+        by_seed = enumerate(pair[place] for pair in pairs)
+        return [replace(a, sample=f"{seed} {a.sample}") for seed, own in by_seed for a in own]
+
+    return rows(answers(0), answers(1))
 
 
 def slug_of(course: ToolCourse) -> str:

@@ -161,25 +161,21 @@ class Stored:
     ) -> None:
         self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
-        hubs = {
-            parts.toolbox: parts.toolbox.with_caches(RESULTS, RESULTS_MB)
-            for parts in writers.values()
-        }
+        toolboxes = {parts.toolbox for parts in writers.values()}
+        hubs = {one: one.with_caches(RESULTS, RESULTS_MB) for one in toolboxes}
         self.writers = {
             name: replace(
-                parts.with_models(
-                    **{
-                        role: CachedLLM(parts.models[role], self._store)
-                        for role in ("llm", "seeker", "explorer")
-                        if role in parts.models
-                    }
-                ),
-                examples=NoExamples(),
-                toolbox=hubs[parts.toolbox],
+                self._with_stored_answers(parts), examples=NoExamples(), toolbox=hubs[parts.toolbox]
             )
             for name, parts in writers.items()
         }
         self._drawn: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
+
+    def _with_stored_answers(self, parts: Components) -> Components:
+        roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
+        return parts.with_models(
+            **{role: CachedLLM(parts.models[role], self._store) for role in roles}
+        )
 
     def close(self) -> None:
         """Close the models and the file of the language model's answers."""
@@ -189,9 +185,8 @@ class Stored:
 
     def model_ids(self) -> dict[str, Mapping[str, str]]:
         """Return the identities of each writer's models, with the hashes of their weights."""
-        return {
-            name: model_ids(Reasoner(parts, preload=False)) for name, parts in self.writers.items()
-        }
+        writers = self.writers.items()
+        return {name: model_ids(Reasoner(parts, preload=False)) for name, parts in writers}
 
     def drawn(self, evaluation: Evaluation) -> SampledEvaluation:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
@@ -307,12 +302,10 @@ class Lab(Stored):
         """Return the mined examples. They are also written to ``banks/`` for readers."""
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
-            components = self.writers[writer]
+            parts = self.writers[writer]
             drawn = _mined_as(self.pool(part, seed), mining)
-            rows = self._answered(self.mining_step(mining, part, seed, writer), components, drawn)
-            source = ExampleSource(
-                drawn.evaluation, mining.api, components.library, components.llm.model_id
-            )
+            rows = self._answered(self.mining_step(mining, part, seed, writer), parts, drawn)
+            source = ExampleSource(drawn.evaluation, mining.api, parts.library, parts.llm.model_id)
             tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
             programs = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
             selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
@@ -326,10 +319,8 @@ class Lab(Stored):
         """Return the number of examples in the cell's banks, or "" for a cell without examples."""
         if cell.mining is None:
             return ""
-        sizes = [
-            len(self.bank(cell.mining, part, seed, cell.writer).items) for seed in self.scale.seeds
-        ]
-        return f"{spread(sizes)} examples mined"
+        banks = [self.bank(cell.mining, part, seed, cell.writer) for seed in self.scale.seeds]
+        return f"{spread([len(bank.items) for bank in banks])} examples mined"
 
 
 def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sample]:

@@ -83,9 +83,8 @@ class SetPart:
         return Evaluation(self.set_name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(
-            self.set_name, DatasetSpec(self.root, self.shots_split, seed), limit, (seed,)
-        )
+        spec = DatasetSpec(self.root, self.shots_split, seed)
+        return Evaluation(self.set_name, spec, limit, (seed,))
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components

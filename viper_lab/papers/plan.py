@@ -48,17 +48,16 @@ class Plan:
         return self.answers - sum(self.stored)
 
     @property
-    def complete(self) -> int:
-        """Return the number of steps whose answers are all stored."""
-        return sum(
-            stored >= step.answers for step, stored in zip(self.steps, self.stored, strict=True)
-        )
+    def finished(self) -> set[StoredRun]:
+        """Return the steps whose answers are all stored."""
+        pairs = zip(self.steps, self.stored, strict=True)
+        return {step for step, stored in pairs if stored >= step.answers}
 
     def summary(self) -> str:
         """Return the plan in one line for the terminal."""
         return (
             f"{self.cells:,} cells and {len(self.steps) - self.cells:,} mining runs, "
-            f"{self.answers:,} answers; stored already: {self.complete:,} of these runs, "
+            f"{self.answers:,} answers; stored already: {len(self.finished):,} of these runs, "
             f"{self.answers - self.missing:,} answers"
         )
 
@@ -107,11 +106,7 @@ class Progress:
         self.plan, self._advance, self._clock = plan, advance, clock
         self._began = clock()
         self._fresh = 0
-        self._finished = {
-            step
-            for step, stored in zip(plan.steps, plan.stored, strict=True)
-            if stored >= step.answers
-        }
+        self._finished = plan.finished
         self._lock = threading.Lock()
 
     def tell(self, step: StoredRun, mean: float | None) -> None:

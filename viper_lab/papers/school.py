@@ -85,7 +85,7 @@ class Subject:
 
     def stream(self, seed: int, limit: int) -> Evaluation:
         """Return what is learned from under a seed."""
-        return Evaluation(self.set_name, DatasetSpec(self.root, self.taught, seed), limit, (seed,))
+        return replace(self, split=self.taught).evaluation(seed, limit)
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,8 @@ class School(Stored):
         if course.demonstrations is None:
             return replace(parts, toolbox=toolbox)
         pool = DemonstrationPool(state / DEMONSTRATIONS)
-        return replace(
-            parts,
-            toolbox=toolbox,
-            demonstrations=pool,
-            examples=LearnedExamples(pool, NoExamples()),
-        )
+        examples = LearnedExamples(pool, NoExamples())
+        return replace(parts, toolbox=toolbox, demonstrations=pool, examples=examples)
 
     def learned(self, course: Method, seed: int) -> list[LearningProgress]:
         """Return how the course stands after each stream; runs it now if it is not over."""
@@ -201,19 +197,17 @@ class School(Stored):
         parts = self.components(course, seed)
         drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(course.options)
         evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
-        state = self.state(course, seed)
 
         def say(text: str) -> None:
             self.say(f"{course.name}, seed {seed}: {text}")
 
-        tools = course.tools and replace(course.tools, seed=seed)
         learner = learner_for(
             parts,
-            state,
+            self.state(course, seed),
             replace(course.data, seed=seed),
             reflection=course.reflection,
             settings=course.demonstrations or LearnSettings(False, False),
-            tools=tools,
+            tools=course.tools and replace(course.tools, seed=seed),
             origin=origin_of(parts, subject.set_name, subject.taught),
             on_step=say,
             memory=self._trained,

@@ -28,7 +28,7 @@ def test_cells_are_counted_once_each(questions: Questions) -> None:
     assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
     # figure 2 adds the ViperGPT API with examples, and mining for it
     assert (both.cells, len(both.steps), both.answers) == (12, 16, 12 * 3 + 4 * mined)
-    assert (alone.missing, alone.complete) == (alone.answers, 0)
+    assert (alone.missing, len(alone.finished)) == (alone.answers, 0)
     assert alone.summary() == (
         "10 cells and 2 mining runs, 62 answers; stored already: 0 of these runs, 0 answers"
     )
@@ -41,7 +41,7 @@ def test_what_is_stored_is_counted(questions: Questions) -> None:
         lab.rows(cells[0], questions.part, 0)
         lab.rows(cells[2], questions.part, 0)
         plan = plan_of(lab, cells_of([ABLATION], [questions.part]))
-    assert (plan.complete, plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
+    assert (len(plan.finished), plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
 
 
 def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:
@@ -61,7 +61,7 @@ def test_the_plan_is_what_is_answered(questions: Questions, quick: bool) -> None
     written = questions.written()
     with questions.lab(samples=2, pool=4) as lab:
         plan, noted, again = study(lab, questions, quick=quick)
-        assert plan.missing == noted.answers == 0 and plan.complete == len(plan.steps)
+        assert plan.missing == noted.answers == 0 and len(plan.finished) == len(plan.steps)
     assert questions.written() == written
     for record in (found, again):
         facts = record["facts"]

@@ -27,11 +27,11 @@ def _lines() -> Iterator[str]:
         for setting in all_settings().values()
         if not setting.strategy or setting.strategy in STRATEGIES
     ]
-    yield "| key | default | allowed | option | what it is |"
-    yield "|---|---|---|---|---|"
+    yield "| key | default | allowed | meaning |"
+    yield "|---|---|---|---|"
     for setting in settings:
         cells = [f"`{setting.name}`", f"`{_default(setting)}`", _allowed(setting)]
-        cells += [_option(setting), setting.help.removesuffix(".")]
+        cells.append(setting.help.removesuffix("."))
         yield "| " + " | ".join(cells) + " |"
     local = [f"`{setting.name}`" for setting in settings if not setting.declaration.http]
     yield ""
@@ -61,14 +61,6 @@ def _allowed(setting: Setting) -> str:
     if declared.most is None:
         return f"≥ {declared.least:g}"
     return f"{declared.least:g}–{declared.most:g}"
-
-
-def _option(setting: Setting) -> str:
-    return (
-        " ".join(f"`{flag}`" for flag in setting.option.split("/"))
-        if setting.declaration.cli
-        else ""
-    )
 
 
 if __name__ == "__main__":

@@ -72,8 +72,7 @@ class LazyGroup(click.Group):
             point = self._installed().get(cmd_name)
             return point.load() if point else self._follow(ctx, self._old_names.get(cmd_name, ""))
         module, _, attribute = self._lazy[cmd_name].path.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return getattr(importlib.import_module(module), attribute)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if self._default and args and args[0] not in ctx.help_option_names:

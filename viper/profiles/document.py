@@ -224,8 +224,7 @@ def _run(table: dict[str, Any]) -> RunSettings:
         settings = replace(settings, **{name: getattr(in_table, name) for name in nested})
         if settings != kind():
             own[strategy] = settings
-    run: RunSettings = _record(RunSettings, table, "run", own=own)
-    return run
+    return _record(RunSettings, table, "run", own=own)
 
 
 def _asked_by_routines(names: Iterable[str], api: Any, base: Path) -> Iterator[str]:

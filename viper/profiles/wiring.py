@@ -339,5 +339,4 @@ def load_profile(
 
 def _embedded(models: ModelSet, texts: Sequence[str]) -> Floats:
     with models.using("embedder") as embedder:
-        rows: Floats = embedder.embed(texts)
-    return rows
+        return embedder.embed(texts)

@@ -73,8 +73,7 @@ def program_super(cls: type, obj: object) -> super:
 
 def program_super_init(cls: type, obj: object) -> Callable[..., None]:
     """Return ``super().__init__`` for a method of a program's class."""
-    bound: Callable[..., None] = program_super(cls, obj).__init__  # type: ignore[misc]
-    return bound
+    return program_super(cls, obj).__init__  # type: ignore[misc]
 
 
 class _Missing:

@@ -20,8 +20,7 @@ _KNOWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 def note_of(scope: Scope) -> RequestNote:
     """Return the log record of the request with this ASGI scope."""
-    note: RequestNote = scope[_KEY]
-    return note
+    return scope[_KEY]
 
 
 def keep_note(scope: Scope, note: RequestNote) -> None:

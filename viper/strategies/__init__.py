@@ -117,8 +117,7 @@ def settings_class(name: str) -> type[Any] | None:
     if name in STRATEGIES:
         target = STRATEGIES[name].settings
         return _import_object(target) if target else None
-    kind: type[Any] | None = _attribute(name, "settings", None)
-    return kind
+    return _attribute(name, "settings", None)
 
 
 def model_roles() -> tuple[str, ...]:

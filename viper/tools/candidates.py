@@ -60,10 +60,7 @@ def answer_likelihoods(
     encoding = vqa_encoding(session, region)
     content = session.media.content_hash(region.image_id)
     key = ("likelihoods", content, region.box, question, tuple(answers))
-    scores: list[float] = session.computed(
-        "vqa", key, "score_answers", encoding, question, list(answers)
-    )
-    return scores
+    return session.computed("vqa", key, "score_answers", encoding, question, list(answers))
 
 
 def option_likelihoods(
@@ -74,10 +71,7 @@ def option_likelihoods(
         return None
     facts = information(info)
     key = ("likelihoods", facts, question, tuple(options))
-    scores: list[float] | None = session.computed(
-        "text", key, "score_options", facts, question, list(options)
-    )
-    return scores
+    return session.computed("text", key, "score_options", facts, question, list(options))
 
 
 def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]:

@@ -99,8 +99,7 @@ def text_search(session: ToolSession, query: str) -> list[str]:
 def find_texts(session: ToolSession, query: str) -> TextFindings:
     """Return the findings of a search in texts."""
     text = _text(query, "query")
-    findings: TextFindings = session.computed("text_search", (text,), "search", text, RESULTS)
-    return findings
+    return session.computed("text_search", (text,), "search", text, RESULTS)
 
 
 def _facts(picture: SimilarPicture, about: str) -> list[str]:

@@ -174,8 +174,7 @@ class _Canvas:
             if with_margin and _outline_name(ref) and steps:
                 mask = binary_dilation(mask, iterations=steps)
             whole |= mask
-        part: Mask = _cut(whole, self.region.box)
-        return part
+        return _cut(whole, self.region.box)
 
     def keys(self) -> tuple[Any, ...]:
         """Return all that the mask depends on, as part of a cache key."""

@@ -67,18 +67,14 @@ def detect(
     if not prompts:
         return None
     key = (*place, phrase, *prompt_keys(prompts))
-    boxes: list[Detection] = session.computed(
-        "detector", key, "detect_adapted", encoding, phrase, prompts
-    )
-    return boxes
+    return session.computed("detector", key, "detect_adapted", encoding, phrase, prompts)
 
 
 def _surest(
     session: ToolSession, place: tuple[Any, ...], encoding: Any, phrase: str, prompt: LearnedPrompt
 ) -> float:
     key = (*place, phrase, "surest", *prompt_keys([prompt]))
-    score: float = session.computed("detector", key, "surest", encoding, phrase, [prompt])
-    return score
+    return session.computed("detector", key, "surest", encoding, phrase, [prompt])
 
 
 def match(
@@ -123,8 +119,7 @@ def answer(
     if not prompts:
         return None
     key = (*place, question, *prompt_keys(prompts))
-    text: str = session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
-    return text
+    return session.computed("vqa", key, "answer_adapted", encoding, question, prompts[0])
 
 
 def segments(session: ToolSession, place: tuple[Any, ...], encoding: Any) -> list[Segment] | None:
@@ -140,10 +135,7 @@ def segments(session: ToolSession, place: tuple[Any, ...], encoding: Any) -> lis
     if not prompts:
         return None
     key = (*place, *prompt_keys(prompts))
-    regions: list[Segment] = session.computed(
-        "segmenter", key, "segments_adapted", encoding, prompts
-    )
-    return regions
+    return session.computed("segmenter", key, "segments_adapted", encoding, prompts)
 
 
 def inpainter_prompts(session: ToolSession, text: str) -> list[LearnedPrompt]:

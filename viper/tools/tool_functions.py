@@ -156,8 +156,7 @@ def complex_query(session: ToolSession, patch: Any, question: str) -> str:
     region = session.region(patch)
     query = _text(question, "question")
     key = ("explain", session.media.content_hash(region.image_id), region.box, query)
-    text: str = session.computed("vqa", key, "explain", vqa_encoding(session, region), query)
-    return text
+    return session.computed("vqa", key, "explain", vqa_encoding(session, region), query)
 
 
 def caption_image(session: ToolSession, patch: Any) -> str:
@@ -165,8 +164,7 @@ def caption_image(session: ToolSession, patch: Any) -> str:
     region = session.region(patch)
     encoding = vqa_encoding(session, region)
     key = ("caption", session.media.content_hash(region.image_id), region.box)
-    text: str = session.computed("vqa", key, "caption", encoding)
-    return text
+    return session.computed("vqa", key, "caption", encoding)
 
 
 def compute_depth(session: ToolSession, patch: Any) -> float:
@@ -181,8 +179,7 @@ def compute_depth(session: ToolSession, patch: Any) -> float:
 def depth_map(session: ToolSession, image_id: str) -> Floats:
     """Return the depth of every pixel of a picture, ``[H, W]``; for web pages, no API lists it."""
     picture = session.media.pixels(image_id)
-    depth: Floats = session.encoded("depth", (image_id, None), "depth", lambda: picture)
-    return depth
+    return session.encoded("depth", (image_id, None), "depth", lambda: picture)
 
 
 def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
@@ -209,8 +206,7 @@ def caption_video(session: ToolSession, segment: Any, question: str | None = Non
     query = None if question is None else _text(question, "question")
     encoding = video_encoding(session)
     key = (session.media.content_hash("video0"), start, end, query)
-    text: str = session.computed("video", key, "describe", encoding, start, end, query)
-    return text
+    return session.computed("video", key, "describe", encoding, start, end, query)
 
 
 def llm_query(
@@ -219,10 +215,9 @@ def llm_query(
     """Return the language model's own answer to a question, without a picture."""
     query = _text(question, "question")
     key = ("query", query, context, bool(long_answer))
-    answer: str = session.computed(
+    return session.computed(
         "text", key, "answer", query, context=context, long_answer=bool(long_answer)
     )
-    return answer
 
 
 def select_answer(session: ToolSession, info: Any, question: str, options: Any) -> str:
@@ -235,8 +230,7 @@ def select_answer(session: ToolSession, info: Any, question: str, options: Any) 
         return facts
     choices = _texts(options, "options")
     key = ("select", facts, question, tuple(choices))
-    chosen: str = session.computed("text", key, "select", facts, str(question), choices)
-    return chosen
+    return session.computed("text", key, "select", facts, str(question), choices)
 
 
 def process_guesses(session: ToolSession, question: str, guesses: Any) -> str:
@@ -281,17 +275,13 @@ def similarities(
 
 def text_embedding(session: ToolSession, text: str) -> Floats:
     """Return the matcher's embedding of a text, float32 [D]."""
-    row: Floats = session.computed("matcher", ("text", text), "encode_texts", text)
-    return row
+    return session.computed("matcher", ("text", text), "encode_texts", text)
 
 
 def matcher_embedding(session: ToolSession, region: Region) -> Floats:
     """Return the matcher's embedding of a region, float32 [D]."""
     place = (region.image_id, region.box)
-    embedding: Floats = session.encoded(
-        "matcher", place, "encode_images", lambda: region_crop(session, region)
-    )
-    return embedding
+    return session.encoded("matcher", place, "encode_images", lambda: region_crop(session, region))
 
 
 def vqa_encoding(session: ToolSession, region: Region) -> Any:

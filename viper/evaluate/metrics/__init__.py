@@ -53,5 +53,4 @@ def metric(name: str) -> Metric:
     installed = entry_points_of(ENTRY_POINTS, "metric", METRICS)
     if name not in installed:
         raise UnknownNameError("metric", name, [*METRICS, *installed])
-    judge: Metric = installed[name].load()()
-    return judge
+    return installed[name].load()()

@@ -130,7 +130,7 @@ def _score(sample: Sample, record: PredictionRecord | None, judge: Metric) -> Sa
 def summary(scored: ScoredPredictions) -> dict[str, Any]:
     """Return figures, groups, failures and oddities as JSON values, in full precision."""
     figures = scored.figures
-    values: dict[str, Any] = {
+    return {
         "n": figures.n,
         "headline": figures.headline,
         "figures": to_json(figures.overall),
@@ -143,7 +143,6 @@ def summary(scored: ScoredPredictions) -> dict[str, Any]:
             "invalid": scored.failed(INVALID),
         },
     }
-    return values
 
 
 def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, str, str]]:

@@ -69,8 +69,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "timing": _timing(store, tally),
     }
     values["notes"] = _notes(values)
-    report: dict[str, Any] = plain(values)
-    return report
+    return plain(values)
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:

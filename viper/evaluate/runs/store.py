@@ -200,8 +200,7 @@ class RunStore:
         )
         if not lines or lines[0][0] is None:
             return None
-        trace: dict[str, Any] = json.loads(lines[0][0])
-        return trace
+        return json.loads(lines[0][0])
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""

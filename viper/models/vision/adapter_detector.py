@@ -69,8 +69,7 @@ def _parts_of(vectors: Floats, features: Floats) -> Floats:
         raise ValueError(f"a prompt of shape {vectors.shape}; this detector's are {expected}")
     parts = vectors.reshape(PARTS, PLACES + 1, -1)
     queries, shifts = parts[:, :-1].reshape(PARTS, -1), parts[:, -1].mean(axis=1)
-    products: Floats = features @ queries.T + shifts
-    return products
+    return features @ queries.T + shifts
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +89,7 @@ class Proposals:
     def best(self, scores: Floats) -> Floats:
         """Return the best score [P] of each box's patches, float32 [N]."""
         chosen = np.where(self.members, scores[None], 0.0)
-        best: Floats = chosen.max(axis=1, initial=0.0).astype(np.float32)
-        return best
+        return chosen.max(axis=1, initial=0.0).astype(np.float32)
 
 
 @runtime_checkable
@@ -113,8 +111,7 @@ def score_concept(proposals: Proposals, vectors: Floats) -> Floats:
         ValueError: a prompt of another detector.
     """
     logits = _parts_of(vectors, proposals.features)[:, 0]
-    probabilities: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
-    return probabilities
+    return (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
 
 
 def move_boxes(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> Floats:
@@ -134,8 +131,7 @@ def move_boxes(proposals: Proposals, vectors: Floats, size: tuple[int, int]) -> 
     halves = sides * np.exp(moves[:, 2:]) / 2
     corners = np.concatenate((centres - halves, centres + halves), axis=1)
     limit = np.array([size[1], size[0], size[1], size[0]], np.float32)
-    boxes: Floats = corners.clip(0, limit).astype(np.float32)
-    return boxes
+    return corners.clip(0, limit).astype(np.float32)
 
 
 def moves_between(boxes: Floats, targets: Floats) -> Floats:
@@ -165,5 +161,4 @@ def rest_of(phrase: str, concepts: Collection[str]) -> str:
 
 def picture_feature(features: Any) -> Floats:
     """Return the mean of a picture's patches [P, D], float32 [D], which selects its prompts."""
-    mean: Floats = features.float().mean(0).cpu().numpy()
-    return mean
+    return features.float().mean(0).cpu().numpy()

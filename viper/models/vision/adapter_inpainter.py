@@ -40,8 +40,7 @@ def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) ->
         truncation=True,
         return_tensors="pt",
     )
-    states: Tensor = text_encoder(tokens["input_ids"].to(text_encoder.device))[0]
-    return states
+    return text_encoder(tokens["input_ids"].to(text_encoder.device))[0]
 
 
 _PLAIN = -1
@@ -77,8 +76,7 @@ def encode_adapted(
     places = torch.tensor([places for _, places in encoded], device=device)
     rows = torch.cat([vectors[name].to(device) for name in names])
     with _rows_in_place(text_encoder.get_input_embeddings(), places, rows):
-        states: Tensor = text_encoder(ids)[0]
-    return states
+        return text_encoder(ids)[0]
 
 
 def _token_rows(
@@ -183,8 +181,7 @@ class InpainterTraining:
         """Return the mean embedding of a text's tokens, float32 [W]."""
         embedding = self._pipeline.text_encoder.get_input_embeddings().weight.detach()
         ids = self._pipeline.tokenizer(text, add_special_tokens=False)["input_ids"]
-        mean: Tensor = embedding[ids].float().mean(dim=0)
-        return mean
+        return embedding[ids].float().mean(dim=0)
 
     def masked(self, squares: Tensor, masks: Tensor, generator: Generator | None = None) -> Masked:
         """Return the target and the input of the denoiser, computed like in the pipeline.

@@ -126,8 +126,7 @@ def embed_from(model: Any, places: Places, stem: Tensor, vectors: Tensor | None)
 
     if places.tokens:
         with enter_prompt(places, vectors):
-            rows: Tensor = model.encode_image(stem, normalize=True)
-            return rows
+            return model.encode_image(stem, normalize=True)
     hidden = stem
     tower = _tower(model)
     for number, width in enumerate(places.widths):

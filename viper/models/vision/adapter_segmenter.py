@@ -135,11 +135,9 @@ def score_concept(descriptions: Floats, vectors: Floats) -> Floats:
         raise ValueError(f"a prompt of shape {vectors.shape}; this segmenter's are {expected}")
     flat = vectors.ravel()
     logits = descriptions @ flat[:width] + flat[width]
-    probabilities: Floats = (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
-    return probabilities
+    return (1 / (1 + np.exp(-logits.clip(-60, 60)))).astype(np.float32)
 
 
 def picture_feature(last: Tensor) -> Floats:
     """Return the mean of the backbone's last map, which selects prompts, float32 ``[C]``."""
-    mean: Floats = last[0].float().mean(dim=(1, 2)).cpu().numpy()
-    return mean
+    return last[0].float().mean(dim=(1, 2)).cpu().numpy()

@@ -106,8 +106,7 @@ class BlipAdapter:
                     states.shape[:2], dtype=torch.long, device=states.device
                 ),
             ).last_hidden_state
-        state: Floats = first[0, 0].float().cpu().numpy()
-        return state
+        return first[0, 0].float().cpu().numpy()
 
     @cached_property
     def _waves(self) -> Floats:
@@ -141,8 +140,7 @@ class BlipAdapter:
             strength += through.T @ through
         values, directions = torch.linalg.eigh(strength)
         evened = (values.clamp(min=0) / values.mean() + _FLOOR).rsqrt()
-        matrix: Tensor = directions @ torch.diag(evened) @ directions.T
-        return matrix
+        return directions @ torch.diag(evened) @ directions.T
 
     def before(self, vectors: Tensor) -> Tensor:
         """Return the states to put before the question's, ``[..., 16, W]``, for a prompt's
@@ -181,12 +179,11 @@ def question_states(model: Any, pictures: Tensor, ids: Tensor) -> Tensor:
         pictures: ``[B, tokens, width]`` of its vision tower.
         ids: tokens of the questions ``[B, L]``.
     """
-    states: Tensor = model.text_encoder(
+    return model.text_encoder(
         input_ids=ids,
         encoder_hidden_states=pictures,
         encoder_attention_mask=ids.new_ones(pictures.shape[:2]),
     ).last_hidden_state
-    return states
 
 
 def prompt_of(vectors: Floats) -> Floats:

@@ -62,5 +62,4 @@ def overlaps(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray
     shared = np.clip(high - low, 0, None).prod(-1)
     areas = [(corners[:, 2:] - corners[:, :2]).prod(-1) for corners in (boxes, others)]
     union = areas[0][:, None] + areas[1][None] - shared
-    ious: NDArray[np.float32] = (shared / np.maximum(union, 1e-9)).astype(np.float32)
-    return ious
+    return (shared / np.maximum(union, 1e-9)).astype(np.float32)

@@ -173,12 +173,11 @@ class Owlv2Detector(Checkpoint):
         """Return the probability of each box to show the phrase, float32 [N]."""
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         plain = proposals.best(self._scores(encoding, [rest])[0])
-        scores: Floats = (
+        return (
             np.minimum(plain, concept_scores)
             if rest == GENERAL_NOUN
             else np.cbrt(plain * concept_scores**2)
         )
-        return scores
 
     def _moved_boxes(
         self,
@@ -240,8 +239,7 @@ class Owlv2Detector(Checkpoint):
         with torch.inference_mode():
             texts = self._embed(phrases)
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
-            scores: Floats = logits[0].float().sigmoid().T.cpu().numpy()
-        return scores
+            return logits[0].float().sigmoid().T.cpu().numpy()
 
     def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
         """Return normalised text embeddings, float32 [Q, D]; those of recent phrases are cached."""
@@ -266,10 +264,7 @@ class Owlv2Detector(Checkpoint):
 
 def _concept_scores(proposals: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
     """Return the lowest score of all prompts for each box, float32 [N]."""
-    scores: Floats = np.min(
-        [score_concept(proposals, prompt.vectors) for prompt in prompts], axis=0
-    )
-    return scores
+    return np.min([score_concept(proposals, prompt.vectors) for prompt in prompts], axis=0)
 
 
 def _mean_moves(
@@ -277,8 +272,7 @@ def _mean_moves(
 ) -> Floats:
     """Return the boxes after the mean of the prompts' moves, float32 [N, 4]."""
     every = [move_boxes(proposals, prompt.vectors, size) for prompt in prompts]
-    boxes: Floats = np.mean(every, axis=0, dtype=np.float32)
-    return boxes
+    return np.mean(every, axis=0, dtype=np.float32)
 
 
 def _calibrated_threshold(folder: Path) -> float:

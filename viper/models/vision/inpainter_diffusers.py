@@ -174,8 +174,7 @@ class DiffusersInpainter(LocalModel):
                 f"the safety checker of {self.model_id} withheld what it painted for {prompt!r}; "
                 "ask for something else, or try another seed"
             )
-        painted: Pixels = (output.images[0] * 255).round().astype(np.uint8)
-        return painted
+        return (output.images[0] * 255).round().astype(np.uint8)
 
     def _encoded(self, prompt: str, prompts: Sequence[LearnedPrompt]) -> Any:
         """Return states [1, L, D] of the prompt and of the empty prompt."""

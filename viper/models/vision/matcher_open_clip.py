@@ -131,8 +131,7 @@ class OpenClipMatcher(LocalModel):
         concepts.
         """
         with enter_prompt(self.places, self._vectors(prompts)):
-            row: Floats = self.encode_images([pixels])[0]
-        return row
+            return self.encode_images([pixels])[0]
 
     def encode_text_adapted(self, text: str, prompts: Sequence[LearnedPrompt]) -> Floats:
         """Return the L2-normalised embedding [D] of a text that names the concepts of all the
@@ -140,8 +139,7 @@ class OpenClipMatcher(LocalModel):
         """
         added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
         moved = self.encode_texts([text])[0] + added
-        row: Floats = (moved / np.linalg.norm(moved)).astype(np.float32)
-        return row
+        return (moved / np.linalg.norm(moved)).astype(np.float32)
 
     def _vectors(self, prompts: Sequence[LearnedPrompt]) -> Tensor:
         """Return the prompts as one, on the model's device."""

@@ -112,8 +112,7 @@ def _placed(patches: Any, places: int) -> Floats:
     even = functional.layer_norm(patches.float(), (width,))
     grid = even.transpose(1, 2).reshape(count, width, round(number**0.5), -1)
     means = functional.adaptive_avg_pool2d(grid, places).flatten(2)  # (N, W, places * places)
-    rows: Floats = means.transpose(1, 2).flatten(1).cpu().numpy()
-    return rows
+    return means.transpose(1, 2).flatten(1).cpu().numpy()
 
 
 def _deviating(patches: Any) -> Floats:
@@ -125,5 +124,4 @@ def _deviating(patches: Any) -> Floats:
     edge = min(EDGE, (side - 1) // 2)
     even = functional.layer_norm(patches.float(), (width,)).reshape(count, side, -1, width)
     inner = even[:, edge : side - edge, edge : side - edge].flatten(1, 2)
-    deviation: Floats = inner.std(1, correction=0).cpu().numpy()
-    return deviation
+    return inner.std(1, correction=0).cpu().numpy()

@@ -254,10 +254,9 @@ class MaskFormerSegmenter(Checkpoint):
         plain = QueryLogits(
             logits.class_queries_logits.float(), logits.masks_queries_logits.float()
         )
-        result: dict[str, Any] = self._processor.post_process_panoptic_segmentation(
+        return self._processor.post_process_panoptic_segmentation(
             plain, target_sizes=[size], **self._cuts, **fused
         )[0]
-        return result
 
 
 def _look_side(pixels: Any) -> int:

@@ -179,8 +179,7 @@ def mix(
             weight += float(weights[place])
     if not total.any():
         return None
-    mean: Floats = (total / weight).astype(np.float32)
-    return mean
+    return (total / weight).astype(np.float32)
 
 
 def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:
@@ -190,8 +189,7 @@ def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:
 
 def _unit(feature: Floats) -> Floats:
     length = float(np.linalg.norm(feature.astype(np.float64)))
-    unit: Floats = (feature / length if length > 0 else np.zeros_like(feature)).astype(np.float32)
-    return unit
+    return (feature / length if length > 0 else np.zeros_like(feature)).astype(np.float32)
 
 
 @runtime_checkable

@@ -239,8 +239,7 @@ class VideoEventsModel(PreTrainedModel):
 
     def features(self, frames: Tensor) -> Tensor:
         """Return tower features [B, T, S, C] of clips uint8 [B, T, H, W, 3]."""
-        features: Tensor = self.tower(frames)
-        return features
+        return self.tower(frames)
 
     def encode_clips(self, features: Tensor) -> ClipFeatures:
         """Return keys and values for queries, from tower features [B, T, S, C]."""

@@ -164,8 +164,7 @@ class XClipVideo(PictureTextCheckpoint):
             videos = F.normalize(encoding.videos, dim=-1)
             similar = torch.einsum("wd,wmd->wm", videos, F.normalize(embedded, dim=-1))
             chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1)
-        result: Floats = chances.cpu().numpy()
-        return result
+        return chances.cpu().numpy()
 
 
 def _rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:

@@ -66,8 +66,7 @@ class BlipAnswerer(PictureTextCheckpoint):
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a question or an answer, special tokens included."""
-        ids: list[int] = self._tokenizer(text.strip().lower())["input_ids"]
-        return ids
+        return self._tokenizer(text.strip().lower())["input_ids"]
 
     def feature(self, encoding: Any, question: str) -> Floats:
         """Return the feature of a picture and a question that selects prompts, of length 1."""

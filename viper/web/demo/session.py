@@ -59,8 +59,7 @@ class SceneSource(Protocol):
 def scene_source() -> SceneSource | None:
     """Return what the first installed package offers under ``viper.demo_scenes``, or None."""
     for point in entry_points_of(ENTRY_POINTS, "source of scenes").values():
-        source: SceneSource = point.load()
-        return source
+        return point.load()
     return None
 
 

@@ -35,7 +35,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import ExampleSource, Shots, candidates, work_folder
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import to_json
+from viper.schema import Example, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +115,13 @@ def mine(options: MineOptions) -> int:
     for api in dict.fromkeys(options.apis):
         candidates_of_api, ended = _mined(options, api, llm_calls, shots, samples)
         llm_calls += ended.running.llm_calls
-        _tell(options.budget, api, ended)
+        running = ended.running
+        programs = f"{running.done} of {running.total} programs"
+        click.echo(f"{api}: {programs}, mean score {running.mean:.3f}", err=True)
+        if ended.reason == "budget":
+            tell_spent(options.budget, f" for {api}")
         examples += select(candidates_of_api, selection)
-    if not examples:
-        click.echo("viper: no program to keep; the bank is not written", err=True)
-        return EXIT_FAILED
-    write_bank(options.out, examples)
-    click.echo(f"{options.out}: {len(examples)} examples")
-    return EXIT_OK
+    return write_examples(options.out, examples)
 
 
 def _mined(
@@ -170,13 +169,20 @@ def rows_of(
         return list(store.rows()), ended
 
 
-def _tell(budget: int | None, api: str, ended: RunEnd) -> None:
-    running = ended.running
-    programs = f"{running.done} of {running.total} programs"
-    click.echo(f"{api}: {programs}, mean score {running.mean:.3f}", err=True)
-    if ended.reason == "budget":
-        click.echo(
-            f"viper: the budget of {budget} calls leaves no more for {api}; to go "
-            "on: the same line with a larger --budget",
-            err=True,
-        )
+def tell_spent(budget: int | None, what: str = "") -> None:
+    """Print that the budget is spent, and how to continue."""
+    click.echo(
+        f"viper: the budget of {budget} calls leaves no more{what}; to go on: the same line with a "
+        "larger --budget",
+        err=True,
+    )
+
+
+def write_examples(out: Path, examples: Sequence[Example]) -> int:
+    """Write the bank unless it would be empty, and return the exit code."""
+    if not examples:
+        click.echo("viper: no program to keep; the bank is not written", err=True)
+        return EXIT_FAILED
+    write_bank(out, examples)
+    click.echo(f"{out}: {len(examples)} examples")
+    return EXIT_OK

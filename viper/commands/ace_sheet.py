@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from viper.ace.bank import write_bank
 from viper.ace.generate import QueryStore, Request, generate, read_query_file, read_sheet
 from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
-from viper.commands.ace_mine import rows_of
+from viper.commands.ace_mine import rows_of, tell_spent, write_examples
 from viper.commands.options import (
     OutPath,
     ProfileChoice,
@@ -27,8 +26,8 @@ from viper.commands.options import (
 )
 from viper.commands.terminal import hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.runner import RunEnd, bound_arenas
+from viper.errors import EXIT_FAILED, UsageError
+from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import manifest_of
 from viper.learning.description import (
     METRIC,
@@ -74,10 +73,8 @@ class SheetOptions(ProfileChoice):
     sheet: Path | None = given_by(click.argument("sheet", type=click.Path(path_type=Path),
         required=False, metavar="[SHEET.txt]"))
     task: str = option("--task", type=click.Choice(TASKS), required=True,
-
         help="Task of the queries.")
     queries: int | None = option("--queries", type=click.IntRange(1, 10_000), metavar="N",
-
         help=f"Number of queries to write. By default {QUERIES}, or all of --queries-from.")
     queries_from: Path | None = option("--queries-from", metavar="FILE",
         help="File with your own queries, one on each line, options after vertical bars; or JSON "
@@ -93,7 +90,6 @@ class SheetOptions(ProfileChoice):
     seed: int = given_by(seed_option(
         "First random seed; it chooses the media and seeds the sampling."))
     programs: int = option("--programs", type=click.IntRange(2, 100), default=5,
-
         help="Number of programs for each query and image or video.")
     temperature: float = option("--temperature", type=click.FloatRange(0, 2, min_open=True),
         default=0.4, help="Temperature of the programs.")
@@ -140,7 +136,7 @@ def sheet(options: SheetOptions) -> int:
     with Reasoner(plan.profile, preload=False) as reasoner, hint_to_go_on():
         queries, llm_calls = _queries(plan, reasoner)
         if llm_calls and llm_calls == options.budget:  # queries are incomplete: start no run
-            _tell_spent(llm_calls)
+            tell_spent(llm_calls)
             return EXIT_FAILED
         programs = _drawn(plan, reasoner, queries, llm_calls)
     return _chosen(options, programs)
@@ -216,25 +212,13 @@ def _drawn(
     folder = work_folder(options.out, api, plan.work)
     judged = replace(manifest, metric=METRIC)
     rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
-    _tell_ended(ended, options.budget)
-    source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
-    return programs_by_query(rows, attempts, source)
-
-
-def _tell_ended(ended: RunEnd, budget: int | None) -> None:
     running = ended.running
     answered = running.done - running.failed
     click.echo(f"programs: {running.done} of {running.total}, {answered} gave an answer", err=True)
     if ended.reason == "budget":
-        _tell_spent(budget)
-
-
-def _tell_spent(budget: int | None) -> None:
-    click.echo(
-        f"viper: the budget of {budget} calls leaves no more; to go on: the same line with a "
-        "larger --budget",
-        err=True,
-    )
+        tell_spent(options.budget)
+    source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
+    return programs_by_query(rows, attempts, source)
 
 
 def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidate]]]) -> int:
@@ -243,12 +227,7 @@ def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidat
     examples = [verdict.example for verdict in verdicts if verdict.example is not None]
     bank = kept(best_first(examples), options.keep)
     _tell(options, verdicts, bank)
-    if not bank:
-        click.echo("viper: no program to keep; the bank is not written", err=True)
-        return EXIT_FAILED
-    write_bank(options.out, bank)
-    click.echo(f"{options.out}: {len(bank)} examples")
-    return EXIT_OK
+    return write_examples(options.out, bank)
 
 
 def _tell(

@@ -122,11 +122,9 @@ class DataSet(Protocol):
             DataError: files missing or not in the official format; says which and what to do.
             UnknownNameError: no such split.
         """
-        ...
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Report what is present and what is missing, in words. Never raise for missing files."""
-        ...
 
 
 @runtime_checkable
@@ -139,9 +137,7 @@ class DrawnSet(Protocol):
         Args:
             spec: only its split counts, where one is given.
         """
-        ...
 
     @property
     def families(self) -> Sequence[str]:
         """Return the kinds of query, drawn equally often; each has a split ``SPLIT:FAMILY``."""
-        ...

@@ -69,11 +69,9 @@ class DrawnData(Protocol):
 
     def annotated(self) -> AnnotatedStore:
         """Return the store of boxes and masks, for loc and seg."""
-        ...
 
     def pictures(self, wrong: float, seed: int) -> PictureSearch:
         """Return the search of pictures, for match and replace; arguments as :class:`Data`'s."""
-        ...
 
 
 def default_data() -> str:

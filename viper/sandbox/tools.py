@@ -30,7 +30,6 @@ class ToolClient(Protocol):
                 exception at that line. Any other exception ends the run and reaches
                 the caller of ``Sandbox.run``.
         """
-        ...
 
 
 class NoTools:

@@ -107,7 +107,6 @@ class TextSearch(Protocol):
             ModelError: the provider fails, refuses or answers with something else.
             StoreError: an index that cannot be read.
         """
-        ...
 
 
 @runtime_checkable
@@ -126,7 +125,6 @@ class ImageSearch(Protocol):
             UsageError: a limit outside 1 to :data:`MAX_RESULTS`.
             ModelError, StoreError: as :meth:`TextSearch.search`.
         """
-        ...
 
 
 def json_line(line: bytes, where: str) -> Any:

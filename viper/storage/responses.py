@@ -16,11 +16,9 @@ class ResponseStore(Protocol):
 
     def get(self, key: str) -> str | None:
         """Return the stored text, or None."""
-        ...
 
     def put(self, key: str, value: str) -> None:
         """Store the text; an existing key gets the new value."""
-        ...
 
 
 class MemoryStore:

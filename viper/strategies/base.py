@@ -201,4 +201,3 @@ class ShowsPrompt(Protocol):
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request without calling a model."""
-        ...

@@ -87,7 +87,6 @@ class ExampleStore(Protocol):
             UnknownNameError: no retrieval has that name.
             StoreError: the store cannot be read.
         """
-        ...
 
 
 class NoExamples:

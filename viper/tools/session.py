@@ -65,7 +65,6 @@ class SharedTools(Protocol):
 
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
         """Return the answer of a role's backend."""
-        ...
 
 
 class ToolSession:

@@ -58,11 +58,9 @@ class Engine(Protocol):
             items: taken one by one as there is room, so that the caller may end them early.
             stop: set it to stop at once: items under way are cancelled and not yielded.
         """
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return how the run is spread, for the manifest and the progress line."""
-        ...
 
 
 SHARED_MEDIA_BYTES = 256 << 20

@@ -45,7 +45,6 @@ class EditJudge(Protocol):
             pixels: the whole picture, uint8 [H, W, 3].
             box: pixels from the top-left corner.
         """
-        ...
 
 
 JudgeOf = Callable[[Sample], EditJudge]
@@ -165,7 +164,6 @@ class NeedsEditJudge(Protocol):
 
     def with_judge(self, judge_of: JudgeOf) -> Metric:
         """Return the same metric with a judge, unless it has one."""
-        ...
 
 
 @dataclass(frozen=True)

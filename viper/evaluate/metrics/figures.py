@@ -39,14 +39,12 @@ class Metric(Protocol):
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """Score a prediction; None scores 0. Must be a pure function."""
-        ...
 
     def figures(self, rows: Iterable[SampleResult]) -> Figures:
         """Return the official figures with intervals for results of one seed.
 
         Must be a pure function.
         """
-        ...
 
 
 def scores(rows: Iterable[SampleResult]) -> list[float]:

@@ -29,15 +29,12 @@ class Tracker(Protocol):
 
     def start(self, manifest: Manifest) -> None:
         """Begin the run, or continue it after a resume."""
-        ...
 
     def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         """Record a stored result; ``running`` holds figures over all results so far, by name."""
-        ...
 
     def finish(self, report: Mapping[str, Any]) -> None:
         """End the run; the report is as in ``report.json``."""
-        ...
 
 
 def open_tracker(spec: str) -> Tracker:

@@ -98,7 +98,6 @@ class ProposalDetector(AdaptableDetector, Protocol):
 
     def proposals(self, encoding: Any) -> Proposals:
         """Return the likely objects of a picture after a second pass."""
-        ...
 
 
 def score_concept(proposals: Proposals, vectors: Floats) -> Floats:

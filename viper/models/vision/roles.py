@@ -64,7 +64,6 @@ class Detector(Protocol):
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one encoding per image (the image tower, run once)."""
-        ...
 
     def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase after non-maximum suppression, best first, down to score
@@ -72,7 +71,6 @@ class Detector(Protocol):
 
         No threshold is applied. The toolbox applies it, so lowering one costs no forward pass.
         """
-        ...
 
 
 @runtime_checkable
@@ -84,11 +82,9 @@ class Matcher(Protocol):
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]``."""
-        ...
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[M, D]``."""
-        ...
 
 
 @runtime_checkable
@@ -99,7 +95,6 @@ class DepthEstimator(Protocol):
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
         """Return a map ``float32 [H, W]`` per image; larger is farther."""
-        ...
 
 
 @runtime_checkable
@@ -110,15 +105,12 @@ class VisualAnswerer(Protocol):
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one encoding per image (the image tower, run once)."""
-        ...
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
-        ...
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """Return a sentence that describes each picture."""
-        ...
 
 
 @runtime_checkable
@@ -127,7 +119,6 @@ class Explainer(Protocol):
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
         """Return one or two sentences that answer ``questions[i]`` about ``encodings[i]``."""
-        ...
 
 
 @runtime_checkable
@@ -138,7 +129,6 @@ class Segmenter(Protocol):
 
     def encode(self, pixels: Pixels) -> Any:
         """Return the encoding of one picture (the image tower, run once)."""
-        ...
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
         """Return the regions of the picture, best first; masks have its size and do not overlap.
@@ -146,7 +136,6 @@ class Segmenter(Protocol):
         With ``names`` return only those with these labels. An empty list means that nothing was
         detected, or that the model knows no such label.
         """
-        ...
 
 
 @runtime_checkable
@@ -162,7 +151,6 @@ class Inpainter(Protocol):
         ``mask`` is bool [H, W]. Pixels outside it stay the same to the bit. The same arguments give
         the same picture.
         """
-        ...
 
 
 @runtime_checkable
@@ -173,7 +161,6 @@ class FaceDetector(Protocol):
 
     def faces(self, pixels: Pixels) -> list[Detection]:
         """Return the box of every face, highest score first; an empty list without faces."""
-        ...
 
 
 @runtime_checkable
@@ -184,7 +171,6 @@ class TextReader(Protocol):
 
     def read(self, pixels: Pixels) -> list[TextLine]:
         """Return the lines in no order; an empty list without text."""
-        ...
 
 
 @runtime_checkable
@@ -195,7 +181,6 @@ class TextEmbedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]``."""
-        ...
 
 
 @runtime_checkable
@@ -206,15 +191,12 @@ class VideoModel(Protocol):
 
     def encode(self, frames: Pixels) -> Any:
         """Return the encoding of a whole clip ``[T, H, W, 3]`` (run once)."""
-        ...
 
     def locate(self, encoding: Any, event: str) -> list[EventWindow]:
         """Return candidate windows of the described event, best first, down to score .01."""
-        ...
 
     def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
         """Return sentences on what happens in frames ``[start, end)``, in order of time.
 
         A question that names objects may restrict the sentences to those objects.
         """
-        ...

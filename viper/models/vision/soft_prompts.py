@@ -69,13 +69,11 @@ class SoftPromptSource(Protocol):
         """Return the concepts learned for this very model; "" for the tools of
         ``WITHOUT_CONCEPT``.
         """
-        ...
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Return every prompt of the concept for this very model, oldest first; empty if there are
         none.
         """
-        ...
 
     def ensemble(
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
@@ -88,13 +86,11 @@ class SoftPromptSource(Protocol):
             feature: float32 ``[D]`` of the input, computed like the stored ones.
             model_id: prompts that were trained for another model are not used.
         """
-        ...
 
     def version(self, tool: str, concept: str | None) -> int:
         """Return a number that changes whenever the concept's prompts change, for keys of
         caches.
         """
-        ...
 
 
 class NoSoftPrompts:
@@ -202,17 +198,14 @@ class AdaptableDetector(Protocol):
 
     def feature(self, encoding: Any) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [D]."""
-        ...
 
     def detect_adapted(
         self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]
     ) -> list[Detection]:
         """Detect one phrase, which names the concepts of all the prompts."""
-        ...
 
     def surest(self, encoding: Any, phrase: str, prompts: Sequence[LearnedPrompt]) -> float:
         """Return the score of the best box of ``detect_adapted``, or 0 without a box."""
-        ...
 
 
 @runtime_checkable
@@ -221,11 +214,9 @@ class AdaptableSegmenter(Protocol):
 
     def feature(self, encoding: Any) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [D]."""
-        ...
 
     def segments_adapted(self, encoding: Any, prompts: Sequence[LearnedPrompt]) -> list[Segment]:
         """Return all segments, those of the prompts' concepts included.
 
         A segment of a concept has its name as label; masks do not overlap.
         """
-        ...

@@ -60,8 +60,7 @@ class TuneOptions(ProfileChoice):
         help="Answer this split as well, and print how well the labelled samples predict it.")
     limit: int = option("--limit", type=click.IntRange(2), default=300,
         help="Maximum number of samples of --validate.")
-    seed: int = given_by(seed_option(
-        "Random seed for the choice of samples and for sampling."))
+    seed: int = given_by(seed_option("Random seed for the choice of samples and for sampling."))
     temperatures: str = option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
         help='Temperatures to try for the language model; "" keeps its temperature.')
     values: tuple[str, ...] = option("--threshold", metavar="NAME=A, B, …",

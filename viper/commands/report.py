@@ -37,8 +37,7 @@ class ReportOptions:
     """Options of ``viper report``."""
 
     # fmt: off
-    form: Format | None = option("--format",
-        help="Format of the text. By default table.")
+    form: Format | None = option("--format", help="Format of the text. By default table.")
     as_json: bool = option("--json", help="Print JSON, like --format json.")
     html: bool = option("--html",
         help="Write a page with plots into the folder of the run, and a page for each sample that "
@@ -46,13 +45,11 @@ class ReportOptions:
     root: Path | None = given_by(root_option)
     sandbox: Mode = option("--sandbox", default="strict",
         help="Sandbox mode for programs that run again for the pages of samples.")
-    out: Path | None = option("--out", type=OutPath(),
-        help="Write to this file instead of stdout.")
+    out: Path | None = option("--out", type=OutPath(), help="Write to this file instead of stdout.")
     compare: bool = option("--compare", help="Compare two runs, BEFORE AFTER, sample by sample.")
     common: bool = option("--common",
         help="With --compare: use only the samples that both runs hold.")
-    errors: bool = option("--errors",
-        help="Show where answers go wrong, as shares of all answers.")
+    errors: bool = option("--errors", help="Show where answers go wrong, as shares of all answers.")
     # fmt: on
 
 

@@ -58,8 +58,7 @@ class WorkflowOptions(ProfileChoice):
     root: Path | None = given_by(root_option)
     split: str | None = option("--split", metavar="NAME",
         help="Split to explore. By default train, or the first whose name begins with train.")
-    limit: int = option("--limit", type=click.IntRange(1), default=100,
-        help="Number of samples.")
+    limit: int = option("--limit", type=click.IntRange(1), default=100, help="Number of samples.")
     ids: str | None = option("--ids", metavar="FILE|ID,ID",
         help="Explore these samples instead of drawing --limit samples.")
     seed: int = given_by(seed_option())

@@ -65,8 +65,7 @@ class AgentOptions(ProfileChoice):
         metavar="SHARE",
         help="Share of workflows to hold out; the model card reports the loss on their effective "
              "actions before and after.")
-    seed: int = given_by(seed_option(
-        "Random seed for new matrices and for the order of texts."))
+    seed: int = given_by(seed_option("Random seed for new matrices and for the order of texts."))
     out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
         help="Folder for the model, its card and profile.toml.")
     work: Path | None = option("--work", type=OutPath(), metavar="DIR",

@@ -97,22 +97,16 @@ class OwnFile:
         root = spec.root or self.path.parent
         good: list[Sample] = []
         wrong: list[DataError] = []
-        for at, line in self._lines():
+        lines: Iterator[tuple[str, Any]] = self._source.lines()
+        record_of: Callable[[Any, SourceFile, str], Record] = _from_json
+        if self.path.suffix == ".csv":
+            lines, record_of = self._source.csv_rows(REQUIRED), _csv_record
+        for at, line in lines:
             try:
-                good.append(_sample(_record(line, self._source, at), root))
+                good.append(_sample(record_of(line, self._source, at), root))
             except DataError as error:
                 wrong.append(error)
         return good, wrong
-
-    def _lines(self) -> Iterator[tuple[str, Any]]:
-        """Yield place and content of each line: CSV fields by column, or the text of JSON."""
-        if self.path.suffix == ".csv":
-            return self._source.csv_rows(REQUIRED)
-        return self._source.lines()
-
-
-def _record(line: Any, source: SourceFile, at: str) -> Record:
-    return _from_json(line, source, at) if isinstance(line, str) else _csv_record(line, source, at)
 
 
 def _csv_record(row: dict[str, Any], source: SourceFile, at: str) -> Record:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -164,15 +164,11 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
     if not hits:
         raise source.wrong("", "holds no rows", "a row a sample")
     if unfilled and missing == "error":
-        raise DataError(_unfilled_message(path, unfilled, len(hits)))
+        raise DataError(
+            f"{path}: {len(unfilled)} of {len(hits)} rows have no word in the column 'correct': "
+            f"{first_few(unfilled)}; fill them in, or count them as wrong with --missing wrong"
+        )
     return SheetFigures(proportion(sum(hits), len(hits)), without, tuple(unfilled))
-
-
-def _unfilled_message(path: Path, ids: Sequence[str], total: int) -> str:
-    return (
-        f"{path}: {len(ids)} of {total} rows have no word in the column 'correct': "
-        f"{first_few(ids)}; fill them in, or count them as wrong with --missing wrong"
-    )
 
 
 def _write(pixels: Pixels, path: Path) -> None:

@@ -87,7 +87,8 @@ class Profile:
             role: DeferredLLM(partial(self._load_llm, role, choice))
             for role, choice in document.models.items()
         }
-        models = ModelSet({}, max_bytes=self._max_bytes())
+        memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
+        models = ModelSet({}, max_bytes=int(memory_gb * 2**30) if memory_gb else None)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         for role, choice in document.roles.items():
             self._add_role(models, role, choice, llms[WRITER])
@@ -295,12 +296,6 @@ class Profile:
             raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
         arguments = (state, matcher, name)
         return built(role, choice.backend, NamedPictures, arguments, choice.options)
-
-    def _max_bytes(self) -> int | None:
-        gigabytes = self.document.max_memory_gb
-        if self.max_memory_gb is not None:
-            gigabytes = self.max_memory_gb
-        return int(gigabytes * 2**30) if gigabytes else None
 
     def _examples(self) -> ExampleStore:
         bank = self.document.bank

@@ -15,7 +15,6 @@ from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 Format = Literal["table", "csv", "markdown", "json"]
-FORMATS: tuple[Format, ...] = ("table", "csv", "markdown", "json")
 
 FAILED = "errors together"
 

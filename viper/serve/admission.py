@@ -17,10 +17,10 @@ class Admission:
 
     Args:
         workers: slots that may run at a time.
-        queue: further slots, which wait.
+        queue: number of further slots, which wait.
 
     Attributes:
-        running: number of slots that run.
+        running: number of slots that run now.
     """
 
     def __init__(self, workers: int, queue: int) -> None:
@@ -36,10 +36,10 @@ class Admission:
         return self._taken - self.running
 
     def enter(self) -> Slot:
-        """Return a slot. The caller must leave it in every case.
+        """Return a slot. The caller must call :meth:`Slot.leave` in every case.
 
         Raises:
-            QueueFullError: there is none.
+            QueueFullError: no slot is free.
         """
         if self._taken >= self.places:
             raise QueueFullError(self.places, self._retry_after_s())
@@ -47,11 +47,12 @@ class Admission:
         return Slot(self)
 
     def _retry_after_s(self) -> int:
-        """Return when a slot will be free, estimated from recent runs."""
+        """Estimate from recent runs the seconds until a slot is free."""
         turns = math.ceil((self.waiting + 1) / self.workers)
         return min(_LONGEST_RETRY_S, max(1, math.ceil(turns * self._mean_s)))
 
-    def _left(self, ran_s: float | None) -> None:
+    def _release(self, ran_s: float | None) -> None:
+        """Free a slot. ``ran_s`` is the duration of its run, None if it never ran."""
         self._taken -= 1
         if ran_s is None:
             return
@@ -79,4 +80,4 @@ class Slot:
         if not self._left:
             self._left = True
             ran = None if self._began is None else time.monotonic() - self._began
-            self._admission._left(ran)
+            self._admission._release(ran)

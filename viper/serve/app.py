@@ -48,7 +48,7 @@ _EVENT_STREAM = {
 def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
     """Build the application. Its routes share ``app.state.service``.
 
-    The reasoner stays the caller's to close.
+    The caller remains responsible for closing the reasoner.
     """
     service = Service(reasoner, settings)
     app = FastAPI(
@@ -137,7 +137,7 @@ def _answer(kind: type[JobAnswer], job: Job, request: Request, service: Service)
 
 
 def _wants_events(request: Request) -> bool:
-    """Return whether the caller names event streams; ``*/*`` asks for JSON."""
+    """Return whether the caller accepts event streams by name; ``*/*`` means JSON."""
     kinds = request.headers.get("accept", "").lower().split(",")
     return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in kinds)
 
@@ -159,17 +159,18 @@ async def submitted(
 ) -> Job:
     """Start the run that a request asks for.
 
-    The place is taken before the body is read, so that no more bodies arrive at a time than
-    there are places.
+    The slot is taken before the body is read, which limits the number of bodies that arrive in
+    parallel.
 
     Raises:
-        Refusal: no place, a body too large or of another kind, too slow, or too late.
-        UsageError, UnknownNameError, MediaError: what the form says is wrong.
+        Refusal: no slot is free, the body is too large or of another kind, the deadline passed, or
+            the server is shutting down.
+        UsageError, UnknownNameError, MediaError: the form has a wrong value.
     """
     note, settings = note_of(request.scope), service.settings
     with ExitStack() as cleanup:
-        place = service.admission.enter()
-        cleanup.callback(place.leave)
+        slot = service.admission.enter()
+        cleanup.callback(slot.leave)
         try:
             async with asyncio.timeout(settings.deadline_s):
                 form = await read_form(request, settings)
@@ -180,7 +181,7 @@ async def submitted(
         note.query = fields.query
         intake = media_of(form, fields.path, settings)
         note.facts["media"] = len(intake.uploads) + len(intake.paths)
-        return service.start_job(place, work_of(service.reasoner, fields, intake), cleanup)
+        return service.start_job(slot, work_of(service.reasoner, fields, intake), cleanup)
 
 
 def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:

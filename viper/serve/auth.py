@@ -16,18 +16,18 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 
 class Gatekeeper:
-    """Checks the headers of a request before anything else of it is read."""
+    """Checks a request by its headers, before its body is read."""
 
     def __init__(self, settings: ServeSettings) -> None:
         self._digest = _digest(settings.token.encode()) if settings.token else None
 
     def check(self, path: str, headers: Headers) -> None:
-        """Return if the request is allowed, else raise.
+        """Raise if the request is not allowed.
 
         Raises:
             UnauthorizedError: the token is missing or wrong.
-            ForbiddenError: there is no token to show, and a browser may have been talked
-                into sending this.
+            ForbiddenError: the server has no token, and a foreign web page may have made a browser
+                send this request.
         """
         if path in OPEN_PATHS:
             return
@@ -46,12 +46,10 @@ class Gatekeeper:
 
 
 def check_local(headers: Headers) -> None:
-    """Refuse requests that a web page makes a browser send to this machine.
-
-    The first shows in ``Origin``, the second in ``Host``.
+    """Refuse requests that a foreign web page makes a browser send to this machine.
 
     Raises:
-        ForbiddenError: one of them does.
+        ForbiddenError: ``Host`` is not a name of this machine, or ``Origin`` is another site.
     """
     host = headers.get("host", "")
     if not is_loopback(_hostname(host)):

@@ -21,7 +21,7 @@ MAX_PROGRAM_CHARACTERS = 64 * 1024
 _REPEATABLE = {
     "options",
     "path",
-    *(one.name for one in all_settings().values() if get_origin(one.type) is tuple),
+    *(setting.name for setting in all_settings().values() if get_origin(setting.type) is tuple),
 }
 
 Option = Annotated[str, Field(min_length=1, max_length=500)]
@@ -75,7 +75,7 @@ def _field(setting: Setting) -> tuple[Any, Any]:
 
 
 _FIELDS: dict[str, Any] = {
-    one.name: _field(one) for one in all_settings().values() if one.declaration.http
+    setting.name: _field(setting) for setting in all_settings().values() if setting.declaration.http
 }
 
 RUN_FORM = create_model(
@@ -106,7 +106,7 @@ def checked_form(model: type[Form], form: FormData) -> Form:
     """Check the text fields of a form and return its model.
 
     Raises:
-        UsageError: a field is missing, unknown, out of range, or there twice.
+        UsageError: a field is missing, unknown, out of range, or given twice.
     """
     values: dict[str, Any] = {}
     for name, value in form.multi_items():
@@ -130,8 +130,9 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Reque
     """Return the media of a form, uploads or paths.
 
     Raises:
-        UsageError: none, both, too many, or a medium that is no file.
-        MediaError: a path that names no file under a media root.
+        UsageError: there are no media, too many media, uploads as well as paths, or text where a
+            file is expected.
+        MediaError: a path names no file under a media root.
     """
     uploads = form.getlist("media")
     if bool(uploads) == bool(paths):

@@ -15,10 +15,10 @@ from viper.schema import Trial
 from viper.serve.admission import Slot
 
 Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
-"""What runs in the thread; the event asks it to stop."""
+"""Generator that runs in a thread. It stops soon after the event is set."""
 
 Event = Trial | RunResult | BaseException
-"""Trials, and last either the result or what ended the run."""
+"""A trial, or the last event: the result, or the error that ended the run."""
 
 
 class WorkerThreads:
@@ -62,24 +62,24 @@ class WorkerThreads:
 
 
 class Job:
-    """Run that waits or goes on. Its slot is free again once its thread has finished.
+    """A waiting or running run. Its slot is freed when its thread has finished.
 
     Args:
         cleanup: closed at the end, even if the run never began.
 
     Attributes:
-        queued_s: seconds that it waited for its turn; None while it waits.
+        queued_s: seconds between the request and the start of the run; None before the start.
     """
 
     def __init__(
-        self, place: Slot, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
+        self, slot: Slot, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._place, self._workers, self._work = place, workers, work
+        self._slot, self._workers, self._work = slot, workers, work
         self._cancel = threading.Event()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._over = False
-        self._asked = time.monotonic()
+        self._requested = time.monotonic()
         self.queued_s: float | None = None
         self.task = self._loop.create_task(self._run())
         # Not inside the task, since a task that is cancelled before its first step never runs.
@@ -90,34 +90,34 @@ class Job:
         return await self._events.get()
 
     def stop(self, reason: BaseException) -> None:
-        """Make ``reason`` the last event, unless there has been one, and stop the run."""
+        """Stop the run and make ``reason`` its last event. Does nothing after the last event."""
         if self._over:
             return
-        self._tell(reason)
+        self._emit(reason)
         self._cancel.set()
         if self.queued_s is None:
             self.task.cancel()
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if not self._over:
             self._over = not isinstance(event, Trial)
             self._events.put_nowait(event)
 
     async def _run(self) -> None:
-        await self._place.turn()
-        self.queued_s = time.monotonic() - self._asked
+        await self._slot.turn()
+        self.queued_s = time.monotonic() - self._requested
         done = asyncio.Event()
         self._workers.submit(partial(self._in_thread, done))
         await done.wait()
-        self._tell(RuntimeError("the run ended without a result"))
+        self._emit(RuntimeError("the run ended without a result"))
 
     def _in_thread(self, done: asyncio.Event) -> None:
         # A closed loop means that the server has stopped, so no caller is left.
         with contextlib.suppress(RuntimeError):
             try:
                 for event in self._work(self._cancel):
-                    self._loop.call_soon_threadsafe(self._tell, event)
+                    self._loop.call_soon_threadsafe(self._emit, event)
             except BaseException as error:  # noqa: BLE001 - native code raises more than Exception
-                self._loop.call_soon_threadsafe(self._tell, error)
+                self._loop.call_soon_threadsafe(self._emit, error)
             finally:
                 self._loop.call_soon_threadsafe(done.set)

@@ -70,7 +70,7 @@ class RequestNote:
         """Return one line of JSON.
 
         Args:
-            with_words: also the query and what errors say, which may quote it.
+            with_words: include the query, and error messages, which may quote it.
         """
         record: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -41,8 +41,8 @@ def trial_json(trial: Trial) -> bytes:
 def encoded(value: Any) -> bytes:
     """Return ASCII JSON in one line. Infinite numbers become null.
 
-    Programs control much of a record's content. Escapes leave no line break that could
-    end an event early, and no half of a character that UTF-8 could not hold.
+    Programs control much of a record's content. Escaping removes line breaks, which could end an
+    event early, and lone surrogates, which UTF-8 cannot encode.
     """
     return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode("ascii")
 

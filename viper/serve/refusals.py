@@ -17,15 +17,15 @@ _CALLERS_FAULT: dict[type[BaseException], int] = {
     UnknownNameError: 400,
     MediaError: 422,
 }
-"""Exactly these classes. Other subclasses of UsageError are the server's fault here."""
+"""HTTP status by class. Subclasses do not count: here they are the server's own errors."""
 
 
 class Refusal(ViperError):
     """Request that the server rejects; ``message`` is meant for the caller.
 
     Attributes:
-        status: of the HTTP answer.
-        headers: of the HTTP answer, beside the usual ones.
+        status: status of the HTTP answer.
+        headers: extra headers of the HTTP answer.
     """
 
     code = "refused"
@@ -97,7 +97,7 @@ class ClientGoneError(Refusal):
 
 
 class RouteError(Refusal):
-    """The path does not exist, or not with this method."""
+    """The path does not exist, or does not take this method."""
 
     def __init__(self, error: HTTPException) -> None:
         self.status = error.status_code

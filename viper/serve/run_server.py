@@ -38,7 +38,7 @@ class LineFormatter(logging.Formatter):
 class StoppingServer(uvicorn.Server):
     """Server (uvicorn) that drains on the first signal and stops at once on the second.
 
-    Requests that arrive meanwhile get an error, while uvicorn alone would refuse the connection.
+    Requests that arrive during draining get an error; uvicorn alone would refuse the connection.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -80,8 +80,8 @@ def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT. Returns after the last request.
 
     Raises:
-        UsageError: the address cannot be listened on.
-        ModelError, other ViperErrors: a model cannot be loaded; nothing is served then.
+        UsageError: the server cannot listen on the address.
+        ModelError, other ViperErrors: a model cannot be loaded, so the server stops.
     """
     _log_to_stderr()
     with listening_at(settings.host, settings.port) as listening:

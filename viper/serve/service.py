@@ -18,7 +18,7 @@ from viper.serve.refusals import ShuttingDownError
 from viper.serve.settings import ServeSettings
 
 CANCEL_WAIT_S = 5.0
-"""How long a stopping server waits for runs that it has cancelled."""
+"""Seconds that a stopping server waits for runs that it has cancelled."""
 
 ENDPOINTS = frozenset({"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json"})
 
@@ -69,7 +69,7 @@ class Service:
 
     Attributes:
         closing: whether new requests are refused.
-        jobs: runs that wait or are under way.
+        jobs: waiting and running jobs.
     """
 
     def __init__(self, reasoner: Reasoner, settings: ServeSettings) -> None:
@@ -82,7 +82,7 @@ class Service:
         self.closing = False
         self.jobs: set[Job] = set()
 
-    def start_job(self, place: Slot, work: Work, cleanup: ExitStack) -> Job:
+    def start_job(self, slot: Slot, work: Work, cleanup: ExitStack) -> Job:
         """Start a run.
 
         Raises:
@@ -90,7 +90,7 @@ class Service:
         """
         if self.closing:
             raise ShuttingDownError
-        job = Job(place, self.threads, work, cleanup.pop_all())
+        job = Job(slot, self.threads, work, cleanup.pop_all())
         self.jobs.add(job)
         job.task.add_done_callback(lambda _: self.jobs.discard(job))
         return job
@@ -98,16 +98,16 @@ class Service:
     async def drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests, let runs finish for the grace time, then cancel them."""
         self.closing = True
-        await self._jobs_end(self.settings.grace_s if grace_s is None else grace_s)
+        await self._wait_for_jobs(self.settings.grace_s if grace_s is None else grace_s)
         self.stop_jobs()
-        await self._jobs_end(CANCEL_WAIT_S)
+        await self._wait_for_jobs(CANCEL_WAIT_S)
 
     def stop_jobs(self) -> None:
         """Cancel every run. Its callers get the error that the server is shutting down."""
         for job in list(self.jobs):
             job.stop(ShuttingDownError())
 
-    async def _jobs_end(self, timeout_s: float) -> None:
+    async def _wait_for_jobs(self, timeout_s: float) -> None:
         tasks = [job.task for job in self.jobs]
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)

@@ -30,8 +30,8 @@ class ServeSettings:
         log_queries: whether queries and error messages are logged.
 
     Raises:
-        UsageError: a value out of range, a root that is no folder, an address that others
-            can reach and no token.
+        UsageError: a value is out of range, a media root is not a folder, or other machines can
+            reach the address and there is no token.
     """
 
     host: str = "127.0.0.1"
@@ -94,7 +94,7 @@ def listening_at(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address. Port 0 takes a free one.
 
     Raises:
-        UsageError: it is taken, or not an address of this machine.
+        UsageError: the address is in use, or is not an address of this machine.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(

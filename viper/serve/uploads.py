@@ -27,9 +27,9 @@ async def read_form(request: Request, settings: ServeSettings) -> FormData:
     """Read the multipart form of a request. Files above a megabyte are stored on disk, unnamed.
 
     Raises:
-        NotMultipartError: another kind of body, or another encoding than UTF-8.
-        TooLargeError: the body is longer than the limit, or says that it will be.
-        UsageError: a form that cannot be read, or with too many parts.
+        NotMultipartError: the body is not a multipart form, or not in UTF-8.
+        TooLargeError: the body, or its declared length, is above the limit.
+        UsageError: the form cannot be parsed, or has too many parts.
     """
     _check_content_type(request.headers.get("content-type", ""))
     declared = request.headers.get("content-length", "")
@@ -79,8 +79,8 @@ class RequestMedia:
 
     Attributes:
         uploads: uploaded files, in order.
-        paths: files of the server instead, each under a media root.
-        names: these paths as the caller wrote them.
+        paths: files on the server, each under a media root; used instead of uploads.
+        names: the paths as the caller wrote them.
     """
 
     uploads: tuple[UploadFile, ...] = ()
@@ -91,7 +91,7 @@ class RequestMedia:
         """Decode the media. Blocks; uploads pass through a private temporary folder.
 
         Raises:
-            MediaError: one of them cannot be read; says which, by its number or given path.
+            MediaError: one of them cannot be read; names its number, or its path as given.
         """
         if self.paths:
             return _decode(self.paths, self.names)
@@ -120,8 +120,8 @@ def under_roots(name: str, roots: Sequence[Path]) -> Path:
 
     Raises:
         UsageError: this server has no media roots.
-        MediaError: there is no such file under any; the same words whether the file is
-            missing, lies outside or is not a file, so that callers learn nothing about it.
+        MediaError: no media root has such a file. The message is the same if the file is missing,
+            lies outside or is not a file, so that callers learn nothing about it.
     """
     if not roots:
         raise UsageError("this server reads no files of its own; send the media as uploads")

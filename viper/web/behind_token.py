@@ -83,7 +83,7 @@ async def form_of(request: Request, most_bytes: int) -> Mapping[str, str]:
     """Return the fields of a form, each with its first value.
 
     Raises:
-        HTTPException: it is too long or not a form.
+        HTTPException: the body is too long or not a form.
     """
     body = b""
     async for chunk in request.stream():

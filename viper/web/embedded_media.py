@@ -17,7 +17,7 @@ _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (2
 _LOSSLESS_SIDE = 400
 
 MOST_EDITS = 24
-"""Edited pictures that a page shows."""
+"""Most edited pictures that a page shows."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PageImage:
     """Picture of a page.
 
     Attributes:
-        name: name in traces: ``image0``, ``video0#7`` or that of an edited picture.
+        name: name in traces: ``image0``, ``video0#7`` or the id of an edited picture.
         width, height: size of the original in pixels, which all boxes refer to.
         address: ``data:`` URL of the picture, possibly scaled down.
     """

@@ -43,7 +43,7 @@ class SamplePages:
     def write(self, result: SampleResult) -> str | None:
         """Write the page of a result, and return its address relative to the report.
 
-        None if there is no trace or its pictures cannot be read.
+        Return None if there is no trace or its pictures cannot be read.
 
         Raises:
             StoreError: the page cannot be written.
@@ -86,10 +86,10 @@ def page_name(result: SampleResult) -> str:
 
 
 def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
-    """Return what a run learned from an answer, or None.
+    """Return the learning record of a result, or None if the run learned nothing from it.
 
     Raises:
-        StoreError: its journal cannot be read.
+        StoreError: the run's journal cannot be read.
     """
     path = folder / JOURNAL
     if not path.is_file():
@@ -100,7 +100,7 @@ def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
 
 @lru_cache(4)
 def _records(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], LearningRecord]:
-    return {lesson.key: lesson for lesson in Journal(folder).lessons()}
+    return {record.key: record for record in Journal(folder).lessons()}
 
 
 def truth_of(result: SampleResult) -> Truth:
@@ -112,10 +112,14 @@ def truth_of(result: SampleResult) -> Truth:
     return Truth(target_words(result))
 
 
-def rerun_command(manifest: Manifest, row: SampleResult) -> str:
-    """Return the command line that answers this sample alone again."""
-    typed = list(manifest.arguments)
-    if "eval" not in typed:
+def rerun_command(manifest: Manifest, result: SampleResult) -> str:
+    """Return a command line that answers only this sample again.
+
+    Return "" if the run was not made by ``viper eval``.
+    """
+    arguments = list(manifest.arguments)
+    if "eval" not in arguments:
         return ""
-    alone = ["--ids", row.sample_id, "--seed", str(row.seed), "--seeds", "1", "--out", "again"]
-    return shlex.join([Path(typed[0]).name, *typed[1:], *alone])
+    only_sample = ["--ids", result.sample_id, "--seed", str(result.seed), "--seeds", "1"]
+    program = Path(arguments[0]).name
+    return shlex.join([program, *arguments[1:], *only_sample, "--out", "again"])

@@ -132,9 +132,9 @@ def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepV
 
 
 def _drawing(steps: Sequence[StepView]) -> PathDrawing:
-    there = {name for step in steps for name in (step.state, *(c.action for c in step.choices))}
-    names = [name for name in (START, *ACTIONS) if name in there or name == START]
-    names += sorted(there - set(names))
+    used = {name for step in steps for name in (step.state, *(c.action for c in step.choices))}
+    names = [name for name in (START, *ACTIONS) if name in used or name == START]
+    names += sorted(used - set(names))
     rows = {name: ROW * place + ROW // 2 for place, name in enumerate(names)}
     entered = {START: LABEL}
     lines, marks = [], []

@@ -1,7 +1,7 @@
-"""One trace as one page: everything in one file, no network, opens from disk.
+"""Page of one trace in a single file, which opens from disk and needs no network.
 
-Templates escape all queries, programs, model outputs and file names. The page's policy lets
-nothing run or load from outside the page.
+Templates escape all queries, programs, model outputs and file names. The page's policy forbids
+scripts and resources from outside the page.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Extras:
         depth: maps ``[H, W]`` by picture, larger is farther.
         score: score of the answer by the data set's metric.
         back: address of the page that lists this one.
-        lesson: what a learning run learned from the answer.
+        lesson: learning record of the answer; None if no run learned from it.
         most_bytes: limit for all pictures together.
         saying: feedback form; a page on disk has none.
     """

@@ -33,7 +33,7 @@ class CallView:
     """View of a tool call.
 
     Attributes:
-        given: its arguments with their names; positional arguments have an empty name.
+        given: the arguments with their names; positional arguments have an empty name.
         threshold: value of the threshold that its candidates were compared with.
     """
 
@@ -78,10 +78,10 @@ class TrialView:
     """View of a trial.
 
     Attributes:
-        came: why it was run, in words.
+        came: reason for the trial, in words.
         after: calls after the end of the program.
-        prompt: number of its prompt among the prompts of the page.
-        plan_prompt: number of its planner's prompt among these.
+        prompt: index of the trial's prompt among the prompts of the page.
+        plan_prompt: index of the planner's prompt among them.
         whole: whether the lines are complete; False if the program could not be replayed.
     """
 
@@ -106,7 +106,7 @@ class TrialView:
 def trial_views(
     trace: Trace, replays: Sequence[Replay], sizes: Sizes
 ) -> tuple[list[TrialView], list[str]]:
-    """Return the views of a trace's trials, and their prompts, each once.
+    """Return the views of a trace's trials, and their distinct prompts.
 
     Args:
         replays: replays of the trials, in their order.
@@ -144,12 +144,12 @@ def _place(prompt: str | None, prompts: list[str]) -> int | None:
 def reason_of_trial(trial: Trial, before: Trial | None) -> str:
     """Return why a trial was run, with the threshold that changed."""
     if trial.correction == "self_tune" and before is not None:
-        moved = [
+        changes = [
             f"{name} lowered from {before.thresholds[name]:g} to {value:g}"
             for name, value in trial.thresholds.items()
             if before.thresholds.get(name, value) != value
         ]
-        return f"the same program, {', '.join(moved) or 'run again'}"
+        return f"the same program, {', '.join(changes) or 'run again'}"
     return {
         "first": "first program",
         "self_debug": "written anew",
@@ -223,7 +223,7 @@ def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> Call
 
 MOST_TURNS = 200
 
-_CALLED = {
+_ACTION_NAMES = {
     "code": "code",
     "thought": "thought",
     "done": "done",
@@ -239,7 +239,7 @@ class TurnView:
     Attributes:
         what: the action in words.
         tools: the tools that its code called, with counts.
-        reason: why it was useless; "" if it was useful.
+        reason: why the action was useless; "" if it was useful.
     """
 
     number: int
@@ -265,7 +265,7 @@ def turn_views(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> tuple[TurnVi
             TurnView(
                 number,
                 turn.kind,
-                _CALLED.get(turn.kind, turn.kind),
+                _ACTION_NAMES.get(turn.kind, turn.kind),
                 turn.text,
                 turn.result,
                 tuple(tools.items()),

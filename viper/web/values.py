@@ -25,7 +25,7 @@ class DisplayValue:
         picture: name of the picture of a ``crop``.
         box: box of the crop, in pixels from the top-left corner.
         span: first and end frame of a ``span``, the end exclusive.
-        items: items of a list, or of ``pairs`` with their names in ``names``.
+        items: items of a list, or the values of ``pairs``, whose names are in ``names``.
         more: number of items that are left out.
     """
 

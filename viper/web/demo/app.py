@@ -28,8 +28,10 @@ OTHER_AT_ONCE = 8
 UPLOAD_S = 600
 """Seconds that gradio keeps an upload. The session has a copy by then."""
 
-_SPOKEN = "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
-"""Makes screen readers read out changes of an element."""
+_ANNOUNCE_JS = (
+    "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
+)
+"""Script that makes screen readers read out changes of an element."""
 
 _INTRO = """<h1>viper</h1>
 <p>Choose a picture or a clip and ask about it. A language model writes a program, a sandbox runs
@@ -86,7 +88,7 @@ def build(demo: Demo) -> gr.Blocks:
                     stop = gr.Button("Stop", interactive=False, min_width=120)
                 examples = gr.Radio([], label="Examples for this scene", visible=HIDDEN)
             with gr.Column(min_width=280, elem_classes="viper-told"):
-                status = gr.HTML(line_html("nothing asked yet"), js_on_load=_SPOKEN)
+                status = gr.HTML(line_html("nothing asked yet"), js_on_load=_ANNOUNCE_JS)
                 answer = gr.HTML("", js_on_load=None)
                 trials = gr.HTML("", js_on_load=None)
                 trace = gr.HTML("", js_on_load=None)
@@ -99,7 +101,7 @@ def build(demo: Demo) -> gr.Blocks:
                         max_length=LONGEST,
                     )
                     note = gr.Button("Keep this feedback")
-                    noted = gr.HTML("", js_on_load=_SPOKEN)
+                    noted = gr.HTML("", js_on_load=_ANNOUNCE_JS)
 
         _take_uploads_only(upload)
         parts = PageParts(

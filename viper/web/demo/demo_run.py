@@ -64,14 +64,14 @@ class DemoRun:
             document: the profile as JSON values.
 
         Raises:
-            UsageError: the folder holds something else, or was asked under other settings.
-            StoreError: it cannot be written, or another process writes it.
+            UsageError: the folder holds other files, or a run with other settings.
+            StoreError: the folder cannot be written, or another process writes to it.
         """
         check_folder(folder)
         return cls(RunStore.resume(folder, _manifest(reasoner, document)))
 
     def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
-        """Give a question a number and return both the number and the sample."""
+        """Assign the next number to a question. Return the number and the question's sample."""
         with self._turn:
             self._last += 1
             number = self._last
@@ -93,7 +93,7 @@ class DemoRun:
         """Store an answered question and a copy of its picture. Return the result.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: a file cannot be written.
         """
         target = self.store.folder / sample.files[0]
         with file_errors(target):
@@ -111,8 +111,8 @@ class DemoRun:
         """Store the right answer or a comment, as ``viper learn feedback`` does.
 
         Raises:
-            UsageError: both are empty, or the answer is none of the question's task.
-            StoreError: it cannot be written.
+            UsageError: both are empty, or the answer does not fit the question's task.
+            StoreError: the file cannot be written.
         """
         result = self.row(sample_id)
         right = answer_from(answer.strip(), result) if answer.strip() else None
@@ -134,7 +134,7 @@ class DemoRun:
 
         Raises:
             UsageError: there is no such answer.
-            MediaError: its picture is gone.
+            MediaError: its picture is missing.
         """
         result, values = self.row(sample_id), self.store.trace(sample_id, SEED)
         if values is None:
@@ -144,7 +144,7 @@ class DemoRun:
         )
 
     def close(self) -> None:
-        """Admit the next writer."""
+        """Close the store, so that another process can write to the folder."""
         self.store.close()
 
 
@@ -152,8 +152,8 @@ def check_folder(folder: Path) -> None:
     """Check that the demo's run may begin or continue in a folder.
 
     Raises:
-        UsageError: it holds other files, or the run of a data set.
-        StoreError: it cannot be read.
+        UsageError: the folder holds other files, or the run of a data set.
+        StoreError: the folder cannot be read.
     """
     if not (folder / MANIFEST).is_file():
         check_free(folder)
@@ -208,7 +208,7 @@ class RunOpener:
         """Return the run once models are loaded, or None if they are still loading after this time.
 
         Raises:
-            ViperError: they cannot be loaded, or the folder cannot be written.
+            ViperError: the models cannot be loaded, or the folder cannot be written.
         """
         self._ended.wait(timeout_s)
         if self._error is not None:
@@ -216,7 +216,7 @@ class RunOpener:
         return self._run
 
     def close(self) -> None:
-        """Admit the next writer to the run's folder."""
+        """Close the run, so that another process can write to its folder."""
         if self._run is not None:
             self._run.close()
 

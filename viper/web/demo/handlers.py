@@ -28,8 +28,8 @@ from viper.web.demo.session import DemoMedia, DemoSession, SceneSource, some_num
 LOG = logging.getLogger("viper.demo")
 
 HIDDEN: Literal["hidden"] = "hidden"
-"""On the page but not visible. A component that gradio removes from the page can stay away when a
-later answer of the same event shows it (gradio-app/gradio, issue 13494)."""
+"""Value of ``visible`` that hides a component without removing it. A component that gradio removes
+can stay missing when a later update of the same event shows it (gradio-app/gradio, issue 13494)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Demo:
     Attributes:
         uploads: folder for visitors' files.
         trace_address: returns the address of an answer's trace page, by sample id.
-        scenes: draws pictures and clips to ask about; None without a package that offers them.
+        scenes: source of drawn pictures and clips; None if no installed package offers one.
     """
 
     manager: SessionManager

@@ -41,7 +41,7 @@ class TrialEvent:
 
     Attributes:
         number: number of the trial, from 1.
-        came: why it was run, in words.
+        came: reason for the trial, in words.
         failure: None if it gave an answer.
         seconds: time since the question was asked.
     """
@@ -83,7 +83,7 @@ class SessionManager:
     """Answers the questions of all visitors.
 
     Args:
-        opener: opens models and run; may still be at work.
+        opener: loads the models and opens the run; may still be loading.
     """
 
     def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:

@@ -94,7 +94,7 @@ class DemoAddress:
 
 
 class Gate:
-    """ASGI middleware that refuses what the page never requests, and sets security headers."""
+    """ASGI middleware that refuses requests the page never sends, and sets security headers."""
 
     def __init__(self, app: ASGIApp, place: DemoAddress) -> None:
         self._app, self._place = app, place
@@ -153,7 +153,7 @@ class DemoServer(uvicorn.Server):
 def private_folder() -> Iterator[Path]:
     """Create a temporary folder for visitors' files, and point gradio's uploads to it.
 
-    gradio reads its variables when it is imported, so this comes first.
+    Call this before importing gradio, which reads its variables at import.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

@@ -19,7 +19,7 @@ from viper.plugins import entry_points_of
 
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 SHOWN_NAME = 80
-"""Characters of an uploaded file's name that are shown."""
+"""Most characters of an uploaded file's name to show."""
 
 
 ENTRY_POINTS = "viper.demo_scenes"
@@ -49,7 +49,7 @@ class DemoScene:
 
 
 class SceneSource(Protocol):
-    """Protocol of what draws scenes for the demo. The same number gives the same scene."""
+    """Protocol of a source of scenes for the demo. The same number gives the same scene."""
 
     def draw_picture(self, index: int) -> DemoScene: ...
 
@@ -57,7 +57,10 @@ class SceneSource(Protocol):
 
 
 def scene_source() -> SceneSource | None:
-    """Return what the first installed package offers under ``viper.demo_scenes``, or None."""
+    """Return the first source of scenes that an installed package offers, or None.
+
+    Packages offer one as an entry point of the group ``viper.demo_scenes``.
+    """
     for point in entry_points_of(ENTRY_POINTS, "source of scenes").values():
         return point.load()
     return None
@@ -68,7 +71,7 @@ class DemoMedia:
     """Picture or clip that a visitor asks about.
 
     Attributes:
-        path: the file, private to the session; ``viper view`` gets a copy once it is asked about.
+        path: file that is private to the session. The run stores a copy with the first question.
         name: display name.
         media: decoded content of the file.
         examples: queries about it; none for an upload.
@@ -99,10 +102,10 @@ class DemoSession:
 
         Args:
             uploaded: the file. Visitors who upload the same file may share it.
-            below: folder for visitors' folders.
+            below: parent of the visitors' folders.
 
         Raises:
-            MediaError: it is not a readable picture or video. The earlier choice stays.
+            MediaError: the file is not a readable picture or video. The earlier choice stays.
         """
         suffix, name = uploaded.suffix.lower(), uploaded.name[:SHOWN_NAME]
         is_known = suffix in PICTURE_SUFFIXES or suffix in VIDEO_SUFFIXES
@@ -132,7 +135,7 @@ class DemoSession:
         """Return the chosen media.
 
         Raises:
-            UsageError: nothing is.
+            UsageError: no media are chosen.
         """
         if self.chosen is None:
             raise UsageError("choose a picture or a clip first: upload one, or draw one")

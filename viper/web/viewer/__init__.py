@@ -1,1 +1,1 @@
-"""Evaluation runs in a browser: filter, sort, compare, look into a sample."""
+"""Viewer of evaluation runs in a browser: filter, sort, compare, inspect a sample."""

@@ -53,7 +53,7 @@ EXPLORE = "explore"
 _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 
 _LONGEST_FIELD = 500
-"""Characters of a field of an address; longer ones are cut."""
+"""Most characters of a field of an address; longer fields are cut."""
 
 _MOST_BYTES = 8 * 4 * LONGEST
 """Limit for a form: two texts, each character percent-encoded."""
@@ -87,7 +87,7 @@ class Viewer:
 
 
 def create_viewer(viewer: Viewer) -> Starlette:
-    """Build the application. Everything lies below ``/TOKEN/``."""
+    """Build the application. All its routes lie below ``/TOKEN/``."""
     routes = [
         Route("/", partial(_grid, viewer), name="grid"),
         Route("/sample", partial(_sample, viewer), name="sample"),
@@ -293,7 +293,7 @@ async def read_feedback_form(request: Request) -> FeedbackInput:
     """Read the feedback form of a request.
 
     Raises:
-        HTTPException: it is too long or not a form.
+        HTTPException: the body is too long or not a form.
     """
     fields = await form_of(request, _MOST_BYTES)
     answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
@@ -331,8 +331,9 @@ def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
     except ViperError:
         return []
     key = (result.sample_id, result.seed)
-    its = [note for note in remarks if (note.sample_id, note.seed) == key]
-    return [(_words(note, result), note.comment, note.given) for note in its[-_REMARKS_SHOWN:]]
+    own = [remark for remark in remarks if (remark.sample_id, remark.seed) == key]
+    latest = own[-_REMARKS_SHOWN:]
+    return [(_words(remark, result), remark.comment, remark.given) for remark in latest]
 
 
 def _words(remark: Feedback, result: SampleResult) -> str:

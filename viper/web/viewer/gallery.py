@@ -70,7 +70,7 @@ class Gallery:
     def small(self, sample_id: str, seed: int) -> bytes | None:
         """Return a JPEG of a result's picture, or of a video's middle frame, with its boxes.
 
-        None where the picture cannot be read, or is not known yet.
+        Return None if the picture cannot be read or is not loaded yet.
         """
         return self._small(sample_id, seed) if self.ready else None
 

@@ -1,7 +1,7 @@
 """Index of the results of one or two runs: an SQLite table in memory.
 
-Traces stay in the run's own file. Filter values come from the address and are untrusted: they
-reach SQL as parameters only, and sort orders by name.
+Traces stay in the run's own file. Filter values come from the address and are untrusted. They
+reach SQL only as parameters, and sort orders only by name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SORTS = {
     "slowest": "a.seconds DESC, a.position, a.seed",
     "costliest": "a.tokens DESC, a.position, a.seed",
 }
-"""Orders by name; the first is the set's own."""
+"""SQL sort orders by name. The first is the order of the data set."""
 
 CHANGES = {
     "to right": f"a.score < {RIGHT} AND b.score >= {RIGHT}",
@@ -67,8 +67,8 @@ class RowFilter:
         text: text in the id, query, answer, target or program, in any case.
         failure: a kind of failure, or ``answered``.
         part: a part of the error diagram.
-        kind: ``(name, value)`` of a group of the set, as ``("query_type", "counting")``.
-        low, high: bounds of the score, both included.
+        kind: ``(name, value)`` of a group, for example ``("query_type", "counting")``.
+        low, high: bounds of the score, both inclusive.
         change: one of ``CHANGES``; needs two runs.
         page: number of the page, from 0.
     """
@@ -146,7 +146,7 @@ class ViewerIndex:
 
     @property
     def facets(self) -> Facets:
-        """Return what can be filtered by."""
+        """Return the values to filter by."""
         return self._facets
 
     def find(self, row_filter: RowFilter) -> ResultsPage:
@@ -245,36 +245,43 @@ def _literal(text: str) -> str:
 
 def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
     tools = store.tools()
-    for position, row in enumerate(store.rows()):
-        key = (run, row.sample_id, row.seed)
-        answer = answer_words(row)
+    for position, result in enumerate(store.rows()):
+        key = (run, result.sample_id, result.seed)
+        answer = answer_words(result)
         connection.execute(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *key,
                 position,
-                row.score,
-                row.failure,
-                part_of(row),
-                row.seconds,
-                row.usage.prompt_tokens + row.usage.completion_tokens,
-                row.program,
-                json.dumps([answer, row.failure]),
-                _words(row, answer),
+                result.score,
+                result.failure,
+                part_of(result),
+                result.seconds,
+                result.usage.prompt_tokens + result.usage.completion_tokens,
+                result.program,
+                json.dumps([answer, result.failure]),
+                _words(result, answer),
             ),
         )
         connection.executemany(
             "INSERT INTO tools VALUES (?, ?, ?, ?)",
-            [(*key, tool) for tool in tools.get((row.sample_id, row.seed), ())],
+            [(*key, tool) for tool in tools.get((result.sample_id, result.seed), ())],
         )
         connection.executemany(
             "INSERT INTO kinds VALUES (?, ?, ?, ?, ?)",
-            [(*key, name, str(value)) for name, value in row.groups.items()],
+            [(*key, name, str(value)) for name, value in result.groups.items()],
         )
     connection.commit()
 
 
-def _words(row: SampleResult, answer: str) -> str:
+def _words(result: SampleResult, answer: str) -> str:
     """Return all text that a search looks through."""
-    parts = (row.sample_id, row.text, answer, target_words(row), row.message, row.program)
+    parts = (
+        result.sample_id,
+        result.text,
+        answer,
+        target_words(result),
+        result.message,
+        result.program,
+    )
     return "\n".join(filter(None, parts)).casefold()

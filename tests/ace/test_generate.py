@@ -9,7 +9,7 @@ import pytest
 
 from viper.ace.generate import (
     BARREN,
-    Generated,
+    GeneratedQueries,
     QueryStore,
     Request,
     generate,
@@ -33,7 +33,7 @@ def wanting(count: int, **changes: object) -> Request:
     return Request(**{"sheet": SHEET, "task": "ground", "count": count, **changes})  # type: ignore[arg-type]
 
 
-def texts(generated: Generated) -> list[str]:
+def texts(generated: GeneratedQueries) -> list[str]:
     return [query.text.removeprefix("the ") for query in generated.queries]
 
 
@@ -102,20 +102,20 @@ def test_a_small_context_is_asked_for_fewer_and_a_long_sheet_is_refused() -> Non
 def test_queries_are_kept_and_read_again(tmp_path: Path) -> None:
     request = wanting(3, task="choice")
     store = QueryStore(tmp_path / "w", request, "llm@1")
-    assert store.load() == Generated()
-    found = Generated((Query("what stops?", "choice", options=("a ball", "a | b")),), 4, 1)
+    assert store.load() == GeneratedQueries()
+    found = GeneratedQueries((Query("what stops?", "choice", options=("a ball", "a | b")),), 4, 1)
     store.save(found)
     assert QueryStore(tmp_path / "w", request, "llm@1").load() == found
     assert read_query_file(tmp_path / "w" / "queries.jsonl", "choice") == list(found.queries)
 
 
 def test_where_there_is_no_query_nothing_is_kept(tmp_path: Path) -> None:
-    QueryStore(tmp_path / "w", wanting(3), "llm@1").save(Generated((), 3, 3))
+    QueryStore(tmp_path / "w", wanting(3), "llm@1").save(GeneratedQueries((), 3, 3))
     assert not (tmp_path / "w").exists()
 
 
 def test_queries_of_another_request_are_refused(tmp_path: Path) -> None:
-    found = Generated((Query("the cube", "ground"),), 1)
+    found = GeneratedQueries((Query("the cube", "ground"),), 1)
     QueryStore(tmp_path, wanting(3), "llm@1").save(found)
     for request, llm, said in (
         (wanting(4), "llm@1", "queries: 3 in the folder, 4 now"),

@@ -20,12 +20,12 @@ from viper.storage.files import replace_file
 from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExamples
 
 _LISTS_KEPT = 32
-"""Examples of a task and API with what ranks them; one or two tasks are usual."""
+"""Cached lists of examples, one per task and API; one or two tasks are usual."""
 
 
 @dataclass(frozen=True)
 class _Fitting:
-    """The examples of a task and API in the bank's order, and what ranks them."""
+    """The examples of a task and API in the bank's order, and the scores to rank them by."""
 
     items: tuple[Example, ...]
     scores: Scores | None = None
@@ -39,36 +39,37 @@ class _Fitting:
 
 
 class Bank:
-    """Examples in their order of merit; safe to ask from several threads.
+    """Examples in order of merit. Safe to use from several threads.
 
     Source: Stanić et al. 2024, sec. 2.3: the same best examples for every query.
-    Differs: can also give those whose queries are most like the query.
+    Differs: can also select the examples whose queries are most similar to the query.
     """
 
     def __init__(self, items: Iterable[Example]) -> None:
         self.items = tuple(items)
         cached: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
-        self._fitting = cached(self._found)
+        self._fitting = cached(self._rank)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Return the best correct examples of the task and API, the best first.
+        """Return the best correct examples of the task and API, best first.
 
-        ``fixed``: the bank's first ones. ``bm25``, ``embeddings``: by how much their queries have
-        in common with the query, in the bank's order where that is equal. An example fits an API
-        that holds the example's own: ``abstract`` fits ``abstract+mine.py``. None of the query's
-        own sample is given; where the query names no sample, none with its words. A bank holds
-        neither incorrect examples nor plans.
+        Retrieval ``fixed`` returns the first ones of the bank. ``bm25`` and ``embeddings`` sort by
+        similarity of the queries; ties keep the bank's order. An example fits an API that includes
+        the example's own: ``abstract`` fits ``abstract+mine.py``. Examples of the query's own
+        sample are left out, or, if the query names no sample, examples with the same words. A bank
+        holds neither incorrect examples nor plans.
 
         Raises:
-            UsageError: ``embeddings`` without a model to embed with.
-            UnknownNameError: no such retrieval.
+            UsageError: ``embeddings`` without an embedding model.
+            UnknownNameError: there is no such retrieval.
         """
         sets = frozenset(split_api(request.api))
         fitting = self._fitting(request.task, sets, request.retrieval, request.embed)
         others = (item for item in fitting.best_first(query.text) if not demonstrates(item, query))
-        return SelectedExamples([Demonstration("", one) for one in islice(others, request.correct)])
+        best = islice(others, request.correct)
+        return SelectedExamples([Demonstration("", example) for example in best])
 
-    def _found(
+    def _rank(
         self, task: str, sets: frozenset[str], retrieval: str, embed: Embed | None
     ) -> _Fitting:
         items = tuple(
@@ -96,7 +97,7 @@ def read_bank(path: Path) -> Bank:
     """Read the bank from a JSON-lines file.
 
     Raises:
-        UsageError: missing file, or a line that is no example; says which.
+        UsageError: the file is missing, or a line is not an example; names the line.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such bank of examples; make one with: viper ace mine")
@@ -112,7 +113,7 @@ def write_bank(path: Path, items: Iterable[Example]) -> None:
     """Write the examples. The file is replaced in one step, so it is never half-written.
 
     Raises:
-        UsageError: it cannot be written there.
+        UsageError: the file cannot be written.
     """
     text = "".join(json.dumps(to_json(item), ensure_ascii=False) + "\n" for item in items)
     try:
@@ -125,7 +126,7 @@ def example_of(record: Any) -> Example:
     """Build an example from its JSON values.
 
     Raises:
-        UsageError: they are none; says why.
+        UsageError: the values are not an example; says why.
     """
     try:
         return record_from_json(Example, record)
@@ -147,16 +148,16 @@ def _example(path: Path, number: int, line: str) -> Example:
 def merged(banks: Iterable[Bank], keep: int | None = None) -> list[Example]:
     """Return the distinct examples of all banks by merit; see :func:`viper.ace.select.best_first`.
 
-    An example is the same in two banks where task, API, sample, query and program are; the first
-    bank's stays.
+    Two examples are the same if they have the same task, API, sample, query, program and polarity.
+    The first bank's example is kept.
 
     Args:
-        keep: examples for each task and API at most; None keeps all.
+        keep: most examples for each task and API; None keeps all.
     """
     examples: dict[tuple[str, ...], Example] = {}
     for bank in banks:
-        for one in bank.items:
-            key = (one.task, one.api, one.sample_id, one.query, one.program, one.polarity)
-            examples.setdefault(key, one)
+        for item in bank.items:
+            key = (item.task, item.api, item.sample_id, item.query, item.program, item.polarity)
+            examples.setdefault(key, item)
     ordered = best_first(examples.values())
     return ordered if keep is None else kept(ordered, keep)

@@ -1,7 +1,7 @@
-"""Where a wrong answer comes from, as a record that programs can act on.
+"""Error attribution of a wrong answer as a record that programs can act on.
 
 Source: CLOVA (Gao et al. 2024, sec. 3.3): reflection names the tool that needs an update. Differs:
-the critique is typed, so that what learns from it never searches prose.
+the critique is typed, so that learning never has to search prose.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ TOOL = "tool:"
 
 
 class CritiqueError(ViperError, ValueError):
-    """A text from which no critique can be read."""
+    """A text that cannot be parsed as a critique."""
 
     code = "critique"
 
 
 @dataclass(frozen=True)
 class Critique:
-    """What is to blame for an answer.
+    """Cause of a wrong answer.
 
     Attributes:
-        location: ``plan``, ``program``, ``tool:NAME``, or ``none``: nothing can be blamed.
-        step: index of the call to blame, from 0; None where no single one is.
-        reason: in words.
-        desired: what the call should have given, a JSON value (patches as in the log of calls);
-            of ``program`` and ``plan`` a text or None.
+        location: ``plan``, ``program``, ``tool:NAME``, or ``none`` if the error cannot be
+            attributed.
+        step: index of the call at fault, from 0; None if no single call is.
+        reason: the reason in words.
+        desired: the result that the call should have had, as a JSON value (patches as in the call
+            log); for ``program`` and ``plan`` a text or None.
 
     Raises:
-        CritiqueError: another location, or a step below 0.
+        CritiqueError: the location is another one, or the step is below 0.
     """
 
     location: str

@@ -1,6 +1,6 @@
-"""Asks a language model for queries about a data set that it knows by its sheet only.
+"""Generates queries for a data set with a language model, from the data set's description alone.
 
-Queries are kept in files, one a line, as a person writes them or as generating them left them.
+Queries are stored in files, one per line, written by a person or by this module.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from viper.schema import Query
 from viper.storage.files import write_file
 
 TEMPERATURE = 0.8
-"""Of replies: warm, since the queries should differ."""
+"""Sampling temperature: warm, because the queries should differ."""
 
 A_REPLY = 40
-"""Queries asked for at once."""
+"""Queries requested in one prompt."""
 
 BARREN = 3
-"""Replies without a new query, one after another, after which no more are asked for."""
+"""Consecutive replies without a new query that end the generation."""
 
 _SHOWN = 60
 _TOKENS_A_QUERY = 48
@@ -42,12 +42,13 @@ _SEEDS_A_RUN = 1_000
 
 @dataclass(frozen=True)
 class Request:
-    """Which queries are wanted.
+    """Description of the queries to generate.
 
     Attributes:
-        sheet: what is known of the data set, in words.
+        sheet: data set description.
         task: one of :data:`viper.prompting.query_lines.SHEET_TASKS`.
-        media: what the set holds, ``pictures`` or ``videos``.
+        count: number of queries.
+        media: media of the set, ``pictures`` or ``videos``.
     """
 
     sheet: str
@@ -58,17 +59,17 @@ class Request:
 
     @property
     def most_replies(self) -> int:
-        """Return the number of requests after which the model is asked no more."""
+        """Return the largest number of requests to the model."""
         return 2 * math.ceil(self.count / A_REPLY) + BARREN
 
 
 @dataclass(frozen=True)
-class Generated:
-    """What there is so far.
+class GeneratedQueries:
+    """Queries generated so far.
 
     Attributes:
-        replies: requests that were answered.
-        barren: how many of the last ones brought nothing new.
+        replies: number of answered requests.
+        barren: number of latest replies in a row without a new query.
     """
 
     queries: tuple[Query, ...] = ()
@@ -79,33 +80,32 @@ class Generated:
 def generate(
     llm: LLM,
     request: Request,
-    so_far: Generated | None = None,
+    so_far: GeneratedQueries | None = None,
     *,
     most: int | None = None,
-    on_reply: Callable[[Generated], None] = lambda generated: None,
-) -> Generated:
-    """Generate the requested number of different queries, or return those that exist when the model
-    stops giving new ones.
+    on_reply: Callable[[GeneratedQueries], None] = lambda generated: None,
+) -> GeneratedQueries:
+    """Generate the requested number of different queries, or fewer if the model gives no new ones.
 
     Args:
-        so_far: what an earlier call came to; its queries stay, and count.
-        most: requests at most, those of ``so_far`` among them.
-        on_reply: called after each reply with all that there is.
+        so_far: result of an earlier call to continue from.
+        most: most requests, including those of ``so_far``.
+        on_reply: called after each reply with all queries so far.
 
     Raises:
-        UsageError: the sheet is longer than the model reads.
+        UsageError: the description does not fit the model's context.
         ViperError: the model failed.
     """
-    state = so_far or Generated()
+    state = so_far or GeneratedQueries()
     limit = request.most_replies if most is None else min(most, request.most_replies)
     while len(state.queries) < request.count and state.replies < limit and state.barren < BARREN:
-        state = _asked_again(llm, request, state)
+        state = _request_more(llm, request, state)
         on_reply(state)
     return state
 
 
-def _asked_again(llm: LLM, request: Request, state: Generated) -> Generated:
-    prompt, tokens = _fitting(llm, request, [query.text for query in state.queries])
+def _request_more(llm: LLM, request: Request, state: GeneratedQueries) -> GeneratedQueries:
+    prompt, tokens = _fit_prompt(llm, request, [query.text for query in state.queries])
     seed = request.seed * _SEEDS_A_RUN + state.replies
     completion = llm.generate([prompt], Sampling(TEMPERATURE, seed, tokens))[0][0]
     reply = completion.text
@@ -114,12 +114,14 @@ def _asked_again(llm: LLM, request: Request, state: Generated) -> Generated:
     read = read_queries(reply, request.task)
     queries = tuple(without_repeats([*state.queries, *read]))[: request.count]
     is_barren = len(queries) == len(state.queries)
-    return Generated(queries, state.replies + 1, state.barren + 1 if is_barren else 0)
+    return GeneratedQueries(queries, state.replies + 1, state.barren + 1 if is_barren else 0)
 
 
-def _fitting(llm: LLM, request: Request, queries: list[str]) -> tuple[str, int]:
-    """Build the prompt and return the longest reply it allows. Request fewer queries if the context
-    is short."""
+def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, int]:
+    """Return the prompt and the limit for the reply's tokens.
+
+    The prompt requests fewer queries if the model's context is short.
+    """
     count, used = min(A_REPLY, request.count - len(queries)), 0
     while count:
         recent = queries[-min(_SHOWN, 2 * count) :]
@@ -144,7 +146,7 @@ def read_sheet(path: Path) -> str:
     """Read the text of a data set description.
 
     Raises:
-        UsageError: it cannot be read, is empty, or longer than a few pages.
+        UsageError: the file cannot be read, is empty, or is longer than a few pages.
     """
     text = _text(path).strip()
     if not text:
@@ -160,7 +162,7 @@ def read_query_file(path: Path, task: str) -> list[Query]:
     """Read the distinct queries of a file. A line is a query or ``{"query": …, "options": […]}``.
 
     Raises:
-        UsageError: a line that cannot be asked, named by its number; or there is none.
+        UsageError: a line is not a valid query (names its number), or there is no query.
     """
     queries = []
     for number, line in enumerate(_text(path).split("\n"), start=1):
@@ -177,9 +179,9 @@ def read_query_file(path: Path, task: str) -> list[Query]:
 
 
 class QueryStore:
-    """The generated queries in a folder, kept after each reply, so that none is asked for twice.
+    """Folder of generated queries, saved after each reply so that no request is repeated.
 
-    ``queries.jsonl`` is a file as :func:`read_query_file` takes it.
+    :func:`read_query_file` can read its ``queries.jsonl``.
     """
 
     def __init__(self, folder: Path, request: Request, model_id: str) -> None:
@@ -193,16 +195,16 @@ class QueryStore:
             "llm": model_id,
         }
 
-    def load(self) -> Generated:
-        """Load the queries of the folder; a new folder gives none.
+    def load(self) -> GeneratedQueries:
+        """Load the queries of the folder; a new folder has none.
 
         Raises:
-            UsageError: queries for another request; says what differs.
-            StoreError: damaged.
+            UsageError: the folder holds queries for another request; says what differs.
+            StoreError: a file is damaged.
         """
         path = self._folder / REQUEST
         if not path.is_file():
-            return Generated()
+            return GeneratedQueries()
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             before, replies, barren = dict(record["asked"]), record["replies"], record["barren"]
@@ -219,11 +221,10 @@ class QueryStore:
                 f"{self._folder}: holds queries that were asked for otherwise; choose another "
                 f"--out or --work, or ask for the same:\n  " + "\n  ".join(changed)
             )
-        return Generated(tuple(read_query_file(self._folder / QUERIES, self._task)), *counts)
+        return GeneratedQueries(tuple(read_query_file(self._folder / QUERIES, self._task)), *counts)
 
-    def save(self, generated: Generated) -> None:
-        """Save the queries. Nothing is saved while there is no query, so that a later run starts
-        again.
+    def save(self, generated: GeneratedQueries) -> None:
+        """Save the queries. Save nothing while there is no query, so that a later run starts again.
 
         Raises:
             StoreError: the folder cannot be written.

@@ -1,8 +1,8 @@
-"""How a demonstration pool grows: what a finished task leaves in it, and how that is tried.
+"""Growth of a demonstration pool: the demonstrations that a finished task adds, and their trial.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.2: plan, program and reflection of every task are kept as
-correct or incorrect examples, validated on the instruction that they came from. Differs: a failure
-that was a tool's leaves nothing, since neither plan nor program was wrong.
+correct or incorrect examples, validated on the instruction that they came from. Differs: an error
+of a tool adds nothing, because neither plan nor program was wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from viper.strategies.prompts import query_for_prompt
 
 @dataclass(frozen=True)
 class Origin:
-    """What an example says of where it is from; see :class:`viper.schema.Example`."""
+    """Origin that an example records; see :class:`viper.schema.Example`."""
 
     llm: str
     api_hash: str
@@ -36,7 +36,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class CritiquedPart:
-    """What reflection found wrong with a task, where that was its plan or its program."""
+    """Critique of a task's plan or program."""
 
     part: Part
     critique: str
@@ -47,11 +47,12 @@ def demonstrations_of(
 ) -> list[PoolExample]:
     """Return the demonstrations that a task adds to the pool, none of them validated yet.
 
-    Solved: its plan, where it made one, and its program, both correct. Not solved: the part that
-    was found wrong, with the critique. Nothing where no program ran, or nobody says what was wrong.
+    A solved task adds its program and, if it made one, its plan, as correct. An unsolved task adds
+    the part that was wrong, with its critique. The list is empty if no program ran, or if an
+    unsolved task has no critique.
 
     Raises:
-        UsageError: a text that is too long for a demonstration.
+        UsageError: a text is too long for a demonstration.
     """
     trial = trace.answering
     if trial is None or (not solved and wrong is None):
@@ -68,30 +69,32 @@ def demonstrations_of(
 
 
 class TrialPool:
-    """Demonstrations that are tried out, in front of those of a pool.
+    """Demonstrations on trial, placed before those of a pool.
 
-    They are shown even to their own query: that is what they are validated on.
+    They are shown even for their own query, because they are validated on it.
     """
 
     def __init__(self, tried: Sequence[PoolExample], pool: ExampleStore) -> None:
         self._tried, self._pool = tuple(tried), pool
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Select demonstrations as the pool does, with those on trial first. Raise as the pool
-        does."""
+        """Select demonstrations as the pool does, with those on trial first.
+
+        Raises the pool's errors.
+        """
         rest = self._pool.select(query, request)
-        trial_ids = {one.id for one in self._tried}
+        trial_ids = {item.id for item in self._tried}
 
         def together(
             polarity: str, others: Sequence[Demonstration], count: int
         ) -> Sequence[Demonstration]:
             first = [
-                Demonstration(one.id, one.example)
-                for one in self._tried
-                if (one.example.part, one.example.polarity) == (request.part, polarity)
-                and one.example.task == request.task
+                Demonstration(item.id, item.example)
+                for item in self._tried
+                if (item.example.part, item.example.polarity) == (request.part, polarity)
+                and item.example.task == request.task
             ]
-            return [*first, *(one for one in others if one.id not in trial_ids)][:count]
+            return [*first, *(item for item in others if item.id not in trial_ids)][:count]
 
         return SelectedExamples(
             together("correct", rest.correct, request.correct),

@@ -1,8 +1,8 @@
-"""The demonstration pool: plans and programs that worked, and those that did not with the reason.
+"""The demonstration pool: plans and programs that worked, and failed ones with the reason.
 
-Four parts: plans and programs, each correct and incorrect. Every update is one whole version
-(:mod:`viper.storage.versioned`), so that many processes may read while one learns, and nothing
-that was learned is lost when a process dies.
+The pool has four parts: correct and incorrect plans, correct and incorrect programs. Every update
+is one whole version (:mod:`viper.storage.versioned`), so that many processes may read while one
+learns, and nothing is lost when a process dies.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.2 and 3.4.2. Differs: similarity by shared words (BM25) or
 by a sentence encoder instead of BERT's features; scores fall when an example misleads.
@@ -27,31 +27,32 @@ from viper.storage.versioned import VersionedStore
 from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
 
 FOLDER = "demonstrations"
-"""Of the pool, in the state's folder."""
+"""Name of the pool's folder in the state's folder."""
 
 LOWEST_SCORE = 0.3
-"""Below it a demonstration is not shown any more, and ``viper ace pool prune`` takes it out."""
+"""Demonstrations with a lower score are not shown, and ``viper ace pool prune`` removes them."""
 
 MOST_DEMONSTRATIONS = 20_000
-"""Of a whole pool."""
+"""Most demonstrations of a pool."""
 
 _LISTS_KEPT = 32
 
 _Listed = tuple[tuple[PoolExample, ...], Scores | None]
-"""The demonstrations that fit, the best first, and what ranks them by a query."""
+"""Demonstrations that fit a request, best first, and the scores that rank them for a query."""
 
 
 class DemonstrationPool:
-    """Demonstrations in a folder; safe to use from several threads and processes.
+    """Demonstrations in a folder. Safe to use from several threads and processes.
 
-    Those whose score is below ``LOWEST_SCORE`` are not shown.
-    Fulfils :class:`viper.strategies.examples.ExampleStore`.
+    Demonstrations with a score below ``LOWEST_SCORE`` are not shown.
+    Implements :class:`viper.strategies.examples.ExampleStore`.
 
     Args:
-        folder: made by the first demonstration; where there is none the pool is empty.
+        folder: folder of the pool. The first demonstration creates it; without it the pool is
+            empty.
 
     Attributes:
-        store: its versions.
+        store: versioned store of the demonstrations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,12 +60,11 @@ class DemonstrationPool:
         self._lock = threading.Lock()
         self._embeddings: CachedEmbeddings | None = None
         self._items: Callable[[int], tuple[PoolExample, ...]] = lru_cache(2)(self._read)
-        self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._found)
+        self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._list)
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of the pool's content for the records of runs that use it; "" if it is
-        empty."""
+        """Return a hash of the pool's content for the records of runs; "" if the pool is empty."""
         return self.store.fingerprint
 
     def items(self) -> tuple[PoolExample, ...]:
@@ -76,16 +76,15 @@ class DemonstrationPool:
         return self._items(self.store.version)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Return the demonstrations of each kind whose queries are most like the query, best first.
+        """Return the demonstrations of each polarity with the most similar queries, best first.
 
-        Where two are alike, the one with the higher score comes first, then the one that came or
-        changed last; by ``fixed`` retrieval these two alone decide. A demonstration fits an API
-        that holds its own, as an example of a bank does, and none of the query's own sample is
-        given.
+        Ties are sorted by score, then by the latest change; ``fixed`` retrieval uses only these
+        two. A demonstration fits an API that includes its own, as in a bank. Demonstrations of the
+        query's own sample are left out.
 
         Raises:
-            UsageError: ``embeddings`` without a model to embed with.
-            UnknownNameError: no such retrieval.
+            UsageError: ``embeddings`` without an embedding model.
+            UnknownNameError: there is no such retrieval.
             StoreError: the pool cannot be read.
         """
         version = self.store.version
@@ -99,45 +98,45 @@ class DemonstrationPool:
                 likeness = scores(query.text)
                 order = sorted(order, key=lambda place: -likeness[place])
             ordered = (items[place] for place in order)
-            others = (one for one in ordered if not demonstrates(one.example, query))
-            return [Demonstration(one.id, one.example) for one in islice(others, count)]
+            others = (item for item in ordered if not demonstrates(item.example, query))
+            return [Demonstration(item.id, item.example) for item in islice(others, count)]
 
         return SelectedExamples(
             best("correct", request.correct), best("incorrect", request.incorrect)
         )
 
     def add(self, demonstrations: Iterable[PoolExample], note: str = "") -> list[str]:
-        """Add demonstrations as one version, all of them or none, and return their ids.
+        """Add demonstrations as one version, all or none, and return their ids.
 
-        One that is there already keeps its outcomes; what it was validated on now is noted.
+        A demonstration that the pool already has keeps its outcomes and gets the new validation.
 
         Raises:
             UsageError: the pool would grow beyond ``MOST_DEMONSTRATIONS``.
-            StoreError: it cannot be written.
+            StoreError: the pool cannot be written.
         """
         items = list(demonstrations)
         if not items:
             return []
         with self.store.update(note or f"added {len(items)}") as change:
-            for one in items:
-                entry = change.get(one.id)
-                before = one if entry is None else example_from_entry(entry)
-                on = one.validated_on or before.validated_on
+            for item in items:
+                entry = change.get(item.id)
+                before = item if entry is None else example_from_entry(entry)
+                on = item.validated_on or before.validated_on
                 change.put(entry_of(replace(before, validated_on=on)))
             if change.count > MOST_DEMONSTRATIONS:
                 raise UsageError(
                     f"{self.store.folder}: {change.count} demonstrations; at most "
                     f"{MOST_DEMONSTRATIONS} are kept, take some out with: viper ace pool prune"
                 )
-        return [one.id for one in items]
+        return [item.id for item in items]
 
     def record_outcome(self, shown: Iterable[str], solved: bool) -> None:
-        """Count one task for each demonstration that its prompts showed.
+        """Count the outcome of a task for each demonstration that its prompts showed.
 
-        Those that were pruned meanwhile are passed over.
+        Demonstrations that were pruned in the meantime are skipped.
 
         Args:
-            shown: their ids, as :attr:`viper.schema.Trial.demonstrations` names them.
+            shown: ids of the demonstrations, from :attr:`viper.schema.Trial.demonstrations`.
             solved: whether the task's answer was right.
         """
         ids = set(shown)
@@ -145,13 +144,13 @@ class DemonstrationPool:
             return
         with self.store.update("solved" if solved else "not solved") as change:
             for entry in filter(None, map(change.get, sorted(ids))):
-                one = example_from_entry(entry)
-                counts = (one.helped + solved, one.misled + (not solved))
-                change.put(entry_of(replace(one, helped=counts[0], misled=counts[1])))
+                item = example_from_entry(entry)
+                counts = (item.helped + solved, item.misled + (not solved))
+                change.put(entry_of(replace(item, helped=counts[0], misled=counts[1])))
 
     def below(self, score: float = LOWEST_SCORE) -> list[PoolExample]:
         """Return the demonstrations whose score is below this."""
-        return [one for one in self.items() if one.score < score]
+        return [item for item in self.items() if item.score < score]
 
     def remove(self, ids: Sequence[str], note: str = "") -> None:
         """Remove demonstrations. Earlier versions keep them."""
@@ -166,7 +165,7 @@ class DemonstrationPool:
     def _read(self, version: int) -> tuple[PoolExample, ...]:
         return tuple(example_from_entry(entry) for entry in self.store.entries(version=version))
 
-    def _found(
+    def _list(
         self,
         version: int,
         part: str,
@@ -177,22 +176,24 @@ class DemonstrationPool:
         embed: Embed | None,
     ) -> _Listed:
         newest_first = [
-            one
-            for one in reversed(self._items(version))
-            if (one.example.part, one.example.polarity) == (part, polarity)
-            and one.example.task == task
-            and set(split_api(one.example.api)) <= sets
-            and one.score >= LOWEST_SCORE
+            item
+            for item in reversed(self._items(version))
+            if (item.example.part, item.example.polarity) == (part, polarity)
+            and item.example.task == task
+            and set(split_api(item.example.api)) <= sets
+            and item.score >= LOWEST_SCORE
         ]
-        items = tuple(sorted(newest_first, key=lambda one: -one.score))
+        items = tuple(sorted(newest_first, key=lambda item: -item.score))
         if retrieval == "fixed" or not items:
             return items, None
-        rank = ranker(retrieval, None if embed is None else self._kept(embed))
-        return items, rank([one.example.query for one in items])
+        rank = ranker(retrieval, None if embed is None else self._cached(embed))
+        return items, rank([item.example.query for item in items])
 
-    def _kept(self, embed: Embed) -> Embed:
-        """Return an embedder that computes each text once, because the pool changes with every
-        task."""
+    def _cached(self, embed: Embed) -> Embed:
+        """Return an embedder that embeds each text only once.
+
+        The pool changes with every task, but most of its texts stay.
+        """
         with self._lock:
             if self._embeddings is None or self._embeddings.embed is not embed:
                 self._embeddings = CachedEmbeddings(embed)
@@ -200,22 +201,22 @@ class DemonstrationPool:
 
 
 class LearnedExamples:
-    """An :class:`~viper.strategies.examples.ExampleStore`: a pool's programs, then those of a bank.
+    """:class:`~viper.strategies.examples.ExampleStore` of a pool's programs, then those of a bank.
 
-    Programs that worked and are most like the query come first; what room they leave is filled
-    from the bank. An empty pool changes nothing.
+    Correct programs of the pool with the most similar queries come first. Examples of the bank fill
+    the remaining places. An empty pool changes nothing.
     """
 
     def __init__(self, pool: ExampleStore, bank: ExampleStore) -> None:
         self.pool, self.bank = pool, bank
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        """Return correct programs, the best ones first; raises as pool and bank do."""
+        """Return correct programs, best first. Raises the errors of pool and bank."""
         retrieval = "bm25" if request.retrieval == "fixed" else request.retrieval
         of_pool = replace(request, incorrect=0, part="program", retrieval=retrieval)
         selected = list(self.pool.select(query, of_pool).correct)
-        programs = {one.program for one in selected}
+        programs = {example.program for example in selected}
         if len(selected) < request.correct:
             of_bank = self.bank.select(query, request).correct
-            selected += [one for one in of_bank if one.program not in programs]
+            selected += [example for example in of_bank if example.program not in programs]
         return SelectedExamples(selected[: request.correct])

@@ -1,6 +1,6 @@
-"""One demonstration of a pool: the example, what it was validated on, how it fared since.
+"""Demonstration of a pool: the example, its validation, its outcomes since then.
 
-What is read may have been written by anybody: kinds and lengths are checked.
+Stored demonstrations are untrusted, so types and lengths are checked on reading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from viper.storage.versioned import Entry
 from viper.strategies.examples import PARTS
 
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
-"""The prior of :attr:`PoolExample.score`, Beta(2, 1): what nobody was shown yet has two thirds."""
+"""Prior of :attr:`PoolExample.score`, Beta(2, 1): a demonstration without outcomes scores 2/3."""
 
 _LONGEST = {"query": 4_000, "program": 64_000, "plan": 16_000, "critique": 4_000}
 _CONTENT = (
@@ -27,17 +27,17 @@ _CONTENT = (
 
 @dataclass(frozen=True)
 class PoolExample:
-    """A demonstration as a pool keeps it.
+    """Demonstration as a pool stores it.
 
     Attributes:
-        id: of its content; the same content has the same.
-        example: its ``part`` and ``polarity`` say where in the pool it stands.
-        validated_on: the sample id, or the words, of what it was validated on; empty: of nothing.
-        helped: tasks that were solved with it in a prompt.
-        misled: tasks that were not.
-        fault: what is wrong with an incorrect one, where somebody knows it as a record; its
-            ``critique`` says it in words.
-        born: the pool's version in which it became what it is.
+        id: hash of the content.
+        example: the example. Its ``part`` and ``polarity`` determine its part of the pool.
+        validated_on: id or words of the sample that it was validated on; "" if not validated.
+        helped: number of tasks that were solved with it in a prompt.
+        misled: number of tasks that were not solved with it in a prompt.
+        fault: fault of an incorrect example as a record, if known. The example's ``critique`` says
+            it in words.
+        born: version of the pool that added it or last changed it.
     """
 
     id: str
@@ -57,10 +57,10 @@ class PoolExample:
     def score(self) -> float:
         """Return the probability that a prompt with this demonstration solves its task, in (0, 1).
 
-        The mean of Beta(2 + helped, 1 + misled): it begins at 2/3, falls to 2/(3 + m) when an
-        example misleads m times and never helps (0.29 after four), and moves the less the more is
-        known. All demonstrations of a prompt share its outcome: one prompt says little of each of
-        them, many prompts tell them apart.
+        The score is the mean of Beta(2 + helped, 1 + misled). It begins at 2/3, falls to 2/(3 + m)
+        if an example misleads m times and never helps (0.29 after four), and changes less with more
+        outcomes. All demonstrations of a prompt share its outcome, so it takes many prompts to
+        distinguish them.
         """
         total = PRIOR_HELPED + PRIOR_MISLED + self.helped + self.misled
         return (PRIOR_HELPED + self.helped) / total
@@ -72,14 +72,14 @@ def pool_example(
     """Build a new demonstration, with an id that depends on its content alone.
 
     Raises:
-        UsageError: an example that cannot demonstrate anything; says why.
+        UsageError: the example cannot be a demonstration; says why.
     """
     problem = fault(example)
     if problem is not None:
         raise UsageError(f"the example {example.query[:60]!r} {problem}")
     content = to_json([getattr(example, name) for name in _CONTENT])
-    named = hashlib.sha256(json.dumps(content).encode())
-    return PoolExample(named.hexdigest()[:12], example, validated_on, fault=fault_known)
+    digest = hashlib.sha256(json.dumps(content).encode())
+    return PoolExample(digest.hexdigest()[:12], example, validated_on, fault=fault_known)
 
 
 def fault(example: Example) -> str | None:
@@ -105,29 +105,35 @@ def kind_of_part(part: str, polarity: str) -> str:
     return f"{part}/{polarity}"
 
 
-def entry_of(one: PoolExample) -> Entry:
+def entry_of(demonstration: PoolExample) -> Entry:
     """Return the store's entry of a demonstration."""
-    record = to_json(one)
-    for name in ("id", "born", *(() if one.fault else ("fault",))):
+    record = to_json(demonstration)
+    for name in ("id", "born", *(() if demonstration.fault else ("fault",))):
         del record[name]
-    return Entry(one.id, kind_of_part(one.example.part, one.example.polarity), record)
+    return Entry(
+        demonstration.id,
+        kind_of_part(demonstration.example.part, demonstration.example.polarity),
+        record,
+    )
 
 
 def example_from_entry(entry: Entry) -> PoolExample:
     """Build the demonstration from an entry of a versioned store.
 
     Raises:
-        StoreError: the entry is none.
+        StoreError: the entry is not a valid demonstration.
     """
     try:
-        one = record_from_json(
+        demonstration = record_from_json(
             PoolExample, {**entry.record, "id": entry.key, "born": entry.created_in}
         )
-        problem = fault(one.example)
+        problem = fault(demonstration.example)
     except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
-    if problem is None and entry.topic != kind_of_part(one.example.part, one.example.polarity):
+    if problem is None and entry.topic != kind_of_part(
+        demonstration.example.part, demonstration.example.polarity
+    ):
         problem = f"stands under {entry.topic!r}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
-    return one
+    return demonstration

@@ -1,7 +1,7 @@
-"""Which of the programs that were run on labelled samples become examples, and in which order.
+"""Selects and sorts examples from the programs that were run on labelled samples.
 
 Source: Stanić et al. 2024, sec. 2.3: sort by score, keep the best. Differs: types of query take
-turns and near-duplicates come last, since a handful of examples should differ; and programs that
+turns and near-duplicates come last, because a handful of examples should differ. Programs that
 were right by luck can be left out.
 """
 
@@ -22,13 +22,13 @@ RIGHT = 0.5
 """A score above it counts as right."""
 
 _SAME_BOX = 0.5
-"""Boxes that overlap by at least this IoU are one answer."""
+"""Boxes with at least this IoU are the same answer."""
 
 Sort = tuple[str, ...]
-"""What makes examples alike: task, API, type of query, shape of program."""
+"""Key of similar examples: task, API, type of query, shape of program."""
 
 Answered = str | PixelBox
-"""An answer as answers are compared: normalised words, or a box."""
+"""An answer in the form that is compared: a text, or a box."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Candidate:
     """One program that was run on one labelled sample.
 
     Attributes:
-        example: what it would be as an example; its score is that of the data set's metric.
-        answer: what it answered; None where it gave no answer.
+        example: the program as an example, with its score by the data set's metric.
+        answer: the program's answer; None if it gave none.
     """
 
     example: Example
@@ -46,15 +46,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """How examples are chosen.
+    """Settings for choosing examples.
 
     Attributes:
-        keep: examples for each task and API at most.
-        agree: leave out what may have been right by luck, see :func:`confirmed`, and put first
-            what did well on other samples too, see :func:`supports`.
-        at_random: any programs that gave an answer, whatever they scored; the ablation of
-            "the best-performing programs".
-        seed: of the random choice.
+        keep: most examples for each task and API.
+        agree: leave out programs that may be right by luck (:func:`confirmed`), and prefer programs
+            that did well on other samples too (:func:`supports`).
+        at_random: choose randomly among all programs that gave an answer, regardless of score; the
+            ablation of "the best-performing programs".
+        seed: random seed of that choice.
     """
 
     keep: int = 16
@@ -67,73 +67,78 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
     """Select one example per sample, by merit; see :func:`best_first`."""
     if selection.at_random:
         return _at_random(candidates, selection)
-    right = [one for one in candidates if _right(one)]
+    right = [candidate for candidate in candidates if _right(candidate)]
     if not selection.agree:
-        return kept(best_first(one_a_sample(one.example for one in right)), selection.keep)
+        return kept(
+            best_first(one_a_sample(candidate.example for candidate in right)), selection.keep
+        )
     borne_out = supports(candidates)
-    examples = one_a_sample((one.example for one in confirmed(right, candidates)), borne_out)
+    examples = one_a_sample(
+        (candidate.example for candidate in confirmed(right, candidates)), borne_out
+    )
     return kept(best_first(examples, borne_out), selection.keep)
 
 
 def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
-    """Return the right programs that have further support. One of these is enough:
+    """Return the right programs that have further support. One of these conditions is enough:
 
     - a program of the same shape (see :func:`shape`) was right on another sample of the same
       task and type of query;
-    - several programs were drawn for the sample, and more than half of them, those that failed
-      counted among them, gave the same answer.
+    - several programs were drawn for the sample, and more than half of them, counting failed ones,
+      gave the same answer.
 
     Args:
         right: the candidates that were right.
         drawn: all candidates, also those without an answer.
     """
     elsewhere = defaultdict(set)
-    for one in right:
-        elsewhere[_sort_of(one.example)].add(one.example.sample_id)
+    for candidate in right:
+        elsewhere[_sort_of(candidate.example)].add(candidate.example.sample_id)
     of_sample = defaultdict(list)
-    for one in drawn:
-        of_sample[one.example.api, one.example.sample_id].append(one.answer)
+    for candidate in drawn:
+        of_sample[candidate.example.api, candidate.example.sample_id].append(candidate.answer)
 
-    def speaks(one: Candidate) -> bool:
-        example = one.example
+    def speaks(candidate: Candidate) -> bool:
+        example = candidate.example
         if elsewhere[_sort_of(example)] - {example.sample_id}:
             return True
         answers = of_sample[example.api, example.sample_id]
-        agreeing = sum(same_answer(one.answer, other) for other in answers)
+        agreeing = sum(same_answer(candidate.answer, other) for other in answers)
         return len(answers) > 1 and 2 * agreeing > len(answers)
 
-    return [one for one in right if speaks(one)]
+    return [candidate for candidate in right if speaks(candidate)]
 
 
 def supports(drawn: Iterable[Candidate]) -> dict[Sort, float]:
-    """Return the success of each program shape on its type of query: the samples it solved, divided
-    by all samples it was drawn for plus two (few samples say little).
+    """Return the success rate of each program shape on its type of query.
 
-    A reading of a query that is right by luck now and then stays low, however short its program.
+    The rate is the number of samples that the shape solved, divided by the number of samples that
+    it was drawn for plus two. The two extra samples keep the rate low if there are few samples. A
+    shape that is only sometimes right by luck gets a low rate, however short its program is.
     """
     tried: dict[Sort, set[str]] = defaultdict(set)
     right: dict[Sort, set[str]] = defaultdict(set)
-    for one in drawn:
-        sort = _sort_of(one.example)
-        tried[sort].add(one.example.sample_id)
-        if _right(one):
-            right[sort].add(one.example.sample_id)
-    return {sort: len(right[sort]) / (len(its) + 2) for sort, its in tried.items()}
+    for candidate in drawn:
+        sort = _sort_of(candidate.example)
+        tried[sort].add(candidate.example.sample_id)
+        if _right(candidate):
+            right[sort].add(candidate.example.sample_id)
+    return {sort: len(right[sort]) / (len(sample_ids) + 2) for sort, sample_ids in tried.items()}
 
 
 def best_first(
     examples: Iterable[Example], support: Mapping[Sort, float] | None = None
 ) -> list[Example]:
-    """Return the examples by merit, taking types of query in turn. Merit is the score, then the
-    shorter program, then the earlier seed.
+    """Return the examples by merit, taking types of query in turn.
 
-    Types of query take turns, and of examples that differ by string literals only (the same type
-    of query, the same shape of program) all but the best come after everything else.
+    Merit is the score, then the support, then the shorter program, then the earlier seed. Of
+    examples that differ only in string literals (the same type of query, the same shape of
+    program), all but the best come after everything else.
 
     Args:
-        support: of :func:`supports`; of equal scores the best supported comes first then.
+        support: result of :func:`supports`; None ignores support.
     """
-    ranked = sorted(examples, key=lambda one: (*_merit(one, support), one.sample_id))
+    ranked = sorted(examples, key=lambda example: (*_merit(example, support), example.sample_id))
     shapes: Counter[tuple[str, ...]] = Counter()
     turns: Counter[tuple[object, ...]] = Counter()
     placed = []
@@ -163,7 +168,7 @@ def one_a_sample(
 ) -> list[Example]:
     """Return the best example of each sample; see :func:`best_first`."""
     best: dict[tuple[str, str], Example] = {}
-    for example in sorted(examples, key=lambda one: _merit(one, support)):
+    for example in sorted(examples, key=lambda example: _merit(example, support)):
         best.setdefault((example.api, example.sample_id), example)
     return list(best.values())
 
@@ -184,8 +189,7 @@ def shape(program: str) -> str:
 
 
 def same_answer(first: Answered | None, second: Answered | None) -> bool:
-    """Return whether two answers agree: equal words once normalised, or boxes that overlap by
-    half."""
+    """Return whether two answers agree: equal normalised words, or boxes with an IoU of 0.5."""
     if first is None or second is None:
         return False
     if isinstance(first, str) or isinstance(second, str):
@@ -197,22 +201,22 @@ def same_answer(first: Answered | None, second: Answered | None) -> bool:
 def _at_random(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
     random = Random(selection.seed)
     by_sample: dict[tuple[str, str], list[Example]] = defaultdict(list)
-    for one in candidates:
-        if one.answer is not None:
-            by_sample[one.example.api, one.example.sample_id].append(one.example)
+    for candidate in candidates:
+        if candidate.answer is not None:
+            by_sample[candidate.example.api, candidate.example.sample_id].append(candidate.example)
     one_each = [random.choice(examples) for _, examples in sorted(by_sample.items())]
     random.shuffle(one_each)
     return kept(one_each, selection.keep)
 
 
-def _right(one: Candidate) -> bool:
-    return one.answer is not None and one.example.score > RIGHT
+def _right(candidate: Candidate) -> bool:
+    return candidate.answer is not None and candidate.example.score > RIGHT
 
 
-def _merit(one: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:
+def _merit(example: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:
     """Return a sort key that is small for good examples."""
-    supported = 0.0 if support is None else support.get(_sort_of(one), 0.0)
-    return (-one.score, -supported, len(one.program), one.seed)
+    supported = 0.0 if support is None else support.get(_sort_of(example), 0.0)
+    return (-example.score, -supported, len(example.program), example.seed)
 
 
 def _sort_of(example: Example) -> Sort:
@@ -222,13 +226,13 @@ def _sort_of(example: Example) -> Sort:
 def diverse(examples: Iterable[Example]) -> list[Example]:
     """Return the examples in an order in which each differs most from all before it.
 
-    Kinds of query take turns; within a kind a shape of program that was not there yet comes
-    first (see :func:`viper.ace.select.shape`), then the query that shares the smallest part of
-    its words with any before it, then the shorter program, then the earlier sample id.
+    Kinds of query take turns. Within a kind, new shapes of program (:func:`shape`) come first, then
+    the query that shares the smallest part of its words with any query before it, then the shorter
+    program, then the smaller sample id.
     """
     left = [
-        (one, shape(one.program), frozenset(normalise_answer(one.query).split()))
-        for one in examples
+        (example, shape(example.program), frozenset(normalise_answer(example.query).split()))
+        for example in examples
     ]
     kinds: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
@@ -245,10 +249,10 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
                 left[n][0].sample_id,
             ),
         )
-        chosen, its_shape, words = left.pop(place)
+        chosen, program_shape, words = left.pop(place)
         likest.pop(place)
         kinds[chosen.kind] += 1
-        shapes[its_shape] += 1
+        shapes[program_shape] += 1
         likest = [
             max(so_far, _likeness(words, others))
             for so_far, (_, _, others) in zip(likest, left, strict=True)
@@ -257,9 +261,9 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
     return placed
 
 
-def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
     """Return the share of words that two queries have in common, in [0, 1]."""
-    return len(one & other) / len(one | other) if one | other else 1.0
+    return len(words & others) / len(words | others) if words | others else 1.0
 
 
 SHEET = "sheet"
@@ -268,11 +272,11 @@ SHEET = "sheet"
 
 @dataclass(frozen=True)
 class AgreementResult:
-    """What became of a query: its example, or why it has none.
+    """The example of a query, or the reason why it has none.
 
     Attributes:
         why: ``agreed``; ``unanswered``: no program answered on any medium; ``disagreed``: too few
-            gave the same answer; ``unasked``: no program was drawn.
+            programs gave the same answer; ``unasked``: no program was drawn.
     """
 
     example: Example | None
@@ -282,29 +286,29 @@ class AgreementResult:
 def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResult:
     """Return the program that represents the agreed answer to a query.
 
-    It is one of those that gave the commonest answer on a medium where at least so many gave it;
-    of these one whose shape is the commonest among them over all such media, then the shorter
-    program, then the earlier seed. Its score is the share of programs that gave the commonest
-    answer, the mean over media; media on which no program answered are left out, since the query
-    need not apply to them.
+    Candidates are the programs that gave the most common answer of a medium, if at least
+    ``at_least`` programs gave it. The program with the most common shape among them wins, then the
+    shorter program, then the earlier seed. Its score is the share of programs that gave the most
+    common answer, averaged over media. Media without any answer are left out, because the query may
+    not apply to them.
 
     Args:
-        media: the programs drawn on each medium, failed ones among them.
-        at_least: how many have to agree, 2 or more.
+        media: the programs drawn on each medium, including failed ones.
+        at_least: number of programs that must agree, 2 or more.
     """
     drawn = [list(programs) for programs in media if programs]
     commonest = [_commonest(programs) for programs in drawn]
-    agreeing = [one for group in commonest if len(group) >= at_least for one in group]
+    agreeing = [candidate for group in commonest if len(group) >= at_least for candidate in group]
     if not agreeing:
         answered = any(commonest)
         return AgreementResult(
             None, "disagreed" if answered else "unanswered" if drawn else "unasked"
         )
-    shapes = Counter(shape(one.example.program) for one in agreeing)
+    shapes = Counter(shape(candidate.example.program) for candidate in agreeing)
 
-    def rank(one: Candidate) -> tuple[int, int, int]:
-        program = one.example.program
-        return -shapes[shape(program)], len(program), one.example.seed
+    def rank(candidate: Candidate) -> tuple[int, int, int]:
+        program = candidate.example.program
+        return -shapes[shape(program)], len(program), candidate.example.seed
 
     shares = [
         len(group) / len(programs)
@@ -316,10 +320,11 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
 
 
 def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
-    """Return the largest group of programs that agree with one of them. Of equal groups the
-    earliest wins."""
-    answering = [one for one in programs if _says_something(one.answer)]
-    groups = ([o for o in answering if same_answer(one.answer, o.answer)] for one in answering)
+    """Return the largest group of programs with the same answer; of equal groups the first."""
+    answering = [candidate for candidate in programs if _says_something(candidate.answer)]
+    groups = (
+        [o for o in answering if same_answer(candidate.answer, o.answer)] for candidate in answering
+    )
     return max(groups, key=len, default=[])
 
 

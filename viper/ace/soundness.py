@@ -1,4 +1,4 @@
-"""What is wrong with an example as it stands: nothing is run, no model is asked."""
+"""Static checks of an example. Nothing is run and no model is asked."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MODULE_NAMES = {name.partition(".")[0] for name in MODULES} | {"np"}
 def problems(example: Example, library: Library, *, listed: bool = False) -> list[str]:
     """Return one line per reason why the example cannot work under today's API.
 
-    A method is only missed where neither the API nor any plain value of Python has one of that
-    name and the program, which imports nothing, does not define it.
+    A method counts as missing only if neither the API nor any built-in type has a method of that
+    name, and the program neither defines it nor imports anything.
 
     Args:
-        listed: names count as missing, too, that programs may call but that the example's API
-            does not list: an example should show what its prompt offers.
+        listed: also report names that programs may call but that the example's API does not list,
+            because an example should use only the names in its prompt.
     """
     if example.task not in TASKS or example.task == "auto":
         return [f"no task {example.task!r}"]
@@ -89,8 +89,7 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
 
 
 def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
-    """Return the called names that another API lists for the task but the example's own does
-    not."""
+    """Return the called names that only other APIs list for the task, not the example's own."""
     own = {entry.name for entry in library.api_set(example.api).entries(example.task)}
     elsewhere = {
         entry.name for api in api_names() for entry in library.api_set(api).entries(example.task)
@@ -131,8 +130,10 @@ def _own_names(tree: ast.Module) -> set[str]:
 
 
 def _judged(called: ast.Attribute, *, imports: bool) -> bool:
-    """Return whether a method can be judged by its name, which a method of a module's object
-    cannot."""
+    """Return whether a method can be checked by its name.
+
+    That is impossible for methods of objects from modules.
+    """
     base: ast.expr = called.value
     while isinstance(base, ast.Attribute):
         base = base.value

@@ -12,7 +12,6 @@ import _thread
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from typing import Protocol
 
 from viper.errors import EXIT_INTERRUPTED, StoreError
@@ -139,10 +139,7 @@ def members(count: int, job: CrewJob, progress: Progress) -> Iterator[Callable[[
     spawning = get_context("spawn")
     pipes = [spawning.Pipe(duplex=False) for _ in range(count)]
     running = [spawning.Process(target=_member, args=(job, sender)) for _, sender in pipes]
-    ears = [
-        threading.Thread(target=_listen, args=(receiver, progress), daemon=True)
-        for receiver, _ in pipes
-    ]
+    ears = [Thread(target=_listen, args=(receiver, progress), daemon=True) for receiver, _ in pipes]
 
     def wait() -> None:
         for ear in ears:
@@ -175,7 +172,7 @@ def _member(job: CrewJob, sender: Connection) -> None:
     os.setsid()
     os.dup2(2, 1)  # what a library prints; standard output is the report's
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    threading.Thread(target=_end_with_starter, daemon=True).start()
+    Thread(target=_end_with_starter, daemon=True).start()
     try:
         with job.lab() as lab, closing(Claims(lab.folder / LOCKS)) as claims:
             lab.tell = lambda step, mean: sender.send((step, mean))

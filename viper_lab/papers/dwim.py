@@ -94,11 +94,9 @@ class WorkflowBench(Generic[C]):
         """Return the share of copied answers, where they do not count."""
         if "copied" in self.right:
             return ""
-        by_seed = [self.made(cell, seed) for seed in self.scale.seeds]
-        copied = over_seeds(
-            [sum(one.outcome == "copied" for one in made) / max(1, len(made)) for made in by_seed]
-        )
-        return f"{100 * copied.mean:.1f} % more copied the answer" if copied.mean else ""
+        by_seed = [[one.outcome for one in self.made(cell, seed)] for seed in self.scale.seeds]
+        copied = over_seeds([each.count("copied") / max(1, len(each)) for each in by_seed]).mean
+        return f"{100 * copied:.1f} % more copied the answer" if copied else ""
 
 
 def of_use(study: DwimStudy) -> WorkflowBench[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -48,15 +49,14 @@ def figure(
         count: questions about each concept.
     """
     for positives in COUNTS:
-        by_method: dict[str, list[tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]]] = {}
+        by_method: defaultdict[str, list[tuple[Sequence[ToolAnswer], ...]]] = defaultdict(list)
         for seed in seeds:
             course = ToolCourse("match", seed, count, positives)
             say(f"{positives} pictures, seed {seed}")
             if positives > 1:
                 outcome = tool_outcome(toolbox, course, folder, say)
-                by_method.setdefault("soft prompts", []).append((outcome.new[1], outcome.old[1]))
-            trained = _answers_of_trained(toolbox, course, folder, say)
-            by_method.setdefault("all weights", []).append(trained)
+                by_method["soft prompts"].append((outcome.new[1], outcome.old[1]))
+            by_method["all weights"].append(_answers_of_trained(toolbox, course, folder, say))
         for name, pairs in by_method.items():
             for place, part in enumerate(("new", "old")):
                 scores = [[one.right for one in pair[place]] for pair in pairs]
@@ -83,13 +83,9 @@ def _answers_of_trained(
         words = [concept, *map(str, data.evidence["related"])]
         pictures = [(one.pixels(), concept) for one in data.positives]
         pictures += [(one.pixels(), one.text) for one in data.negatives]
-        train(tuned, pictures, words, seed=course.seed)
-    models = ModelSet(
-        {
-            role: (lambda: tuned) if role == "matcher" else partial(toolbox.models.get, role)
-            for role in toolbox.models.roles
-        }
-    )
+        train(tuned, pictures, words, course.seed)
+    shipped = {role: partial(toolbox.models.get, role) for role in toolbox.models.roles}
+    models = ModelSet({**shipped, "matcher": lambda: tuned})
     new, old = asked_about(questions, Toolbox(models, toolbox.settings), course)
     write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
     return new, old
@@ -107,10 +103,7 @@ def train(
     matcher: OpenClipMatcher,
     pictures: Sequence[tuple[Pixels, str]],
     words: Sequence[str],
-    *,
-    steps: int = STEPS,
-    rate: float = RATE,
-    seed: int = 0,
+    seed: int,
 ) -> None:
     """Train all weights so that each picture fits its own word best. Batch statistics stay frozen.
 
@@ -123,25 +116,23 @@ def train(
     model, rng = matcher._model, np.random.default_rng(seed)
     index_of = {word: place for place, word in enumerate(words)}
     labelled = [(pixels, index_of[word]) for pixels, word in pictures if word in index_of]
-    batch: Any = torch.stack(
-        [matcher._preprocess(Image.fromarray(pixels)) for pixels, _ in labelled]
-    )
+    images = [matcher._preprocess(Image.fromarray(pixels)) for pixels, _ in labelled]
+    batch: Any = torch.stack(images)
     labels = torch.tensor([label for _, label in labelled])
     tokens = matcher._tokenizer(list(words))
     torch.manual_seed(seed)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     model.eval()
     with torch.enable_grad():
-        for _ in range(steps):
+        for _ in range(STEPS):
             chosen = torch.from_numpy(rng.permutation(len(labelled))[:BATCH])
             pictures_of_batch = batch[chosen]
             if rng.random() < 0.5:
                 pictures_of_batch = pictures_of_batch.flip(-1)
-            images = model.encode_image(pictures_of_batch, normalize=True)
+            embeddings = model.encode_image(pictures_of_batch, normalize=True)
             texts = model.encode_text(tokens, normalize=True)
-            loss = torch.nn.functional.cross_entropy(
-                matcher.logit_scale * images @ texts.T, labels[chosen]
-            )
+            logits = matcher.logit_scale * embeddings @ texts.T
+            loss = torch.nn.functional.cross_entropy(logits, labels[chosen])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -118,11 +118,9 @@ def teller() -> Callable[[str], None]:
 def print_report(reproduction: Reproduction, options: Options) -> int:
     """Write and print a reproduction; the exit code."""
     write_reports(reproduction, options.out)
-    text = (
-        json.dumps(reproduction.to_json(), allow_nan=False)
-        if options.as_json
-        else as_text(reproduction)
-    )
-    click.echo(text)
+    if options.as_json:
+        click.echo(json.dumps(reproduction.to_json(), allow_nan=False))
+    else:
+        click.echo(as_text(reproduction))
     click.echo(f"{options.out / PAGE}", err=True)
     return EXIT_FAILED if any(claim.holds is False for claim in reproduction.claims) else EXIT_OK

@@ -55,10 +55,8 @@ class Renaming:
         )
 
 
-_HERE = Path(__file__).parent
-
-INVENTED = Renaming("invented words", _HERE / "renamed_in_invented_words.py")
-COMMON = Renaming("common words", _HERE / "renamed_in_common_words.py")
+INVENTED = Renaming("invented words", Path(__file__).with_name("renamed_in_invented_words.py"))
+COMMON = Renaming("common words", Path(__file__).with_name("renamed_in_common_words.py"))
 RENAMINGS = (INVENTED, COMMON)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ REPORT, PAGE = "report.json", "report.html"
 def write_reports(reproduction: Reproduction, folder: Path) -> None:
     """Write ``report.json`` and ``report.html`` atomically."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(
-        folder / REPORT, json.dumps(reproduction.to_json(), indent=2, allow_nan=False) + "\n"
-    )
+    record = json.dumps(reproduction.to_json(), indent=2, allow_nan=False)
+    write_file(folder / REPORT, f"{record}\n")
     write_file(folder / PAGE, page(reproduction))
 
 
@@ -33,14 +32,12 @@ def page(reproduction: Reproduction) -> str:
         Path(__file__).parent,
         title=reproduction.title,
         claims=[(verdict(claim), claim.claim, claim.reason) for claim in reproduction.claims],
-        tables=[_table(reproduction, name) for name in table_names(reproduction)],
+        tables=[_table(*table) for table in tables_of(reproduction)],
         facts=json.dumps(dict(reproduction.facts), indent=2, ensure_ascii=False),
     )
 
 
-def _table(reproduction: Reproduction, name: str) -> dict[str, Any]:
-    rows = [row for row in reproduction.rows if row.table == name]
-    steps = [one for one in reproduction.gains if one.table == name]
+def _table(name: str, rows: Sequence[TableCell], steps: Sequence[Gain]) -> dict[str, Any]:
     scored = [row for row in rows if row.unit == POINTS]
     return {
         "name": name,
@@ -57,11 +54,9 @@ def _table(reproduction: Reproduction, name: str) -> dict[str, Any]:
 def as_text(reproduction: Reproduction) -> str:
     """Return tables, gains and claims as text for a terminal."""
     lines = [reproduction.title]
-    for table in table_names(reproduction):
-        rows = [row for row in reproduction.rows if row.table == table]
+    for table, rows, steps in tables_of(reproduction):
         if rows:
             lines += ["", table, *_indented(cells_of(rows))]
-        steps = [one for one in reproduction.gains if one.table == table]
         if steps:
             lines += ["", f"{table}: gains in points, paired, with 95% intervals"]
             lines += _indented(gains_of(steps))
@@ -72,10 +67,12 @@ def as_text(reproduction: Reproduction) -> str:
     return "\n".join(lines)
 
 
-def table_names(reproduction: Reproduction) -> list[str]:
-    """Return the tables in order. Tables that only have gains come last."""
-    names = [row.table for row in reproduction.rows] + [gain.table for gain in reproduction.gains]
-    return list(dict.fromkeys(names))
+def tables_of(reproduction: Reproduction) -> Iterator[tuple[str, list[TableCell], list[Gain]]]:
+    """Yield each table with its rows and gains. Tables that only have gains come last."""
+    rows, gains = reproduction.rows, reproduction.gains
+    for name in dict.fromkeys([*(row.table for row in rows), *(gain.table for gain in gains)]):
+        own = [row for row in rows if row.table == name]
+        yield name, own, [gain for gain in gains if gain.table == name]
 
 
 def verdict(claim: Claim) -> str:

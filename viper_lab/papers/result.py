@@ -118,9 +118,8 @@ class Claim:
 
 def in_points(difference: Estimate) -> str:
     """Format a difference of scores with its interval in points: ``+1.0 [-0.5, +2.5]``."""
-    return (
-        f"{100 * difference.value:+.1f} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
-    )
+    value, low, high = (100 * v for v in (difference.value, difference.low, difference.high))
+    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def in_percent(share: Estimate) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
 from viper.errors import DataError
@@ -102,7 +103,7 @@ def cells_of(tables: Sequence[Table[N]], parts: Sequence[P]) -> list[tuple[N, P]
 
 def chain(names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the steps from each row to the next, and from the first to the last."""
-    return [*zip(names, names[1:], strict=False), (names[0], names[-1])]
+    return [*pairwise(names), (names[0], names[-1])]
 
 
 def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[TableCell]:
@@ -120,8 +121,7 @@ def gains(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[G
     """Yield the gains of a table's steps, part by part."""
     for step in table.steps:
         for part in table.parts_of(step[0], parts):
-            step_gain = gain(bench, table, step, [part])
-            if step_gain is not None:
+            if (step_gain := gain(bench, table, step, [part])) is not None:
                 yield step_gain
 
 
@@ -144,13 +144,10 @@ def gain(
     return gain_of(before, after, table.name, " -> ".join(step), family)
 
 
-def gain_of(
-    before: Sequence[SampleResult],
-    after: Sequence[SampleResult],
-    table: str,
-    name: str,
-    family: str,
-) -> Gain:
+Rows = Sequence[SampleResult]
+
+
+def gain_of(before: Rows, after: Rows, table: str, name: str, family: str) -> Gain:
     """Return the gain between two lists of rows, paired by sample and seed.
 
     Samples of one picture are drawn together, and so is a sample that several seeds ask.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from viper_lab.papers.lab import Cell, Lab
 from viper_lab.papers.parts import Part
@@ -120,9 +121,7 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
 
 def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
     step = (ABSTRACT_CELL.name, ACE_CELL.name)
-    by_part = [
-        part_gain for part in parts if (part_gain := gain(lab, ABLATION, step, [part])) is not None
-    ]
+    by_part = [one for part in parts if (one := gain(lab, ABLATION, step, [part])) is not None]
     sure = sum(one.difference.low > 0 for one in by_part)
     each = "; ".join(f"{one.family} {in_points(one.difference)}" for one in by_part)
     return Claim.of_gain(
@@ -134,34 +133,31 @@ def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
 
 
 def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
-    best_against_random = gain(lab, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
-    holds = best_against_random is not None and best_against_random.difference.value > 0
-    return Claim.of_gain(
-        "16 mined examples beat 16 kept at random", best_against_random, holds=holds
-    )
+    kept = gain(lab, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
+    holds = kept is not None and kept.difference.value > 0
+    return Claim.of_gain("16 mined examples beat 16 kept at random", kept, holds=holds)
 
 
 def _feedback(lab: Lab, measured: ZeroShotParts) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
     if why := measured.left_out(TRIALS_TABLE):
         return Claim(claim, None, why)
-    feedback_gain = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
+    feedback = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
     winner = "neither is surely better"
-    if feedback_gain is not None and feedback_gain.difference.low > 0:
+    if feedback is not None and feedback.difference.low > 0:
         winner = "feedback is better"
-    elif feedback_gain is not None and feedback_gain.difference.high < 0:
+    elif feedback is not None and feedback.difference.high < 0:
         winner = "from scratch is better"
     prefix = f"{winner}: feedback against from scratch "
-    return Claim.of_gain(claim, feedback_gain, prefix=prefix, holds=True)
+    return Claim.of_gain(claim, feedback, prefix=prefix, holds=True)
 
 
 def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
-    names = [cell.name for cell in STEPS]
     steps = [
         step_gain
         for part in parts
-        for step in zip(names, names[1:], strict=False)
-        if (step_gain := gain(lab, ABLATION, step, [part])) is not None
+        for before, after in pairwise(STEPS)
+        if (step_gain := gain(lab, ABLATION, (before.name, after.name), [part])) is not None
     ]
     worst = min(steps, key=lambda one: one.difference.high)
     return Claim.of_gain(

@@ -92,17 +92,16 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
     needed = draw.choice(WANTED_KINDS)
     while True:
         things = _draw_objects(draw, held_out)
-        radii = [contact_radius(thing) for thing in things]
-        heights = [half_height(thing.shape, thing.size) for thing in things]
+        sizes = [(contact_radius(t), half_height(t.shape, t.size)) for t in things]
         try:
-            steps, first_moving = draw_script(draw, len(things))
+            script = draw_script(draw, len(things))
         except ScriptImpossibleError:
             continue
-        if needed and needed not in {step.kind for step in steps}:
+        if needed and needed not in {step.kind for step in script[0]}:
             continue
         for _ in range(TRIES_PER_SCRIPT):
             try:
-                positions, events = perform(draw, steps, first_moving, radii, heights)
+                positions, events = perform(draw, script, sizes)
             except ScriptImpossibleError:
                 continue
             placed = [

@@ -9,7 +9,7 @@ between events, so starts and stops are sharp. Times are frames, lengths table u
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -33,11 +33,25 @@ DROP_HEIGHT = 2.6
 DROP_FRAMES = 4
 GONE_BELOW = -3.0
 
+_STATE_AFTER = {
+    "start": "moving",
+    "hit": "moving",
+    "stop": "resting",
+    "appear": "resting",
+    "fall": "gone",
+}
+"""State of an object after a motion of its own."""
+
 Vector = NDArray[np.float64]
 
 
 class ScriptImpossibleError(Exception):
     """This script cannot be performed from this layout; draw another one."""
+
+
+def _impossible_if(failed: bool | np.bool_) -> None:
+    if failed:
+        raise ScriptImpossibleError
 
 
 @dataclass(frozen=True)
@@ -97,11 +111,13 @@ def draw_script(random: Random, count: int) -> tuple[list[Motion], set[int]]:
     Raises:
         ScriptImpossibleError: the draw failed.
     """
-    moving = {random.randrange(count)} if random.random() < 0.4 else set()
-    absent = {i for i in range(count) if i not in moving and random.random() < 0.25}
-    if len(absent) == count:
-        absent.pop()
-    resting = set(range(count)) - moving - absent
+    first = random.randrange(count) if random.random() < 0.4 else None
+    states = {
+        i: "moving" if i == first else "absent" if random.random() < 0.25 else "resting"
+        for i in range(count)
+    }
+    if set(states.values()) == {"absent"}:
+        states[0] = "resting"
     used: set[tuple[str, int]] = set()
     steps: list[Motion] = []
     slots = random.choice((2, 3, 3, 4, 4))
@@ -109,64 +125,47 @@ def draw_script(random: Random, count: int) -> tuple[list[Motion], set[int]]:
     offsets = sorted(random.randint(0, spare - 1) for _ in range(slots))
     for slot, offset in enumerate(offsets):
         frame = 3 + offset + slot * SLOT_FRAMES
-        step = _draw_step(random, frame, moving, absent, resting, used)
+        step = _draw_step(random, frame, states, used)
         steps.append(step)
         used.add((step.kind, step.actor))
-        if step.kind in ("start", "appear"):
-            (resting if step.kind == "start" else absent).discard(step.actor)
-            (moving if step.kind == "start" else resting).add(step.actor)
-        elif step.kind in ("stop", "fall"):
-            moving.discard(step.actor)
-            if step.kind == "stop":
-                resting.add(step.actor)
-        elif step.target is not None and _can_be_knocked(random, step.target, used):
-            resting.discard(step.target)
-            moving.add(step.target)
+        states[step.actor] = _STATE_AFTER[step.kind]
+        knocked = ("start", step.target)
+        if step.target is not None and knocked not in used and random.random() < 0.75:
+            states[step.target] = "moving"
             used.add(("start", step.target))
             steps.append(Motion("start", frame + 1, step.target))
-    if absent or max(sum(step.actor == i for step in steps) for i in range(count)) < 2:
-        raise ScriptImpossibleError
-    first_moving = {i for i in range(count) if _first_kind(steps, i) in ("stop", "hit", "fall")}
-    return steps, first_moving
-
-
-def _can_be_knocked(random: Random, target: int, used: set[tuple[str, int]]) -> bool:
-    return ("start", target) not in used and random.random() < 0.75
-
-
-def _first_kind(steps: Sequence[Motion], actor: int) -> str | None:
-    return next((step.kind for step in steps if step.actor == actor), None)
+    busiest = max(sum(step.actor == i for step in steps) for i in range(count))
+    _impossible_if("absent" in states.values() or busiest < 2)
+    first_kinds = {step.actor: step.kind for step in reversed(steps)}
+    return steps, {i for i in range(count) if first_kinds.get(i) in ("stop", "hit", "fall")}
 
 
 def _draw_step(
-    random: Random,
-    frame: int,
-    moving: set[int],
-    absent: set[int],
-    resting: set[int],
-    used: set[tuple[str, int]],
+    random: Random, frame: int, states: Mapping[int, str], used: set[tuple[str, int]]
 ) -> Motion:
-    choices: list[tuple[float, Motion]] = [
-        (2.0, Motion("appear", frame, i)) for i in sorted(absent)
-    ]
-    choices += [(1.0, Motion("start", frame, i)) for i in sorted(resting)]
-    for i in sorted(moving):
+    absent, resting, moving = (
+        [i for i, state in states.items() if state == wanted]
+        for wanted in ("absent", "resting", "moving")
+    )
+    choices = [(2.0, Motion("appear", frame, i)) for i in absent]
+    choices += [(1.0, Motion("start", frame, i)) for i in resting]
+    for i in moving:
         choices += [(1.0, Motion("stop", frame, i)), (1.6, Motion("fall", frame, i))]
-        choices += [(2.0, Motion("hit", frame, i, j)) for j in sorted(resting)]
+        choices += [(2.0, Motion("hit", frame, i, j)) for j in resting]
     choices = [(w, step) for w, step in choices if (step.kind, step.actor) not in used]
-    if not choices:
-        raise ScriptImpossibleError
+    _impossible_if(not choices)
     return random.choices([s for _, s in choices], [w for w, _ in choices])[0]
 
 
 def perform(
-    random: Random,
-    steps: Sequence[Motion],
-    first_moving: set[int],
-    radii: Sequence[float],
-    rest_heights: Sequence[float],
+    random: Random, script: tuple[Sequence[Motion], set[int]], sizes: Sequence[tuple[float, float]]
 ) -> tuple[NDArray[np.float32], tuple[ClipEvent, ...]]:
     """Return trajectories and events of a script.
+
+    Args:
+        random: source of all choices.
+        script: result of :func:`draw_script`.
+        sizes: radius and height at rest of each object.
 
     Returns:
         Positions ``float32 [T, N, 3]`` (NaN while an object is absent) and
@@ -175,40 +174,25 @@ def perform(
     Raises:
         ScriptImpossibleError: no layout was found; objects would touch or leave the table.
     """
-    tracks = _layout(random, radii)
-    knocked = {s.actor for s in steps if _causes(steps, s)}
+    steps, first_moving = script
+    radii = [radius for radius, _ in sizes]
+    play = _Performance(random, steps, radii, _layout(random, radii))
     for i in first_moving:
-        _set_off(random, i, 0, steps, tracks, radii)
+        play.set_off(i, 0)
     for step in steps:
-        track = tracks[step.actor]
-        if step.kind == "start":
-            if step.actor not in knocked:
-                _set_off(random, step.actor, step.frame - 1, steps, tracks, radii)
-        elif step.kind == "stop":
-            track.set_motion(step.frame - 1, np.zeros(2))
-        elif step.kind == "appear":
-            track.shown_from = step.frame
-        elif step.kind == "fall":
-            track.falls_at = step.frame
-        elif step.target is not None:
-            _collide(random, step, steps, tracks, knocked)
-    positions = _positions(tracks, rest_heights)
-    _check_tracks(positions, steps, tracks, radii)
-    _check_gaps(positions, steps, radii)
+        play.carry_out(step)
+    positions = _positions(play.tracks, [height for _, height in sizes])
+    play.check_tracks(positions)
+    play.check_gaps(positions)
     events = [ClipEvent(s.kind, s.actor, *window_of(s.kind, s.frame), s.target) for s in steps]
     events.sort(key=lambda event: (event.start, event.end))
     own = [event for event in events if not is_consequence(event, events)]
     for event in events:
         later = own if event in own else [e for e in own if e.start > event.start]
-        if any(e is not event and e.start < event.end and event.start < e.end for e in later):
-            raise ScriptImpossibleError
+        _impossible_if(
+            any(e is not event and e.start < event.end and event.start < e.end for e in later)
+        )
     return positions, tuple(events)
-
-
-def _causes(steps: Sequence[Motion], start: Motion) -> bool:
-    return start.kind == "start" and any(
-        s.kind == "hit" and s.target == start.actor and s.frame == start.frame - 1 for s in steps
-    )
 
 
 def _layout(random: Random, radii: Sequence[float]) -> list[_Track]:
@@ -216,39 +200,105 @@ def _layout(random: Random, radii: Sequence[float]) -> list[_Track]:
     for radius in radii:
         x = random.uniform(-TABLE_HALF_X + radius, TABLE_HALF_X - radius)
         y = random.uniform(-TABLE_HALF_Y + radius, TABLE_HALF_Y - radius)
-        if any(np.hypot(*(t.position - (x, y))) < radius + 0.6 for t in tracks):
-            raise ScriptImpossibleError
+        _impossible_if(any(np.hypot(*(t.position - (x, y))) < radius + 0.6 for t in tracks))
         tracks.append(_Track(np.array([x, y])))
     return tracks
 
 
-def _end_of_motion(actor: int, frame: int, steps: Sequence[Motion]) -> Motion | None:
-    return next((s for s in steps if s.actor == actor and s.frame > frame + 1), None)
+@dataclass(frozen=True)
+class _Performance:
+    """The tracks of the objects while the steps of a script are carried out."""
 
+    random: Random
+    steps: Sequence[Motion]
+    radii: Sequence[float]
+    tracks: Sequence[_Track]
 
-def _set_off(
-    random: Random,
-    actor: int,
-    frame: int,
-    steps: Sequence[Motion],
-    tracks: Sequence[_Track],
-    radii: Sequence[float],
-) -> None:
-    """Choose a velocity from ``frame`` on that leads to the scripted end of this motion."""
-    end = _end_of_motion(actor, frame, steps)
-    here = tracks[actor].at(frame)
-    if end is not None and end.kind == "hit" and end.target is not None:
-        way = tracks[end.target].at(end.frame) - here
-        distance = float(np.hypot(*way)) - (radii[actor] + radii[end.target])
-        velocity = way / np.hypot(*way) * distance / (end.frame - frame)
-        if distance <= 0:
-            raise ScriptImpossibleError
-    elif end is not None and end.kind == "fall":
-        velocity = _towards_edge(random, here) / (end.frame - 0.5 - frame)
-    else:
-        angle = random.uniform(0, 2 * math.pi)
-        velocity = np.array([math.cos(angle), math.sin(angle)]) * random.uniform(0.11, 0.4)
-    tracks[actor].set_motion(frame, velocity)
+    def carry_out(self, step: Motion) -> None:
+        track = self.tracks[step.actor]
+        if step.kind == "start":
+            if not self.is_knocked(step.actor):
+                self.set_off(step.actor, step.frame - 1)
+        elif step.kind == "stop":
+            track.set_motion(step.frame - 1, np.zeros(2))
+        elif step.kind == "appear":
+            track.shown_from = step.frame
+        elif step.kind == "fall":
+            track.falls_at = step.frame
+        elif step.target is not None:
+            self.collide(step, self.tracks[step.target])
+
+    def is_knocked(self, actor: int) -> bool:
+        """Return whether a hit causes the start of an object, which no other motion ever does."""
+        starts = [s.frame for s in self.steps if (s.kind, s.actor) == ("start", actor)]
+        return any(s.target == actor and s.frame + 1 in starts for s in self.steps)
+
+    def end_of_motion(self, actor: int, frame: int) -> Motion | None:
+        return next((s for s in self.steps if s.actor == actor and s.frame > frame + 1), None)
+
+    def set_off(self, actor: int, frame: int) -> None:
+        """Choose a velocity from ``frame`` on that leads to the scripted end of this motion."""
+        end = self.end_of_motion(actor, frame)
+        here = self.tracks[actor].at(frame)
+        if end is not None and end.kind == "hit" and end.target is not None:
+            way = self.tracks[end.target].at(end.frame) - here
+            distance = float(np.hypot(*way)) - (self.radii[actor] + self.radii[end.target])
+            velocity = way / np.hypot(*way) * distance / (end.frame - frame)
+            _impossible_if(distance <= 0)
+        elif end is not None and end.kind == "fall":
+            velocity = _towards_edge(self.random, here) / (end.frame - 0.5 - frame)
+        else:
+            angle = self.random.uniform(0, 2 * math.pi)
+            direction = np.array([math.cos(angle), math.sin(angle)])
+            velocity = direction * self.random.uniform(0.11, 0.4)
+        self.tracks[actor].set_motion(frame, velocity)
+
+    def collide(self, step: Motion, target: _Track) -> None:
+        """Push the target on while the actor follows slowly, or let the actor bounce off it."""
+        assert step.target is not None
+        actor, random = self.tracks[step.actor], self.random
+        velocity = actor.velocity
+        if not self.is_knocked(step.target):
+            actor.set_motion(step.frame, -velocity * random.uniform(0.5, 0.8))
+            return
+        turn = random.uniform(-0.25, 0.25)
+        rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+        passed_on = rotation @ velocity * random.uniform(0.8, 1.0)
+        end = self.end_of_motion(step.target, step.frame)
+        _impossible_if(end is not None and end.kind == "hit")
+        if end is not None and end.kind == "fall":
+            frames = end.frame - 0.5 - step.frame
+            passed_on = _speed_to_fall(target.at(step.frame), passed_on, frames)
+        actor.set_motion(step.frame, velocity * random.uniform(0.35, 0.5))
+        target.set_motion(step.frame, passed_on)
+
+    def check_tracks(self, positions: NDArray[np.float32]) -> None:
+        """Check that speeds are clear and that objects leave the table exactly in their falls."""
+        half = np.array([TABLE_HALF_X, TABLE_HALF_Y])
+        for i, track in enumerate(self.tracks):
+            for frame, _, velocity in track.rows:
+                moving = bool(velocity.any()) and frame < CLIP_FRAMES - 1
+                _impossible_if(moving and not MIN_SPEED <= apparent_speed(velocity) <= MAX_SPEED)
+            fall = track.falls_at
+            here = positions[track.shown_from : fall, i, :2]
+            margin = self.radii[i] if fall is None else 0.0
+            _impossible_if((np.abs(here) > half - margin).any())
+            _impossible_if(fall is not None and (np.abs(positions[fall, i, :2]) <= half).all())
+
+    def check_gaps(self, positions: NDArray[np.float32]) -> None:
+        """Check that objects keep their distance, and touch exactly at scripted hits."""
+        contacts = {frozenset((s.actor, s.target)): s.frame for s in self.steps if s.kind == "hit"}
+        for i in range(len(self.radii)):
+            for j in range(i):
+                gap = np.linalg.norm(positions[:, i, :2] - positions[:, j, :2], axis=-1)
+                gap -= self.radii[i] + self.radii[j]
+                contact = contacts.get(frozenset((i, j)))
+                if contact is None:
+                    _impossible_if((gap < 0.25).any())
+                else:
+                    away = np.abs(np.arange(CLIP_FRAMES) - contact) > 2
+                    touch = abs(gap[contact]) < 0.03
+                    _impossible_if(not touch or (gap[away] < 0.05).any() or (gap < -0.03).any())
 
 
 def _towards_edge(random: Random, here: Vector) -> Vector:
@@ -260,38 +310,11 @@ def _towards_edge(random: Random, here: Vector) -> Vector:
     return np.array([x - here[0], random.uniform(-0.8, 0.8)])
 
 
-def _collide(
-    random: Random,
-    step: Motion,
-    steps: Sequence[Motion],
-    tracks: Sequence[_Track],
-    knocked: set[int],
-) -> None:
-    """Push the target on while the actor follows slowly, or let the actor bounce off it."""
-    assert step.target is not None
-    actor, target = tracks[step.actor], tracks[step.target]
-    velocity = actor.velocity
-    if step.target not in knocked:
-        actor.set_motion(step.frame, -velocity * random.uniform(0.5, 0.8))
-        return
-    turn = random.uniform(-0.25, 0.25)
-    rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
-    passed_on = rotation @ velocity * random.uniform(0.8, 1.0)
-    end = _end_of_motion(step.target, step.frame, steps)
-    if end is not None and end.kind == "fall":
-        passed_on = _speed_to_fall(target.at(step.frame), passed_on, end.frame - 0.5 - step.frame)
-    elif end is not None and end.kind == "hit":
-        raise ScriptImpossibleError
-    actor.set_motion(step.frame, velocity * random.uniform(0.35, 0.5))
-    target.set_motion(step.frame, passed_on)
-
-
 def _speed_to_fall(here: Vector, velocity: Vector, frames: float) -> Vector:
     half = np.array([TABLE_HALF_X, TABLE_HALF_Y])
     with np.errstate(divide="ignore"):
         times = (np.sign(velocity) * half - here) / velocity
-    if times[1] < times[0] and velocity[1] > 0:
-        raise ScriptImpossibleError
+    _impossible_if(times[1] < times[0] and velocity[1] > 0)
     return velocity * float(times.min()) / frames
 
 
@@ -312,44 +335,3 @@ def _positions(tracks: Sequence[_Track], rest_heights: Sequence[float]) -> NDArr
             here[:, 2] -= GRAVITY * falling**2
             here[here[:, 2] < GONE_BELOW] = np.nan
     return positions
-
-
-def _check_tracks(
-    positions: NDArray[np.float32],
-    steps: Sequence[Motion],
-    tracks: Sequence[_Track],
-    radii: Sequence[float],
-) -> None:
-    """Check that speeds are clear and that objects leave the table exactly in their falls."""
-    half = np.array([TABLE_HALF_X, TABLE_HALF_Y])
-    for i, track in enumerate(tracks):
-        for frame, _, velocity in track.rows:
-            moving = bool(velocity.any()) and frame < CLIP_FRAMES - 1
-            if moving and not MIN_SPEED <= apparent_speed(velocity) <= MAX_SPEED:
-                raise ScriptImpossibleError
-        fall = track.falls_at
-        here = positions[track.shown_from : fall, i, :2]
-        if (np.abs(here) > half - (radii[i] if fall is None else 0.0)).any():
-            raise ScriptImpossibleError
-        if fall is not None and (np.abs(positions[fall, i, :2]) <= half).all():
-            raise ScriptImpossibleError
-
-
-def _check_gaps(
-    positions: NDArray[np.float32], steps: Sequence[Motion], radii: Sequence[float]
-) -> None:
-    """Check that objects keep their distance, and touch exactly at scripted hits."""
-    contacts = {frozenset((s.actor, s.target)): s.frame for s in steps if s.kind == "hit"}
-    for i in range(len(radii)):
-        for j in range(i):
-            gap = np.linalg.norm(positions[:, i, :2] - positions[:, j, :2], axis=-1)
-            gap -= radii[i] + radii[j]
-            contact = contacts.get(frozenset((i, j)))
-            if contact is None:
-                clear = not (gap < 0.25).any()
-            else:
-                away = np.abs(np.arange(CLIP_FRAMES) - contact) > 2
-                clear = abs(gap[contact]) < 0.03 and not (gap[away] < 0.05).any()
-                clear = clear and not (gap < -0.03).any()
-            if not clear:
-                raise ScriptImpossibleError

@@ -7,7 +7,7 @@ program is right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from viper.errors import ToolError
 from viper.sandbox.wire import Ref
 from viper.schema import Box
 from viper.tools.crops import box_depth
+from viper.tools.tool_functions import TOOL_FUNCTIONS
 from viper_lab.world.events import event_phrase
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 from viper_lab.world.queries.scene_nouns import attribute_words
@@ -51,7 +52,7 @@ class Oracle:
         self.calls.append((name, args))
         if name not in _TOOLS:
             raise ToolError(f"the oracle has no tool {name!r}; known: {', '.join(sorted(_TOOLS))}")
-        return getattr(self, _TOOLS[name])(*args, **kwargs)
+        return getattr(self, name)(*args, **kwargs)
 
     # Pictures.
 
@@ -103,7 +104,9 @@ class Oracle:
         own = set(self.truth.words[self.seen(patch)].values())
         return max(options, key=lambda option: len(own & set(option.split())))
 
-    def best_description(self, patch: Any, object_name: str, options: Sequence[str]) -> str:
+    def best_description_from_options(
+        self, patch: Any, object_name: str, options: Sequence[str]
+    ) -> str:
         return self.best_text_match(patch, options)
 
     def best_image_match(self, patches: Sequence[Any], content: Any) -> int:
@@ -123,6 +126,8 @@ class Oracle:
             if question is not None and (question == wording or family in question):
                 return attribute_words(thing)[family]
         return thing.phrase
+
+    complex_query = simple_query
 
     def caption_image(self, patch: Any) -> str:
         """Describe the objects whose centre lies in the patch, largest first."""
@@ -195,26 +200,4 @@ def _middle(event: ClipEvent) -> float:
     return (event.start + event.end) / 2
 
 
-_TOOLS: Mapping[str, str] = {
-    **{
-        name: name
-        for name in (
-            "find",
-            "exists",
-            "verify_property",
-            "best_text_match",
-            "best_image_match",
-            "simple_query",
-            "caption_image",
-            "compute_depth",
-            "locate_event",
-            "caption_video",
-            "llm_query",
-            "select_answer",
-            "process_guesses",
-        )
-    },
-    "best_description_from_options": "best_description",
-    "complex_query": "simple_query",
-}
-"""Method of each tool."""
+_TOOLS = TOOL_FUNCTIONS.keys() & vars(Oracle).keys()

@@ -10,26 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Literal, get_args, get_type_hints
 
 from viper.errors import UnknownNameError
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "counted_from": ("left", "right", "front"),
-    "singled_out": ("front", "left", "biggest"),
-    "before": ("left", "front", "below"),
-    "large": ("kind", "class"),
-    "looks": ("color", "material", "shape"),
-    "several": ("3", "2"),
-    "deed": ("last", "first"),
-    "when": ("after", "before"),
-    "meets": ("what_hit", "who_hits"),
-}
-"""Each convention and its possible values, see :class:`Conventions`."""
 
 
 @dataclass(frozen=True)
 class Conventions:
-    """The meaning of each ambiguous wording in one data set; values are those of ``CHOICES``.
+    """The meaning of each ambiguous wording in one data set.
 
     Attributes:
         counted_from: the end from which "the second cube" and "which comes first" count.
@@ -48,20 +36,26 @@ class Conventions:
         UnknownNameError: a value that the convention cannot have.
     """
 
-    counted_from: str
-    singled_out: str
-    before: str
-    large: str
-    looks: str
-    several: str
-    deed: str
-    when: str
-    meets: str
+    counted_from: Literal["left", "right", "front"]
+    singled_out: Literal["front", "left", "biggest"]
+    before: Literal["left", "front", "below"]
+    large: Literal["kind", "class"]
+    looks: Literal["color", "material", "shape"]
+    several: Literal["3", "2"]
+    deed: Literal["last", "first"]
+    when: Literal["after", "before"]
+    meets: Literal["what_hit", "who_hits"]
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise UnknownNameError(f"convention {name!r}", getattr(self, name), choices)
+
+
+CHOICES: Mapping[str, tuple[Any, ...]] = {
+    name: get_args(values) for name, values in get_type_hints(Conventions).items()
+}
+"""Each convention and its possible values."""
 
 
 def conventions_of(edition: int) -> Conventions:

@@ -18,6 +18,7 @@ steps make up for the small difference.
 from __future__ import annotations
 
 import itertools
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -220,12 +221,15 @@ class _Batch(NamedTuple):
 
 
 def _batch(views: ObjectViews, rng: np.random.Generator, count: int, device: str) -> _Batch:
-
     rows = []
     for _ in range(count):
         index = views.pick(rng).still
-        depth = views.stills.depths([index])[0].astype(np.float32)
-        row = [views.stills.image(index), depth, *_object_maps(depth, views.stills[index])]
+        depth = views.stills.depth(index).astype(np.float32)
+        row: list[Any] = [
+            views.stills.image(index),
+            depth,
+            *_object_maps(depth, views.stills[index]),
+        ]
         if rng.random() < 0.5:
             row = [array[:, ::-1] for array in row]
             row[3] = row[3] * np.array([-1, 1], np.float32)
@@ -261,11 +265,12 @@ def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
 
 
 INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
-PATCH, WIDTH, LAYERS, HEADS = 16, 192, 4, 4
+_CONFIG = tomllib.loads(Path(__file__).with_name("depth.toml").read_text("utf-8"))
+PATCH, WIDTH = _CONFIG["tower"]["patch_size"], _CONFIG["tower"]["hidden_size"]
 GRID = (INPUT_HEIGHT // PATCH, INPUT_WIDTH // PATCH)
 """Number of patches down and across."""
 
-MAX_DEPTH = 16.0
+MAX_DEPTH = float(_CONFIG["model"]["max_depth"])
 """Largest depth that the model can predict, in table units; only the background lies beyond."""
 
 
@@ -274,30 +279,7 @@ def build_model() -> Any:
     from transformers import DepthAnythingConfig, DepthAnythingForDepthEstimation, Dinov2Config
 
     make_tower: Any = Dinov2Config
-    tower = make_tower(
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        mlp_ratio=3,
-        image_size=INPUT_WIDTH,
-        patch_size=PATCH,
-        out_indices=list(range(1, LAYERS + 1)),
-        reshape_hidden_states=False,
-        apply_layernorm=True,
-        layerscale_value=1.0,
-        layer_norm_eps=1e-5,
-    )
-    config = DepthAnythingConfig(
-        backbone_config=tower,
-        patch_size=PATCH,
-        reassemble_hidden_size=WIDTH,
-        reassemble_factors=[4, 2, 1, 1],
-        neck_hidden_sizes=[24, 32, 48, 64],
-        fusion_hidden_size=32,
-        head_hidden_size=8,
-        depth_estimation_type="metric",
-        max_depth=int(MAX_DEPTH),
-    )
+    config = DepthAnythingConfig(backbone_config=make_tower(**_CONFIG["tower"]), **_CONFIG["model"])
     model: Any = DepthAnythingForDepthEstimation(config)
     for module in model.modules():
         if isinstance(module, torch.nn.Conv2d | torch.nn.ConvTranspose2d):

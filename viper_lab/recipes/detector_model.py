@@ -18,6 +18,7 @@ from torch.nn import functional
 from transformers import Owlv2Config, Owlv2ForObjectDetection
 
 from viper_lab.recipes.detector_phrases import FAMILIES
+from viper_lab.recipes.wordpieces import token_ids
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,13 @@ def new_model(shape: DetectorShape, tokenizer: Any) -> Owlv2ForObjectDetection:
     """Build a stock OWLv2 of that shape with initial weights that train from scratch."""
     config = Owlv2Config(
         text_config={
-            "vocab_size": len(tokenizer),
             "hidden_size": shape.text_width,
             "intermediate_size": shape.text_mlp,
             "num_hidden_layers": shape.text_layers,
             "num_attention_heads": shape.text_heads,
             "max_position_embeddings": shape.text_length,
             "hidden_act": "gelu",
-            "pad_token_id": tokenizer.pad_token_id,
-            "bos_token_id": tokenizer.bos_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
+            **token_ids(tokenizer),
         },
         vision_config={
             "image_size": shape.image_size,

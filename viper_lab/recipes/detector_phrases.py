@@ -6,45 +6,38 @@ Attributes of an object and of a phrase are rows of four small integers in the o
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viper_lab.recipes import object_words
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.vocabulary import (
     COLOURS,
     HELD_OUT_COMBINATIONS,
-    MATERIALS,
     RESERVED_COLOURS,
     RESERVED_SHAPES,
     SHAPES,
-    SIZES,
 )
 
-FAMILIES: tuple[tuple[str, ...], ...] = (SIZES, COLOURS, MATERIALS, SHAPES)
+FAMILIES = tuple(object_words.FAMILIES.values())
 """Values of size, colour, material and shape, which is also the word order of a phrase."""
 
 GENERAL_NOUNS = ("object", "thing")
 
-_SIZE, _COLOUR, _MATERIAL, _SHAPE = range(4)
+_COLOUR, _SHAPE = list(object_words.FAMILIES).index("colour"), len(FAMILIES) - 1
 
-# Attributes of a random phrase, with their shares.
-_KINDS: tuple[tuple[tuple[int, ...], float], ...] = (
-    ((_COLOUR, _SHAPE), 0.26),
-    ((_SIZE, _COLOUR, _MATERIAL, _SHAPE), 0.22),
-    ((_COLOUR,), 0.10),
-    ((_MATERIAL, _SHAPE), 0.08),
-    ((_SIZE, _SHAPE), 0.08),
-    ((_SIZE, _COLOUR, _SHAPE), 0.09),
-    ((_COLOUR, _MATERIAL, _SHAPE), 0.05),
-    ((_SIZE,), 0.03),
-    ((_MATERIAL,), 0.03),
-    ((_SIZE, _COLOUR), 0.02),
-    ((_COLOUR, _MATERIAL), 0.02),
-    ((_SIZE, _MATERIAL, _SHAPE), 0.02),
-)
+_KINDS: Sequence[tuple[tuple[int, ...], float]] = [
+    (tuple(map(list(object_words.FAMILIES).index, families.split())), share)
+    for families, share in tomllib.loads(
+        Path(__file__).with_name("detector_phrases.toml").read_text("utf-8")
+    )["shares"].items()
+]
+"""Families that a random phrase names, by their numbers, with the share of such phrases."""
 
 
 class Phrases(NamedTuple):

@@ -7,12 +7,18 @@ is the same transformer as CLIP's, so its weights are copied and trained further
 from __future__ import annotations
 
 import copy
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+_CONFIG: Mapping[str, Any] = tomllib.loads(
+    Path(__file__).with_name("inpainter.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,10 @@ def build_autoencoder(shape: InpainterShape) -> Any:
         down_block_types=("DownEncoderBlock2D",) * levels,
         up_block_types=("UpDecoderBlock2D",) * levels,
         block_out_channels=shape.autoencoder_widths,
-        layers_per_block=1,
         latent_channels=shape.latent_channels,
         norm_num_groups=shape.groups,
         sample_size=shape.side,
-        scaling_factor=1.0,
-        force_upcast=False,
-        mid_block_add_attention=False,
+        **_CONFIG["autoencoder"],
     ).to(memory_format=torch.channels_last)
 
 
@@ -93,14 +96,7 @@ def build_scheduler() -> Any:
     """
     from diffusers import DDIMScheduler
 
-    return DDIMScheduler(
-        beta_schedule="squaredcos_cap_v2",
-        prediction_type="v_prediction",
-        rescale_betas_zero_snr=True,
-        timestep_spacing="trailing",
-        clip_sample=False,
-        steps_offset=1,
-    )
+    return DDIMScheduler(**_CONFIG["scheduler"])
 
 
 def text_side(detector: Path) -> tuple[Any, Any]:
@@ -109,26 +105,12 @@ def text_side(detector: Path) -> tuple[Any, Any]:
 
     model: Any = Owlv2ForObjectDetection.from_pretrained(detector, dtype=torch.float32)
     tower = model.owlv2.text_model
-    sizes = {key: value for key, value in tower.config.to_dict().items() if key in _TEXT_SIZES}
     make_config: Any = CLIPTextConfig
-    encoder = CLIPTextModel(make_config(**sizes))
+    encoder = CLIPTextModel(
+        make_config(**{name: getattr(tower.config, name) for name in _CONFIG["text_sizes"]})
+    )
     encoder.load_state_dict(tower.state_dict())
     return encoder, CLIPTokenizer.from_pretrained(detector)
-
-
-_TEXT_SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "max_position_embeddings",
-    "hidden_act",
-    "layer_norm_eps",
-    "pad_token_id",
-    "bos_token_id",
-    "eos_token_id",
-)
 
 
 @torch.no_grad()

@@ -6,8 +6,10 @@ object queries, and words and objects must predict their colour and shape.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from viper.models.vision.video_events_model import (
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.recipes.video_looks import learn_looks
 from viper_lab.recipes.video_texts import NOWHERE, ClipText, claims, words
-from viper_lab.recipes.wordpieces import CLIP_MARKS, word_tokenizer
+from viper_lab.recipes.wordpieces import CLIP_MARKS, token_ids, word_tokenizer
 from viper_lab.world.clips import Clip, ClipStore, render_clip, sample_clip
 from viper_lab.world.events import TEMPLATES, event_phrase
 from viper_lab.world.motion import WINDOW_FRAMES
@@ -36,7 +38,7 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
-MAX_TOKENS = 32
+_TEXT = tomllib.loads(Path(__file__).with_name("video.toml").read_text("utf-8"))["text"]
 PRESENCE_THRESHOLD = 0.3
 """Threshold that balances precision and recall of the described events on validation clips."""
 
@@ -81,22 +83,9 @@ def build_tokenizer() -> Any:
 
 def build_model(tokenizer: Any) -> VideoEventsModel:
     """Build an untrained model whose description bank names every colour and shape."""
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 96,
-        "intermediate_size": 192,
-        "projection_dim": 96,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "max_position_embeddings": MAX_TOKENS,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "initializer_factor": 1.0,
-    }
     return VideoEventsModel(
         VideoEventsConfig(
-            text_config=text,
+            text_config={**_TEXT, **token_ids(tokenizer)},
             image_width=CLIP_WIDTH,
             image_height=CLIP_HEIGHT,
             colours=list(COLOURS),

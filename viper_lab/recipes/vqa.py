@@ -32,7 +32,7 @@ from viper_lab.recipes.questions import (
     question_words,
     word_question,
 )
-from viper_lab.recipes.wordpieces import BLIP_MARKS, word_tokenizer
+from viper_lab.recipes.wordpieces import BLIP_MARKS, token_ids, word_tokenizer
 
 _CONFIG = tomllib.loads(Path(__file__).with_name("vqa.toml").read_text("utf-8"))
 
@@ -161,13 +161,7 @@ def build_model(tokenizer: Any) -> Any:
     """Build an untrained ``BlipForQuestionAnswering``; BLIP's own vision init does not train."""
     from transformers import BlipConfig, BlipForQuestionAnswering
 
-    text = _CONFIG["text"] | {
-        "vocab_size": len(tokenizer),
-        "bos_token_id": tokenizer.bos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-        "eos_token_id": tokenizer.sep_token_id,
-        "sep_token_id": tokenizer.sep_token_id,
-    }
+    text = {**_CONFIG["text"], **token_ids(tokenizer), "sep_token_id": tokenizer.sep_token_id}
     model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=_CONFIG["vision"]))
     embeddings, side = model.vision_model.embeddings, IMAGE_SIZE // PATCH
     with torch.no_grad():

@@ -13,6 +13,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 PAD, UNKNOWN = "[PAD]", "[UNK]"
+_SPECIAL = ("pad", "bos", "eos")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ def word_tokenizer(words: Iterable[str], marks: SpecialPieces) -> Any:
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, pad_token=PAD, unk_token=UNKNOWN, padding_side="right", **names
     )
+
+
+def token_ids(tokenizer: Any) -> dict[str, int]:
+    """Return the size of a tokenizer's vocabulary and its special ids as configurations take them."""
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in _SPECIAL}
+    return {"vocab_size": len(tokenizer), **ids}
 
 
 def _pieces(words: Iterable[str], marks: SpecialPieces) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,10 @@ from viper.errors import UsageError
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper_lab.datasets.tasks import PlacedPictures
+from viper_lab.recipes.object_words import FAMILIES
 from viper_lab.world.edited_scene import looks_of, with_looks, without
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene
-from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,4 @@ class SceneJudge:
                     yield self._render({**looks, name: word})
 
 
-_FAMILIES: Mapping[str, tuple[str | None, ...]] = {
-    "size": SIZES,
-    "colour": COLOURS,
-    "material": MATERIALS,
-    "shape": SHAPES,
-    "pattern": (None,),
-}
+_FAMILIES: Mapping[str, Sequence[str | None]] = {**FAMILIES, "pattern": (None,)}

@@ -9,14 +9,16 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viper.models.media import read_mp4, write_mp4
+from viper.record import record_from_json
+from viper.schema import to_json
+from viper.storage.files import replace_file
 from viper_lab.world.events import object_name
 from viper_lab.world.motion import (
     TABLE_HALF_X,
@@ -28,7 +30,7 @@ from viper_lab.world.motion import (
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shading import Light
-from viper_lab.world.render_shapes import RADIUS, half_height
+from viper_lab.world.render_shapes import RADIUS, SOLIDS, half_height
 from viper_lab.world.render_stage import Stage
 from viper_lab.world.scene import (
     CLIP_FRAMES,
@@ -43,8 +45,6 @@ from viper_lab.world.vocabulary import MATERIALS
 
 CAMERA = Camera.around(height=7.2, distance=8.6, aim=0.1)
 """Camera of every clip; the whole table is in view."""
-
-_ROUNDNESS = {"cube": 0.86, "ball": 0.93, "cylinder": 0.74, "cone": 0.92, "ring": 0.85}
 
 WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
 """Kinds of which a clip must hold a random one; hits and stops are rare by chance."""
@@ -113,7 +113,7 @@ def clip_from_seed(seed: int, *, held_out: bool = False) -> Clip:
 
 def contact_radius(thing: SceneObject) -> float:
     """Return the radius of the circle on the table with which an object touches others."""
-    return RADIUS[thing.size] * _ROUNDNESS[thing.shape]
+    return RADIUS[thing.size] * SOLIDS[thing.shape]["contact"]
 
 
 def render_clip(clip: Clip) -> RenderedClip:
@@ -206,7 +206,7 @@ class ClipStore:
         self._render(index)
         record = json.loads(self._path(index).with_suffix(".json").read_text())
         return RenderedClip(
-            objects=tuple(_thing(fields) for fields in record["objects"]),
+            objects=tuple(record_from_json(SceneObject, fields) for fields in record["objects"]),
             frames=read_mp4(self._path(index)),
             boxes=np.array(record["boxes"], np.float32),
             events=tuple(ClipEvent(**event) for event in record["events"]),
@@ -225,17 +225,10 @@ class ClipStore:
         clip = render_clip(sample_clip(self._split, index))
         write_mp4(self._path(index), clip.frames, quality=QUALITIES[index % len(QUALITIES)])
         record = {
-            "objects": [asdict(thing) for thing in clip.objects],
-            "events": [asdict(event) for event in clip.events],
+            "objects": to_json(clip.objects),
+            "events": to_json(clip.events),
             "boxes": clip.boxes.tolist(),
             "seed": clip.seed,
         }
-        part = notes.with_suffix(".part")
-        part.write_text(json.dumps(record))
-        part.replace(notes)
+        replace_file(notes, json.dumps(record))
         return True
-
-
-def _thing(fields: dict[str, Any]) -> SceneObject:
-    x, y, z = fields["position"]
-    return SceneObject(**{**fields, "position": (x, y, z)})

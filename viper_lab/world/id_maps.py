@@ -6,8 +6,6 @@ object. A training that needs many maps stores them in one file.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ from viper_lab.world.render import SAMPLES
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_stage import Stage
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene
-from viper_lab.world.stills import LOOK, Stills
+from viper_lab.world.stills import LOOK, Stills, save_array
 
 Ids = NDArray[np.uint8]
 """uint8 [H, W]: 0 for no object, i + 1 for ``scene.objects[i]``."""
@@ -41,9 +39,5 @@ def id_maps(stills: Stills) -> Ids:
     """
     path = stills.folder / f"look{LOOK}-{stills.split}-ids-{len(stills)}.npy"
     if not path.exists():
-        maps = np.stack([id_map(truth.scene) for truth in stills.truths])
-        part = path.with_suffix(f".{os.getpid()}.part")
-        with part.open("wb") as file:
-            np.save(file, maps)
-        part.replace(path)
+        save_array(path, np.stack([id_map(truth.scene) for truth in stills.truths]))
     return np.asarray(np.load(path, "r"))

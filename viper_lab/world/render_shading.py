@@ -5,27 +5,19 @@ All light arithmetic is linear; :func:`to_pixels` converts it to display values.
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-DISPLAY_COLOURS: dict[str, tuple[float, float, float]] = {
-    "red": (0.86, 0.13, 0.13),
-    "green": (0.14, 0.62, 0.18),
-    "blue": (0.16, 0.30, 0.90),
-    "yellow": (0.96, 0.88, 0.16),
-    "purple": (0.56, 0.17, 0.76),
-    "cyan": (0.18, 0.84, 0.86),
-    "brown": (0.50, 0.32, 0.16),
-    "gray": (0.50, 0.50, 0.52),
-    "pink": (0.99, 0.60, 0.78),
-    "orange": (0.98, 0.52, 0.08),
-    "white": (0.97, 0.97, 0.95),
-    "black": (0.07, 0.07, 0.08),
-}
+APPEARANCE = tomllib.loads(Path(__file__).with_name("appearance.toml").read_text("utf-8"))
+
+DISPLAY_COLOURS: Mapping[str, Sequence[float]] = APPEARANCE["colours"]
 """The colour words as display RGB in [0, 1]."""
 
 _HORIZON = 1.15

@@ -8,12 +8,14 @@ in the world and in the solid's frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viper_lab.world.render_shading import APPEARANCE
 from viper_lab.world.scene import SceneObject
 
 Floats = NDArray[np.float32]
@@ -21,30 +23,9 @@ Floats = NDArray[np.float32]
 RADIUS = {"big": 0.90, "small": 0.50}
 """Nominal radius of an object of each size, in table units."""
 
-_PRIMITIVES = {
-    "cube": "box",
-    "ball": "sphere",
-    "cylinder": "tube",
-    "cone": "cone",
-    "ring": "torus",
-    "pyramid": "pyramid",
-    "egg": "sphere",
-    "disc": "tube",
-    "plank": "box",
-    "dome": "dome",
-}
-_EXTENTS = {
-    "cube": (0.78, 0.78, 0.78),
-    "ball": (0.93, 0.93, 0.93),
-    "cylinder": (0.74, 0.74, 0.90),
-    "cone": (0.98, 0.98, 0.98),
-    "ring": (1.0, 1.0, 1.0),
-    "pyramid": (0.90, 0.90, 0.86),
-    "egg": (0.70, 0.70, 1.02),
-    "disc": (0.98, 0.98, 0.24),
-    "plank": (1.14, 0.42, 0.20),
-    "dome": (0.98, 0.98, 0.49),
-}
+SOLIDS: Mapping[str, Mapping[str, Any]] = APPEARANCE["shapes"]
+"""Primitive, extents and contact radius of each shape."""
+
 _TORUS_MAJOR, _TORUS_MINOR = 0.74, 0.25
 _RING_TILT = math.radians(24)
 _TRACE_STEPS = 24
@@ -105,9 +86,10 @@ class Solid:
 
 def solid_of(thing: SceneObject) -> Solid:
     """Return the solid of an object's shape, size, position and yaw."""
-    scale = RADIUS[thing.size] * np.array(_EXTENTS[thing.shape], np.float32)
+    shape, place = SOLIDS[thing.shape], np.array(thing.position, np.float32)
+    scale = RADIUS[thing.size] * np.array(shape["extents"], np.float32)
     turn = _ring_rotation(thing.yaw) if thing.shape == "ring" else _yaw_rotation(thing.yaw)
-    return Solid(_PRIMITIVES[thing.shape], np.array(thing.position, np.float32), turn, scale)
+    return Solid(shape["primitive"], place, turn, scale)
 
 
 def pole(x: float, y: float, bottom: float, top: float, radius: float) -> Solid:
@@ -121,15 +103,15 @@ def half_height(shape: str, size: str) -> float:
     """Return the height of an object's centre above its support, in table units."""
     if shape == "ring":
         return RADIUS[size] * (_TORUS_MAJOR * math.cos(_RING_TILT) + _TORUS_MINOR)
-    return RADIUS[size] * _EXTENTS[shape][2]
+    return RADIUS[size] * SOLIDS[shape]["extents"][2]
 
 
 def footprint(shape: str, size: str) -> float:
     """Return the radius of the circle on the table that an object needs at any yaw."""
     if shape == "plank":
-        return RADIUS[size] * math.hypot(*_EXTENTS[shape][:2])
+        return RADIUS[size] * math.hypot(*SOLIDS[shape]["extents"][:2])
     square = math.sqrt(2) if shape in ("cube", "pyramid") else 1.0
-    return RADIUS[size] * _EXTENTS[shape][0] * square
+    return RADIUS[size] * SOLIDS[shape]["extents"][0] * square
 
 
 def _yaw_rotation(yaw: float) -> Floats:

@@ -8,8 +8,9 @@ render one folder at once.
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
+from viper.record import record_from_json
 from viper.schema import to_json
+from viper.storage.files import replace_file
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
-from viper_lab.world.scene import RenderedScene, Scene, SceneObject
+from viper_lab.world.scene import RenderedScene, Scene
 from viper_lab.world.splits import check_split
 
 Item = TypeVar("Item")
@@ -68,13 +71,8 @@ def truth_record(rendered: RenderedScene) -> dict[str, Any]:
 
 def truth_from_record(record: Mapping[str, Any]) -> StillTruth:
     """Build the truth from the result of :func:`truth_record`."""
-    scene = dict(record["scene"])
-    objects = tuple(
-        SceneObject(**{**thing, "position": tuple(thing["position"])})
-        for thing in scene.pop("objects")
-    )
     return StillTruth(
-        Scene(objects, **scene),
+        record_from_json(Scene, record["scene"]),
         np.array(record["boxes"], np.float32).reshape(-1, 4),
         np.array(record["object_depths"], np.float32),
         np.array(record["visible"], np.float32),
@@ -124,7 +122,7 @@ class Stills(LazySequence[Still]):
         return [truth_from_record(record) for record in records[: self._count]]
 
     def _still(self, index: int) -> Still:
-        truth, image, depth = self.truths[index], self.image(index), self._depth(index)
+        truth, image, depth = self.truths[index], self.image(index), self.depth(index)
         return Still(truth.scene, truth.boxes, truth.object_depths, truth.visible, image, depth)
 
     def image(self, index: int) -> NDArray[np.uint8]:
@@ -132,17 +130,9 @@ class Stills(LazySequence[Still]):
         picture: NDArray[np.uint8] = self._images[index // SHARD][index % SHARD]
         return picture
 
-    def _depth(self, index: int) -> NDArray[np.float16]:
+    def depth(self, index: int) -> NDArray[np.float16]:
         depth: NDArray[np.float16] = self._depths[index // SHARD][index % SHARD]
         return depth
-
-    def images(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Return copies of the pictures of these scenes: uint8 [B, H, W, 3], RGB."""
-        return np.stack([self.image(int(i)) for i in indices])
-
-    def depths(self, indices: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float16]:
-        """Return copies of the depth maps of these scenes: float16 [B, H, W], larger is farther."""
-        return np.stack([self._depth(int(i)) for i in indices])
 
 
 def rendered_stills(
@@ -189,14 +179,9 @@ def _ensure_shard(folder: Path, split: str, shard: int, wait: bool) -> bool:
         return False
     with _file(folder, split, shard, "lock").open("w") as lock:
         try:
-            import fcntl
-
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except ImportError:
-            # This platform has no such locks, so two processes may render the same shard.
-            pass
         if _is_complete(folder, split, shard):
             return False
         _render_shard(folder, split, shard)
@@ -208,17 +193,18 @@ def _render_shard(folder: Path, split: str, shard: int) -> None:
     stills = [render_scene(sample_scene(split, index)) for index in indices]
     images = np.stack([still.image for still in stills])
     depth = np.stack([still.depth for still in stills]).astype(np.float16)
-    for name, array in (("images.npy", images), ("depth.npy", depth)):
-        target = _file(folder, split, shard, name)
-        part = target.with_suffix(f".{os.getpid()}.part")
-        with part.open("wb") as file:
-            np.save(file, array)
-        part.replace(target)
+    save_array(_file(folder, split, shard, "images.npy"), images)
+    save_array(_file(folder, split, shard, "depth.npy"), depth)
     # Written last, because it marks the shard as complete.
-    target = _file(folder, split, shard, "truth.json")
-    part = target.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps([truth_record(still) for still in stills]))
-    part.replace(target)
+    records = json.dumps([truth_record(still) for still in stills])
+    replace_file(_file(folder, split, shard, "truth.json"), records)
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array under a temporary name, then rename the file."""
+    content = io.BytesIO()
+    np.save(content, array)
+    replace_file(path, content.getvalue())
 
 
 def _map_file(path: Path) -> NDArray[Any]:
@@ -247,5 +233,5 @@ class FreshStills(Stills):
         """Return one picture, uint8 [H, W, 3], RGB."""
         return self._rendered[index].image
 
-    def _depth(self, index: int) -> NDArray[np.float16]:
+    def depth(self, index: int) -> NDArray[np.float16]:
         return self._rendered[index].depth.astype(np.float16)

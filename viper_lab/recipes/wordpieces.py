@@ -60,7 +60,7 @@ def word_tokenizer(words: Iterable[str], marks: SpecialPieces) -> Any:
 
 
 def token_ids(tokenizer: Any) -> dict[str, int]:
-    """Return the size of a tokenizer's vocabulary and its special ids as configurations take them."""
+    """Return a tokenizer's vocabulary size and special ids as configurations take them."""
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in _SPECIAL}
     return {"vocab_size": len(tokenizer), **ids}
 

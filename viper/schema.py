@@ -92,6 +92,8 @@ class Query:
 class Failure:
     """The reason why a program gave no valid answer. Self-correction reads this, never a message.
 
+    Kinds are those of the sandbox (docs/sandbox.md), ``below_threshold``, ``budget`` and ``plan``;
+    and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.
     ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
     ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
     ``tool_budget``).

@@ -18,9 +18,10 @@ on it. They know the names and continue after the last line::
     <thought>{thought}</thought>
     <done></done>
 
-The parser accepts tags in any case, tags that are not closed, and code in fences inside a tag or
-instead of one. Only the first action of a reply counts, because the model wrote the rest without
-seeing its result.
+The parser accepts tags in any case, tags that are not closed, and code in any form that
+:func:`viper.prompting.replies.in_fences` knows. Only the first action of a reply counts, because
+the model wrote the rest without seeing its result; a thought before it belongs to it. Models that
+are asked in words may also end with a sentence, such as ``The answer is 3``.
 
 Source: DWIM (2025), supplement, sec. 6 and prompt 15.1, for actions and tags; the words are ours.
 """
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
 from typing import Literal
@@ -37,7 +38,8 @@ from typing import Literal
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.prompting.compact import one_line, options_line
-from viper.prompting.extract import extract_code
+from viper.prompting.extract import FENCE, extract_code
+from viper.prompting.replies import final_answer, in_fences, json_fields, without_reasoning
 from viper.schema import Query
 
 ActionKind = Literal["code", "thought", "done"]
@@ -46,7 +48,10 @@ FINAL = "final_answer"
 """Variable in which the agent leaves its answer."""
 
 STOP: tuple[str, ...] = ("</code>", "</thought>", "</done>", "<result>")
-"""Stop strings of the model; the parser needs no closing tag."""
+"""Stop strings of a small model; the parser needs no closing tag."""
+
+STOP_IN_WORDS: tuple[str, ...] = ("<result>",)
+"""Stop strings of other models, whose reasoning and strings may hold the other tags."""
 
 MAX_RESULT = 1_200
 """Greatest length of a result in a prompt, in characters."""
@@ -56,16 +61,33 @@ EXPECTED = (
     f"<done></done> once {FINAL} holds the answer"
 )
 
-_OPENING_TAG = re.compile(r"<\s*(code|thought|done)\s*(/?)>", re.IGNORECASE)
-_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(?:python|py)?[ \t]*\n(.*?)(?:\1|\Z)", re.DOTALL)
+EXPECTED_IN_WORDS = EXPECTED.replace("expected", "no action could be read from the reply; expected")
+
+CUT_OFF = "the reply was cut off after {tokens} tokens; write less text and shorter code"
+
+_THOUGHT = re.compile(
+    r"<\s*thought\s*>(?:((?:(?!<\s*thought).)*?)<\s*/\s*thought\s*>"
+    r"|(.*?)(?=<\s*(?:thought|code|python|execute|tool_call|done)\b|<\s*/?\s*result\b|^```|\Z))",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+_DONE = re.compile(r"<\s*done\s*/?>", re.IGNORECASE)
+_DONE_IN_WORDS = re.compile(r"\W*(?:(?:i am|i'm|all)\s+)?(?:done|finished)\W*", re.IGNORECASE)
+_DONE_NAMES = ("done", "finish", FINAL)
+_LANGUAGES = ("", "python", "python3", "py", "tool_code")
 
 
 @dataclass(frozen=True)
 class Action:
-    """The action of an agent in one turn; ``text`` is the code or the thought."""
+    """The action of an agent in one turn.
+
+    Attributes:
+        text: the code, the thought, or an answer in words that ends the query.
+        thought: words that stood before code or an end.
+    """
 
     kind: ActionKind
     text: str = ""
+    thought: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,31 +104,42 @@ class Step:
     reply: str = ""
 
 
-def read_action(reply: str) -> Action | None:
-    """Return the first action of a reply, or None if there is none or its code has no statement."""
-    opening = _OPENING_TAG.search(reply)
-    if opening is None:
-        fence = _FENCE.search(reply)
-        code = extract_code(fence[0]) if fence else ""
-        return Action("code", code) if code else None
-    kind = opening[1].lower()
-    closing_tag = re.compile(rf"<\s*/\s*{kind}\s*>|<\s*/?\s*result\s*>", re.IGNORECASE)
-    closing = closing_tag.search(reply, opening.end())
-    body = reply[opening.end() : closing.start() if closing else len(reply)]
-    next_opening = _OPENING_TAG.search(body)
-    if next_opening is not None:
-        body = body[: next_opening.start()]
-    if kind == "done" or opening[2]:
-        return Action("done") if kind == "done" else None
-    if kind == "thought":
-        return Action("thought", body.strip()) if body.strip() else None
-    code = _code_in(body)
-    return Action("code", code) if code else None
+def read_action(reply: str, *, in_words: bool = True) -> Action | None:
+    """Return the first action of a reply, or None if there is none or its code has no statement.
+
+    Args:
+        in_words: also read thoughts beside other actions, and an end in a sentence or in JSON.
+    """
+    text = without_reasoning(reply)
+    thought = _THOUGHT.search(text)
+    if thought and read_action(text[: thought.start()], in_words=False) is None:
+        words = (thought[1] or thought[2] or "").strip()
+        action = read_action(text[thought.end() :]) if in_words else None
+        if action is not None and action.kind != "thought":
+            return replace(action, thought="\n".join(filter(None, (words, action.thought))))
+        return Action("thought", words) if words else None
+    fields, text = json_fields(text), in_fences(text)
+    fence, done = FENCE.search(text), _DONE.search(text)
+    if fence and fence[2].lower() in _LANGUAGES and not (done and done.start() < fence.start()):
+        words = text[: fence.start()].strip() or fields.get("thought", "")
+        code = extract_code(_first_block(text[fence.start() :], fence[1]))
+        return Action("code", code, words if in_words else "") if code else None
+    if done:
+        return Action("done", thought=text[: done.start()].strip() if in_words else "")
+    return _action_in_words(text, fields) if in_words else None
 
 
-def _code_in(body: str) -> str:
-    fence = _FENCE.search(body)
-    return extract_code(fence[0] if fence else f"```python\n{body.strip(chr(10))}\n```")
+def _first_block(text: str, mark: str) -> str:
+    closing = re.compile(rf"^[ \t]*{mark}[ \t]*$", re.MULTILINE).search(text, len(mark))
+    return text[: closing.end()] if closing else text
+
+
+def _action_in_words(text: str, fields: Mapping[str, str]) -> Action | None:
+    answer = final_answer(text)
+    names = {fields.get(key, "").lower() for key in ("action", "name", "tool")}
+    if answer or _DONE_IN_WORDS.fullmatch(text) or not names.isdisjoint(_DONE_NAMES):
+        return Action("done", answer or fields.get("action_input", ""), fields.get("thought", ""))
+    return Action("thought", fields["thought"]) if fields.get("thought") else None
 
 
 def explore_prompt(
@@ -181,7 +214,8 @@ def result_text(result: str) -> str:
     """Return the observation in its tags, which its text cannot close."""
     if not result:
         return ""
-    return f"<result>\n{_cut(_escape_tags(result))}\n</result>\n"
+    is_ours = result == EXPECTED_IN_WORDS  # its tags are not those of strangers
+    return f"<result>\n{result if is_ours else _cut(_escape_tags(result))}\n</result>\n"
 
 
 _TAGS = re.compile(r"<(?=\s*/?\s*(?:result|code|thought|done)\b)", re.IGNORECASE)

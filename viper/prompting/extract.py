@@ -10,11 +10,11 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 ENTRY = "execute_command"
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _DEFINES_ENTRY = re.compile(rf"^[ \t]*def[ \t]+{ENTRY}\b", re.MULTILINE)
 _CONTINUES_ENTRY = re.compile(r"\A\n*[ \t]*[\w ,:\[\].|=*\"']*\)[^\n()]*:")
 _LEADING_SPACE = re.compile(r"^[ \t]+", re.MULTILINE)
@@ -25,19 +25,20 @@ _LONGEST_PREAMBLE = 100
 def extract_code(text: str) -> str:
     """Return the program in a completion: the best guess, never an error.
 
-    It understands fenced and bare answers, prose around them, several fences (the one that defines
-    ``execute_command`` wins, otherwise the longest that parses), a fence that never closes, shifted
-    indentation, and a completion that continues the prompt's ``def execute_command(``. Calls of the
-    entry point after it are dropped, because the sandbox makes that call. If nothing defines the
-    entry point, a program of lines that call modules is used, see :func:`line_program`. Text
-    without any program is returned stripped; the sandbox then reports its syntax error.
+    It understands fenced and bare answers, prose around them, several fences (the last that defines
+    ``execute_command`` wins, with the helpers that it uses from others; otherwise the longest that
+    parses), a fence that never closes, shifted indentation, and a completion that continues the
+    prompt's ``def execute_command(``. Calls of the entry point after it are dropped, because the
+    sandbox makes that call. If nothing defines the entry point, a program of lines that call
+    modules is used, see :func:`line_program`. Text without any program is returned stripped; the
+    sandbox then reports its syntax error.
     """
     plain = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
-    candidates = [block for block in map(_tidy, _blocks(plain)) if block]
-    for accepts in (_is_complete, _defines_entry):
+    candidates = [block for block in map(tidy, _blocks(plain)) if block]
+    for accepts in (is_complete, defines_entry):
         for block in candidates:
             if accepts(block):
-                return _without_calls(block)
+                return _without_calls(_with_helpers(block, candidates))
     lines = next(filter(None, map(line_program, [*_fenced(plain), plain])), None)
     if lines is not None:
         return lines
@@ -46,10 +47,12 @@ def extract_code(text: str) -> str:
 
 def _blocks(text: str) -> Iterator[str]:
     """Yield every part of the text that may be the program, the likely ones first."""
-    if _CONTINUES_ENTRY.match(text):
+    continues_prompt = _CONTINUES_ENTRY.match(text)
+    if continues_prompt:
         yield _complete_function(text)
     fences = list(_fenced(text))
-    yield from fences
+    # A model corrects itself in a later fence. After a completion it writes the next query.
+    yield from fences if continues_prompt else reversed(fences)
     if not fences:
         yield _unfenced_program(text)
 
@@ -57,14 +60,14 @@ def _blocks(text: str) -> Iterator[str]:
 def _fenced(text: str) -> Iterator[str]:
     """Yield the contents of the fences; an unclosed fence extends to the end."""
     opening: re.Match[str] | None = None
-    for match in _FENCE.finditer(text):
+    for match in FENCE.finditer(text):
         if opening is None:
             opening = match
         elif match[1].startswith(opening[1]) and not match[2]:
             yield text[opening.end() : match.start()]
             opening = None
     if opening is not None:
-        if _defines_entry(text[: opening.start()]):
+        if defines_entry(text[: opening.start()]):
             # The prompt opened the fence, and this mark closes it.
             yield text[: opening.start()]
         yield text[opening.end() :]
@@ -72,7 +75,7 @@ def _fenced(text: str) -> Iterator[str]:
 
 def _complete_function(text: str) -> str:
     """Return the whole function of a completion that begins with its arguments."""
-    closing = _FENCE.search(text)
+    closing = FENCE.search(text)
     return _unfenced_program(
         f"def {ENTRY}(" + (text[: closing.start()] if closing else text).lstrip()
     )
@@ -112,7 +115,7 @@ def _helpers_before(text: str) -> str:
     lines = text.splitlines()[-_LONGEST_PREAMBLE:]
     for begin in range(len(lines)):
         block = "\n".join(lines[begin:]).strip("\n")
-        tree = _parse(block)
+        tree = syntax_tree(block)
         if tree is not None and tree.body and all(isinstance(n, _HELPERS) for n in tree.body):
             return block + "\n"
     return ""
@@ -121,9 +124,43 @@ def _helpers_before(text: str) -> str:
 _HELPERS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
+def _with_helpers(program: str, blocks: Sequence[str]) -> str:
+    """Put definitions of other blocks before a program that uses their names."""
+    definitions: dict[str, str] = {}
+    for block in reversed(blocks):
+        tree, lines = syntax_tree(block), block.splitlines()
+        for node in tree.body if tree and block != program else ():
+            if isinstance(node, _HELPERS):
+                first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+                source = "\n".join(lines[first - 1 : node.end_lineno])
+                definitions |= dict.fromkeys(_names(node)[1] - {ENTRY}, source)
+    while (tree := syntax_tree(program)) is not None:
+        used, bound = _names(tree)
+        missing = sorted(name for name in used - bound if name in definitions)
+        if not missing:
+            break
+        program = f"{definitions[missing[0]]}\n\n\n{program}"
+    return program
+
+
+def _names(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Return the names that code reads, and those that it binds anywhere."""
+    used, bound = set[str](), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).partition(".")[0])
+    return used, bound
+
+
 def _without_calls(block: str) -> str:
     """Drop statements and comments after the entry point that only use it."""
-    tree = _parse(block)
+    tree = syntax_tree(block)
     if tree is None:
         return block
     lines: list[str | None] = list(block.splitlines())
@@ -145,7 +182,7 @@ def _mentions_entry(node: ast.stmt) -> bool:
     return any(isinstance(part, ast.Name) and part.id == ENTRY for part in ast.walk(node))
 
 
-def _tidy(block: str) -> str:
+def tidy(block: str) -> str:
     """Remove shifted indentation, interpreter prompts and surrounding blank lines."""
     dedented = _dedent(block)
     lines = dedented.splitlines()
@@ -164,21 +201,24 @@ def _dedent(text: str) -> str:
     return textwrap.dedent("\n".join(lines)).strip("\n")
 
 
-def _is_complete(block: str) -> bool:
-    return _defines_entry(block) and _parses(block)
+def is_complete(block: str) -> bool:
+    """Return whether a text parses and defines the entry point."""
+    return defines_entry(block) and _parses(block)
 
 
-def _defines_entry(block: str) -> bool:
+def defines_entry(block: str) -> bool:
+    """Return whether a line of a text begins the entry point."""
     return _DEFINES_ENTRY.search(block) is not None
 
 
 def _parses(block: str) -> bool:
-    return _parse(block) is not None
+    return syntax_tree(block) is not None
 
 
-def _parse(block: str) -> ast.Module | None:
+def syntax_tree(block: str) -> ast.Module | None:
+    """Return the syntax tree of a text, or None if it does not parse."""
     try:
-        return _syntax_tree(block)
+        return _parsed(block)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -186,7 +226,7 @@ def _parse(block: str) -> ast.Module | None:
 def _error_line(block: str) -> int | None:
     """Return the line (from 1) of the syntax error, or None if the block parses."""
     try:
-        _syntax_tree(block)
+        _parsed(block)
     except SyntaxError as error:
         return error.lineno or 1
     except (ValueError, RecursionError, MemoryError):
@@ -194,7 +234,7 @@ def _error_line(block: str) -> int | None:
     return None
 
 
-def _syntax_tree(block: str) -> ast.Module:
+def _parsed(block: str) -> ast.Module:
     with warnings.catch_warnings():
         # The user cannot act on a warning about a stray "\d" in a generated string.
         warnings.simplefilter("ignore")

@@ -32,6 +32,9 @@ from viper.tools.session import ToolSession, media_arguments
 
 ENTRY = "execute_command"
 
+WITHOUT_PROGRAM = ("refusal", "no_program")
+"""Failures whose trials hold no program."""
+
 
 @dataclass
 class Attempts:
@@ -146,6 +149,8 @@ def run_once(
 ) -> Trial:
     """Run one program once; an answer is stored in ``context.final_value``.
 
+    A generation without a program gives a failed trial, for which no sandbox is started.
+
     Args:
         overrides: results that replace those of calls, by call index.
     """
@@ -154,13 +159,15 @@ def run_once(
     session = components.toolbox.session(
         context.media, thresholds=thresholds, overrides=overrides, cancel=context.cancel
     )
-    outcome = components.sandbox.run(
-        generation.program,
-        tools=session,
-        entry=ENTRY,
-        args=program_arguments(context.query, context.media),
-        cancel=context.cancel,
-    )
+    outcome = Outcome(False, failure=generation.failure)
+    if generation.failure is None:
+        outcome = components.sandbox.run(
+            generation.program,
+            tools=session,
+            entry=ENTRY,
+            args=program_arguments(context.query, context.media),
+            cancel=context.cancel,
+        )
     context.usage.model_calls += session.model_calls
     check_cancelled(context)
     failure = outcome.failure
@@ -177,7 +184,9 @@ def run_once(
         context.final_value = (answer, outcome.value)
     return Trial(
         index=index,
-        program=generation.program,
+        program=""
+        if failure is not None and failure.kind in WITHOUT_PROGRAM
+        else generation.program,
         correction=generation.correction,
         ok=failure is None,
         failure=failure,

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from viper.errors import CancelledError
-from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.prompting.builder import FailedProgram
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
-from viper.schema import Trial, Usage
+from viper.prompting.replies import read_program
+from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings
@@ -53,7 +54,12 @@ It returns None if the program writer cannot be asked; ``context.stopped`` then 
 
 @dataclass(frozen=True)
 class Generation:
-    """A program with its prompt, sampling and cost."""
+    """A program with its prompt, sampling and cost.
+
+    Attributes:
+        program: the code of the reply as far as it can be read; not run if there is a failure.
+        failure: the reason why the reply holds no program that can be run.
+    """
 
     program: str
     prompt: str
@@ -65,6 +71,7 @@ class Generation:
     plan: str | None = None
     plan_prompt: str | None = None
     demonstrations: tuple[str, ...] = ()
+    failure: Failure | None = None
 
 
 def prompt_for_query(
@@ -95,14 +102,15 @@ def write_program(
     if request is None:
         return None
     sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
-    program = _sample_program(components, context, request.prompt, sampling)
+    written = _sample_program(components, context, request.prompt, sampling)
     for _ in range(MAX_RESAMPLES):
-        if program not in failed:
+        if written is None or written[0] not in failed:
             break
         sampling = raise_temperature(sampling)
-        program = _sample_program(components, context, request.prompt, sampling)
-    if program is None:
+        written = _sample_program(components, context, request.prompt, sampling)
+    if written is None:
         return None
+    program, failure = written
     correction = "first"
     if attempt:
         correction = "self_debug_feedback" if has_feedback else "self_debug"
@@ -117,6 +125,7 @@ def write_program(
         request.plan,
         request.plan_prompt,
         request.demonstrations,
+        failure,
     )
 
 
@@ -137,6 +146,14 @@ def raise_temperature(sampling: Sampling) -> Sampling:
 
 
 def sample_once(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str | None:
+    """Return the text of :func:`complete_once`."""
+    completion = complete_once(llm, context, prompt, sampling)
+    return None if completion is None else completion.text
+
+
+def complete_once(
+    llm: LLM, context: RunContext, prompt: str, sampling: Sampling
+) -> Completion | None:
     """Return one completion of a language model, or None if the budget is used up.
 
     Raises:
@@ -148,14 +165,23 @@ def sample_once(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) 
         return None
     completion = llm.generate([prompt], sampling)[0][0]
     context.usage.add(completion)
-    return completion.text
+    return completion
 
 
 def _sample_program(
     components: Components, context: RunContext, prompt: str, sampling: Sampling
-) -> str | None:
-    text = sample_once(components.llm, context, prompt, sampling)
-    return None if text is None else extract_code(text)
+) -> tuple[str, Failure | None] | None:
+    """Return the code of a reply, and the reason why it cannot be run."""
+    completion = complete_once(components.llm, context, prompt, sampling)
+    if completion is None:
+        return None
+    if context.settings.prompt_style == "compact":
+        # A small writer continues a document: it neither reasons nor refuses.
+        return extract_code(completion.text), None
+    program = read_program(completion.text, completion.finish_reason, completion.completion_tokens)
+    if isinstance(program, Failure):
+        return extract_code(completion.text), program
+    return program, None
 
 
 def attempt_sampling(

@@ -7,29 +7,36 @@ optional verifier that criticises results (:mod:`viper.tuning`).
 
 from __future__ import annotations
 
+import ast
+import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from viper.api.sets import ApiEntry
 from viper.errors import PromptTooLongError
-from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.prompting.exploring import (
+    CUT_OFF,
     EXPECTED,
+    EXPECTED_IN_WORDS,
     FINAL,
     STOP,
+    STOP_IN_WORDS,
     Action,
     Step,
     explore_prompt,
     read_action,
 )
+from viper.prompting.extract import syntax_tree
+from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.environment import CodeResult, Environment
-from viper.strategies.writing import sample_once
+from viper.strategies.writing import complete_once
 from viper.tools.session import plain
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
@@ -96,26 +103,28 @@ class Agent:
                 return self._stop_early(f"max_seconds {settings.max_seconds:g} reached")
             before, request_start = self.context.usage.snapshot(), time.perf_counter()
             try:
-                reply = self._request_action(is_last=number + 1 == settings.max_turns)
+                completion = self._request_action(is_last=number + 1 == settings.max_turns)
             except PromptTooLongError:
                 if not self.turns:
                     raise
                 return self._stop_early(f"the turns outgrew the context of {self.llm.model_id}")
             self.writing_seconds += time.perf_counter() - request_start
-            if reply is None:
+            if completion is None:
                 failure = self.context.over_budget()
                 return self._stop_early(failure.message if failure else "no more may be asked")
             usage = self.context.usage.since(before)
-            action = read_action(reply)
+            action = read_action(completion.text, in_words=self.style != "compact")
+            if self._is_cut_off(completion, action):
+                action = None
             unreadable = unreadable + 1 if action is None else 0
-            answer = self._execute(action, reply, usage, request_start)
+            answer = self._execute(action, completion, usage, request_start)
             if answer is not None:
                 return answer
             if unreadable >= settings.max_unreadable:
                 return self._stop_early(f"{unreadable} replies in a row held no action")
         return self._stop_early(f"max_turns {settings.max_turns} reached")
 
-    def _request_action(self, is_last: bool) -> str | None:
+    def _request_action(self, is_last: bool) -> Completion | None:
         """Request the next action and return the reply, or None if the budget is used up."""
         settings = self.context.settings
         prompt = explore_prompt(
@@ -132,21 +141,33 @@ class Agent:
             temperature=settings.temperature,
             seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
             max_tokens=settings.max_tokens,
-            stop=STOP,
+            stop=STOP if self.style == "compact" else STOP_IN_WORDS,
         )
-        return sample_once(self.llm, self.context, prompt, sampling)
+        return complete_once(self.llm, self.context, prompt, sampling)
+
+    def _is_cut_off(self, completion: Completion, action: Action | None) -> bool:
+        """Return whether a reply ended at its limit before its action did."""
+        if completion.finish_reason != "length" or self.style == "compact":
+            return False
+        return action is None or (action.kind == "code" and syntax_tree(action.text) is None)
 
     def _execute(
-        self, action: Action | None, reply: str, usage: Usage, started: float
+        self, action: Action | None, completion: Completion, usage: Usage, started: float
     ) -> tuple[Any, Any] | None:
         """Execute an action and record the turn; return the answer if the agent is done."""
-        result, value, final = CodeResult(""), None, None
+        reply, result, value, final = completion.text, CodeResult(""), None, None
+        if action is not None and action.thought:
+            self.turns.append(Turn(len(self.turns), "thought", action.thought))
+            self._steps.append(Step(Action("thought", action.thought)))
+            action = replace(action, thought="")
         if action is None:
-            result = CodeResult(EXPECTED)
+            result = CodeResult(self._expected(completion))
         elif action.kind == "code":
             result = self.environment.run(action.text)
             value = result.value
         elif action.kind == "done":
+            if action.text:
+                self._store(action.text)
             stored = self.environment.stored()
             value = stored.value
             answer = None if value is None else self.environment.read(value)
@@ -178,6 +199,24 @@ class Agent:
         self.turns.append(Turn(len(self.turns), "thought", objection, by="checker"))
         self._steps.append(Step(Action("thought", objection)))
         return None
+
+    def _expected(self, completion: Completion) -> str:
+        """Return the feedback on a reply without an action."""
+        if self.style == "compact":
+            return EXPECTED
+        if completion.finish_reason == "length":
+            return CUT_OFF.format(tokens=completion.completion_tokens)
+        return EXPECTED_IN_WORDS
+
+    def _store(self, words: str) -> None:
+        """Store an answer that was given in words, unless it does not answer the task."""
+        options = self.context.query.options
+        index = parse_choice(words, options) if options else None
+        value: Any = words if index is None else options[index]
+        if re.fullmatch(r"[-+]?\d+(?:\.\d+)?", words):
+            value = ast.literal_eval(words.lstrip("+0") or "0")
+        if not isinstance(self.environment.read(value), Failure):
+            self.environment.run(f"{FINAL} = {value!r}")
 
     def _as_answer(self, value: Any) -> Answer | None:
         """Read a value as an answer, without asking a model to convert it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from viper.commands.options import (
     options_as,
     root_option,
 )
-from viper.commands.terminal import counter, echo_table
+from viper.commands.terminal import counter, echo_json, echo_table
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.learning.bank_validation import (
@@ -84,7 +83,7 @@ def show(bank: Path, programs: bool, as_json: bool) -> None:
     """
     items = read_bank(bank).items
     if as_json:
-        click.echo(json.dumps([to_json(example) for example in items], ensure_ascii=False))
+        echo_json([to_json(example) for example in items])
         return
     if not programs:
         header = ("n", "task", "api", "kind", "score", "lines", "query")
@@ -206,7 +205,7 @@ def _run(
 
 def _echo(checked: Sequence[ExampleCheck], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([_record(result) for result in checked], ensure_ascii=False))
+        echo_json([_record(result) for result in checked])
         return
     rows = [
         (str(row.number), row.state, row.example.task, row.example.api, row.example.sample_id,

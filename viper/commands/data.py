@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option
-from viper.commands.terminal import echo_table
+from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import choose, data_set, names
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
@@ -50,7 +49,7 @@ def list_sets(as_json: bool) -> None:
     if as_json:
         keys = ("name", "metric", "summary")
         records = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
-        click.echo(json.dumps(records, ensure_ascii=False))
+        echo_json(records)
         return
     rows = [(s.name, s.metric, s.splits[0], str(len(s.splits)), s.summary) for s in sets]
     echo_table(("name", "metric", "default split", "splits", "what"), rows)
@@ -64,7 +63,7 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
     complete = all(finding.ok for finding in findings)
     if as_json:
         rows = [dataclasses.asdict(finding) for finding in findings]
-        click.echo(json.dumps({"complete": complete, "findings": rows}, ensure_ascii=False))
+        echo_json({"complete": complete, "findings": rows})
     else:
         for finding in findings:
             click.echo(f"{'ok' if finding.ok else 'problem':7}  {finding.what}: {finding.says}")
@@ -87,7 +86,7 @@ def show(
     for sample in choose(data_set(name).samples(spec), limit, seed):
         row = _as_row(sample)
         if as_json:
-            click.echo(json.dumps(to_json(row), ensure_ascii=False))
+            echo_json(to_json(row))
         else:
             click.echo("\n".join(f"{key:9} {_as_text(value)}" for key, value in row.items()) + "\n")
 

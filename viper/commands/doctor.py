@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import platform
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from viper.commands.options import state_option
+from viper.commands.terminal import echo_json
 from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
 from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import readiness
@@ -43,7 +43,7 @@ def doctor(as_json: bool, state: Path | None) -> int:
         "profiles": _profiles(state),
     }
     if as_json:
-        click.echo(json.dumps(findings, ensure_ascii=False))
+        echo_json(findings)
     else:
         _print(findings)
     usable = findings["profiles"].get("embedded", {}).get("runs") and all(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from viper.commands.options import option, options_as
-from viper.commands.terminal import echo_table
+from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -87,7 +86,7 @@ def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
 def _show(remarks: list[Feedback], as_json: bool) -> None:
     if as_json:
         for remark in remarks:
-            click.echo(json.dumps(dataclasses.asdict(remark), ensure_ascii=False))
+            echo_json(dataclasses.asdict(remark))
         return
     if not remarks:
         click.echo("no feedback yet", err=True)

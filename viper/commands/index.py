@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
-from viper.commands.terminal import Advance, counter, echo_table
+from viper.commands.terminal import Advance, counter, echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.models.media import read_picture
@@ -103,7 +103,7 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
     matches = _pictures(name, choice).similar(pixels, limit)
     if as_json:
         for match in matches:
-            click.echo(json.dumps(asdict(match), ensure_ascii=False))
+            echo_json(asdict(match))
         return
     if not matches:
         click.echo("no picture is indexed there", err=True)
@@ -126,7 +126,7 @@ def search(query: str, limit: int, name: str, as_json: bool, state: Path | None)
     """Show the indexed passages that match QUERY best."""
     results = NamedTexts(state_dir(state), name).search(query, limit)
     if as_json:
-        click.echo(json.dumps(asdict(results), ensure_ascii=False))
+        echo_json(asdict(results))
         return
     if results.is_empty:
         click.echo("nothing is found", err=True)

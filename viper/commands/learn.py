@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from viper.ace.pool import LearnedExamples
 from viper.commands.learn_options import LearnOptions, learner_of
 from viper.commands.options import open_profile, options_as, quiet_libraries
 from viper.commands.sections import SectionedCommand
-from viper.commands.terminal import echo_table, status
+from viper.commands.terminal import echo_json, echo_table, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UsageError
@@ -241,7 +240,7 @@ def _finish(
         "problems": problems,
     }
     if options.as_json:
-        click.echo(json.dumps(outcome, ensure_ascii=False))
+        echo_json(outcome)
         return EXIT_OK
     name = "first answers" if options.online else "before its lesson"
     echo_table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from viper.ace.pool import FOLDER, LOWEST_SCORE, DemonstrationPool
 from viper.ace.pool_example import PoolExample, pool_example
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
-from viper.commands.terminal import echo_table, indented
+from viper.commands.terminal import echo_json, echo_table, indented
 from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
@@ -91,7 +90,7 @@ def show(
     if as_json:
         for item in items:
             record = {"id": item.id, "score": round(item.score, 4), **to_json(item)}
-            click.echo(json.dumps(record, ensure_ascii=False))
+            echo_json(record)
     elif ids:
         for item in items:
             click.echo(_in_full(item))

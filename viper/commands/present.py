@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.profile import echo_weights
-from viper.commands.terminal import indented, status
+from viper.commands.terminal import echo_json, indented, status
 from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.reports.escape import for_terminal
@@ -74,7 +73,7 @@ def print_result(
         save_answer(result, save)
         images = [str(save)]
     if as_json:
-        click.echo(json.dumps(result_record(result.trace, images), ensure_ascii=False))
+        echo_json(result_record(result.trace, images))
     elif program_only:
         click.echo(result.program or "")
     else:

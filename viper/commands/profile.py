@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from viper.commands.options import OutPath, state_option
-from viper.commands.terminal import echo_table
+from viper.commands.terminal import echo_json, echo_table
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.profiles import Profile, known_profiles, load_profile, read_profile
 from viper.profiles.document import state_dir
@@ -60,7 +59,7 @@ def show(name: str, as_json: bool, state: Path | None) -> None:
             "run": dataclasses.asdict(document.run),
             "thresholds": to_json(document.tools.sensitivities),
         }
-        click.echo(json.dumps(record, ensure_ascii=False))
+        echo_json(record)
         return
     click.echo(f"{document.name}: {document.description}\n{document.path}\n")
     _echo_models(states)

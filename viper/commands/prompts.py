@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from viper.commands.options import state_option
 from viper.commands.pool import echo_versions, roll_back
-from viper.commands.terminal import echo_table
+from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.profiles.document import state_dir
@@ -54,7 +53,7 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> None:
     ]
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, ensure_ascii=False))
+            echo_json(row)
     elif not rows:
         click.echo(f"{prompt_pool.store.folder}: nothing was learned yet", err=True)
     else:
@@ -70,7 +69,10 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> None:
 def show(tool: str, concept: str | None, as_json: bool, state: Path | None) -> None:
     """Show how the prompts of TOOL, or of its CONCEPT, were trained and validated."""
     for prompt in _stored_prompts(_pool(state), tool, concept):
-        click.echo(json.dumps(to_json(prompt), ensure_ascii=False) if as_json else _in_full(prompt))
+        if as_json:
+            echo_json(to_json(prompt))
+        else:
+            click.echo(_in_full(prompt))
 
 
 @prompts.command()

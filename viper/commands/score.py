@@ -11,7 +11,7 @@ from typing import Literal
 import click
 
 from viper.commands.options import OutPath, option, options_as
-from viper.commands.terminal import echo_table
+from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
@@ -97,7 +97,7 @@ def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -
     """Print the scores of a sheet that people filled in."""
     judged = read_judgements(sheet, missing)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(judged), ensure_ascii=False))
+        echo_json(dataclasses.asdict(judged))
         return
     unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
     click.echo(f"{judged.correct.n} edits, {judged.without_picture} without a picture{unjudged}")

@@ -5,11 +5,12 @@ On a terminal, progress is a spinner or a bar; elsewhere it is plain lines.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -31,6 +32,11 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in table:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         click.echo("  ".join([*cells, row[-1]]).rstrip())
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def indented(text: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, preprocess
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
+from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
@@ -167,8 +168,6 @@ class BlipAnswerer(PictureTextCheckpoint):
             )
         answer_ids = output.sequences[:, 1:]
         log_probabilities = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
-        chosen = log_probabilities.gather(2, answer_ids[:, :, None])[:, :, 0]
-        chosen = chosen.masked_fill(answer_ids == text.pad_token_id, 0.0)
+        probabilities = reply_probabilities(answer_ids, log_probabilities, [text.sep_token_id])
         texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
-        probabilities = chosen.sum(dim=1).exp().tolist()
         return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]

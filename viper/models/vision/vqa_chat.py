@@ -63,29 +63,30 @@ class ChatAnswerer:
         The answer is cleaned by :func:`tidy`. The probability is that of the model's original
         reply.
         """
-        if len(encodings) != len(questions):
-            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
-        requests = [
-            ChatRequest([image], f"{question.strip()}\n{self._instruction}".strip())
-            for image, question in zip(encodings, questions, strict=True)
-        ]
+        requests = _requests(encodings, questions, self._instruction)
         replies = self._vlm.ask(requests, ANSWER_TOKENS)
         return [(tidy(text), probability) for text, probability in replies]
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:
         """Return a sentence that answers ``questions[i]`` about ``encodings[i]``."""
-        if len(encodings) != len(questions):
-            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
-        requests = [
-            ChatRequest([image], f"{question.strip()}\n{EXPLAIN_INSTRUCTION}")
-            for image, question in zip(encodings, questions, strict=True)
-        ]
+        requests = _requests(encodings, questions, EXPLAIN_INSTRUCTION)
         return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:
         """Return a sentence that describes each picture."""
         requests = [ChatRequest([image], self._caption_instruction) for image in encodings]
         return [first_line(text) for text, _ in self._vlm.ask(requests, CAPTION_TOKENS)]
+
+
+def _requests(
+    encodings: Sequence[Any], questions: Sequence[str], instruction: str
+) -> list[ChatRequest]:
+    if len(encodings) != len(questions):
+        raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+    return [
+        ChatRequest([image], f"{question.strip()}\n{instruction}".strip())
+        for image, question in zip(encodings, questions, strict=True)
+    ]
 
 
 def tidy(reply: str) -> str:

@@ -62,8 +62,7 @@ def record_from_json(kind: type[_R], values: Any, *, strict: bool = False) -> _R
     adapter = _adapter(kind)  # type: ignore[arg-type]
     try:
         if strict:
-            text = json.dumps(values, default=str)
-            record: _R = adapter.validate_json(text, strict=True)
+            record: _R = adapter.validate_json(json.dumps(values, default=str), strict=True)
         else:
             record = adapter.validate_python(values)
     except ValidationError as error:

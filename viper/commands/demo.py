@@ -87,8 +87,7 @@ def demo(options: DemoOptions) -> None:
             reasoner = stack.enter_context(Reasoner(profile, preload=False))
             opener = RunOpener(reasoner, folder, to_json(profile.document))
             stack.callback(opener.close)
-            library = reasoner.components.library
-            replayer = stack.enter_context(Replayer(library, options.sandbox))
+            replayer = stack.enter_context(Replayer(reasoner.components.library, options.sandbox))
             place = DemoAddress.at(options.host)
             server = make_server(SessionManager(reasoner, opener), place, replayer, uploads)
         address = address_of(listening, f"{place.prefix}/")

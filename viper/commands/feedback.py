@@ -66,8 +66,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
         row = _row(store, sample, options.seed)
     answer = None if options.answer is None else answer_from(options.answer, row)
-    comment = options.comment or ""
-    add_feedback(run, Feedback(row.sample_id, row.seed, answer, comment))
+    add_feedback(run, Feedback(row.sample_id, row.seed, answer, options.comment or ""))
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:
         click.echo(COMMENT_ALONE, err=True)

@@ -194,8 +194,7 @@ def try_it(options: TryOptions, file: Path) -> None:
     if options.as_json:
         click.echo(json.dumps({**to_json(effect), "n": len(items), "api": base}))
         return
-    split = evaluation.located().split
-    click.echo(f"{len(items)} samples of {options.data}, {split}, api {base}")
+    click.echo(f"{len(items)} samples of {options.data}, {evaluation.located().split}, api {base}")
     for label, value in (("without", effect.without), ("with", effect.with_it)):
         click.echo(f"{label:8} {value.value:.3f} [{value.low:.3f}, {value.high:.3f}]")
     gain = effect.gain.difference

@@ -104,8 +104,7 @@ def agent(options: AgentOptions, source: Path) -> None:
         )
     profile = open_profile(options)
     tuned, style = tuned_of(profile)
-    library = profile.library()
-    api = library.api_set(options.api or profile.document.run.api)
+    api = profile.library().api_set(options.api or profile.document.run.api)
     flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
     if flags and not any(labels_by_index(episode, flags) for episode in successes):
         raise UsageError(

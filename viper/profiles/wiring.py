@@ -294,8 +294,7 @@ class Profile:
         matcher = models.shared("matcher")
         if matcher is None:
             raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
-        arguments = (state, matcher, name)
-        return built(role, choice.backend, NamedPictures, arguments, choice.options)
+        return built(role, choice.backend, NamedPictures, (state, matcher, name), choice.options)
 
     def _examples(self) -> ExampleStore:
         bank = self.document.bank

@@ -250,8 +250,7 @@ class _Run:
             return self._failure("output", message, None)
         done = {"ok": True, "v": packed, "raw": raw}
         if is_empty(value):
-            lines = self._feeding(None)
-            done["e"] = self.child.caller.empty_calls(lines, [value])
+            done["e"] = self.child.caller.empty_calls(self._feeding(None), [value])
         return done
 
     def failure_frame(self, error: BaseException) -> dict[str, Any]:

@@ -268,8 +268,7 @@ class Pool:
             wire = socket.socket(fileno=descriptors[0])
             pidfd = descriptors[2] if len(descriptors) > 2 else None
             raw = int(self._limits.result_kb * 1024)
-            child = Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw)
-            self._spare.append(child)
+            self._spare.append(Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw))
         return kind, pid, number
 
     def _stop(self) -> None:

@@ -155,8 +155,7 @@ class Turn:
         empty = _parse_empty_calls(meta.get("e", []), len(self._calls))
         if meta.get("ok") is True:
             return self._outcome(value=decode(meta.get("v"), raw), ok=True, empty_calls=empty)
-        failure = self._parse_failure(meta.get("f"))
-        return self._outcome(failure=failure, empty_calls=empty)
+        return self._outcome(failure=self._parse_failure(meta.get("f")), empty_calls=empty)
 
     def _parse_failure(self, data: Any) -> Failure:
         if type(data) is not dict or type(data.get("kind")) is not str:

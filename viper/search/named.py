@@ -86,8 +86,7 @@ class NamedPictures:
         Raises:
             StoreError: it cannot be written.
         """
-        value = json.dumps({"folder": str(folder.resolve())})
-        write_file(self.path, value)
+        write_file(self.path, json.dumps({"folder": str(folder.resolve())}))
         self._index = None
 
     def index(self) -> ImageIndex:

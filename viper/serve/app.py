@@ -132,8 +132,7 @@ def _add_exec(app: FastAPI, service: Service) -> None:
 
 
 def _answer(kind: type[JobAnswer], job: Job, request: Request, service: Service) -> Response:
-    note = note_of(request.scope)
-    return kind(job, note, service.metrics, service.settings.deadline_s)
+    return kind(job, note_of(request.scope), service.metrics, service.settings.deadline_s)
 
 
 def _wants_events(request: Request) -> bool:

@@ -107,8 +107,7 @@ class LanguageTool:
     def _write_letter(self, info: str, question: str, options: Sequence[str]) -> str:
         # No stop string: a chat model may begin with an empty line.
         prompt = build_choice_prompt(info, question, options)
-        sampling = Sampling(max_tokens=CHOICE_TOKENS)
-        return self._llm.generate([prompt], sampling)[0][0].text
+        return self._llm.generate([prompt], Sampling(max_tokens=CHOICE_TOKENS))[0][0].text
 
     def _write_option(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)

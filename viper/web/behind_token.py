@@ -51,8 +51,7 @@ def behind_token(
         if served is None:
             raise HTTPException(404, "no such file")
         text, kind = served
-        caching = {"Cache-Control": "private, max-age=3600"}
-        return Response(text, media_type=kind, headers=caching)
+        return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
     inner = [*routes, Route("/static/{name}", static_response, name="static")]
     return Starlette(

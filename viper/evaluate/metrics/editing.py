@@ -203,8 +203,7 @@ class Editing:
         verdict = NOT_EDITED
         if prediction is not None and prediction.picture is not None:
             before = media_from(sample.load()).images[0]
-            judge = self.judge_of(sample)
-            verdict = edit_verdict(before, prediction.picture, sample.target, judge)
+            verdict = edit_verdict(before, prediction.picture, sample.target, self.judge_of(sample))
         details = {name: float(value) for name, value in verdict._asdict().items()}
         return Score(float(verdict.right), details)
 

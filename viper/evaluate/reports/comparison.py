@@ -60,8 +60,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        values: dict[str, Any] = plain(to_json(self))
-        return {"schema": 1, **values}
+        return {"schema": 1, **plain(to_json(self))}
 
 
 def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Comparison:

@@ -53,8 +53,7 @@ def open_tracker(spec: str) -> Tracker:
     if not where:
         raise UsageError(f"--track {name}: says not where to; write {name}:WHERE")
     module, _, class_name = TRACKERS[name].partition(":")
-    tracker: Tracker = getattr(importlib.import_module(module), class_name)(where)
-    return GuardedTracker(tracker, name)
+    return GuardedTracker(getattr(importlib.import_module(module), class_name)(where), name)
 
 
 class GuardedTracker:

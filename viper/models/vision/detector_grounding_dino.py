@@ -101,8 +101,7 @@ class GroundingDinoDetector(Checkpoint):
         tokens = [read(as_prompt(phrase))["input_ids"] for phrase in phrases]
 
         def forward(batch: Sequence[Sequence[int]]) -> list[list[Detection]]:
-            output = self._forward(encoding, batch)
-            return detections(output, encoding.size, encoding.frame)
+            return detections(self._forward(encoding, batch), encoding.size, encoding.frame)
 
         return in_equal_groups(tokens, len, self._batch_size, forward)
 

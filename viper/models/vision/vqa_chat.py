@@ -63,8 +63,7 @@ class ChatAnswerer:
         The answer is cleaned by :func:`tidy`. The probability is that of the model's original
         reply.
         """
-        requests = _requests(encodings, questions, self._instruction)
-        replies = self._vlm.ask(requests, ANSWER_TOKENS)
+        replies = self._vlm.ask(_requests(encodings, questions, self._instruction), ANSWER_TOKENS)
         return [(tidy(text), probability) for text, probability in replies]
 
     def explain(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[str]:

@@ -52,8 +52,7 @@ class DemoRun:
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
-        numbers = [number_of(sample_id) for sample_id, _ in store.done()]
-        self._last = max(numbers, default=0)
+        self._last = max((number_of(sample_id) for sample_id, _ in store.done()), default=0)
         self._turn = threading.Lock()
 
     @classmethod

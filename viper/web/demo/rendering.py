@@ -69,8 +69,7 @@ def status_html(event: AskEvent) -> str:
             return line_html(event.text, busy=True)
         case TrialEvent():
             ended = "answered" if event.failure is None else "failed"
-            text = f"trial {event.number} {ended} after {event.seconds:.1f} s"
-            return line_html(text, busy=True)
+            return line_html(f"trial {event.number} {ended} after {event.seconds:.1f} s", busy=True)
         case AnswerEvent():
             state = "answered" if event.row.prediction is not None else "no answer"
             return line_html(f"{state} after {event.seconds:.1f} s; kept as {event.row.sample_id}")

@@ -26,7 +26,7 @@ class Shipped(NamedTuple):
     """A strategy of this package, imported when it is used.
 
     Attributes:
-        target: ``module:Class``.
+        target: ``module:Class``, or ``module:function`` that builds the strategy.
         summary: its method, in one line.
         writes_programs: whether it asks a language model for programs.
         settings: ``module:Class`` of its own settings; "" if it has none.
@@ -66,24 +66,22 @@ STRATEGIES: Mapping[str, Shipped] = {
         role="explorer",
     ),
     "detector": Shipped(
-        "viper.strategies.end_to_end:DetectorStrategy",
+        "viper.strategies.end_to_end:detector",
         "take the best box of the detector for the whole query",
     ),
     "vqa": Shipped(
-        "viper.strategies.end_to_end:VqaStrategy",
-        "ask the VQA model about the whole image or about frames",
+        "viper.strategies.end_to_end:vqa", "ask the VQA model about the whole image or about frames"
     ),
     "captions": Shipped(
-        "viper.strategies.end_to_end:CaptionsStrategy",
+        "viper.strategies.end_to_end:captions",
         "let the language model answer from captions of images or frames",
     ),
     "description": Shipped(
-        "viper.strategies.end_to_end:DescriptionStrategy",
+        "viper.strategies.end_to_end:description",
         "let the language model answer from the description of the video model",
     ),
     "llm": Shipped(
-        "viper.strategies.end_to_end:LanguageStrategy",
-        "let the language model answer without the image",
+        "viper.strategies.end_to_end:language", "let the language model answer without the image"
     ),
 }
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,97 +37,69 @@ Ask = Callable[[ToolSession, Query], Any]
 """Answers a query with the tools of a session and returns the value that a program would return."""
 
 
-class DetectorStrategy:
-    """Detects the whole query as a phrase and answers the best box, whatever its score."""
+@dataclass
+class EndToEndStrategy:
+    """Answers a query by one call of `ask`, without a program.
 
-    name = "detector"
+    Attributes:
+        media: kinds of media that it answers queries about.
+        tasks: tasks that it answers.
+    """
+
+    name: str
+    ask: Ask
+    media: Collection[str] = ("image", "images", "video")
+    tasks: Collection[str] = WORDS
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Yield one trial.
 
         Raises:
-            UsageError: not a ``ground`` query about one picture.
+            UsageError: the strategy answers no query of this task, or none about these media.
         """
-        _check(self.name, context.query, ("ground",), ("image",))
-        yield one_trial(components, context, _best_box)
+        query = context.query
+        if query.task not in self.tasks:
+            raise UsageError(
+                f"strategy {self.name} answers {_join(self.tasks)} queries only, got {query.task}; "
+                "set another --strategy or --task"
+            )
+        if query.media not in self.media:
+            words = {"image": "one picture", "images": "several pictures", "video": "a video"}
+            expected = _join(words[kind] for kind in self.media)
+            raise UsageError(
+                f"strategy {self.name} answers queries about {expected} only, "
+                f"got {words[query.media]}"
+            )
+        yield one_trial(components, context, self.ask)
 
 
-class VqaStrategy:
-    """Answers with the VQA model: about the whole picture, or the most frequent answer about
-    frames.
-    """
-
-    name = "vqa"
-
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Yield one trial; see :func:`ask_vqa`.
-
-        Raises:
-            UsageError: the task has no answer in words, or the query is about several pictures.
-        """
-        _check(self.name, context.query, WORDS, ("image", "video"))
-        yield one_trial(components, context, partial(ask_vqa, frames=FRAMES))
+def detector() -> EndToEndStrategy:
+    """Detect the whole query as a phrase and answer the best box, whatever its score."""
+    return EndToEndStrategy("detector", _best_box, ("image",), ("ground",))
 
 
-class CaptionsStrategy:
-    """Answers with the language model, from captions of the VQA model instead of pictures.
+def vqa() -> EndToEndStrategy:
+    """Ask the VQA model about the picture, or about frames: the most frequent answer wins."""
+    return EndToEndStrategy("vqa", partial(ask_vqa, frames=FRAMES), ("image", "video"))
+
+
+def captions(frames: int = FRAMES) -> EndToEndStrategy:
+    """Ask the language model about captions of the VQA model instead of pictures.
 
     Args:
         frames: number of evenly spread frames of a video; 1 uses the middle one.
     """
-
-    name = "captions"
-
-    def __init__(self, frames: int = FRAMES) -> None:
-        self._frames = frames
-
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Yield one trial.
-
-        Raises:
-            UsageError: the task has no answer in words.
-        """
-        _check(self.name, context.query, WORDS, ("image", "images", "video"))
-        yield one_trial(components, context, self._ask)
-
-    def _ask(self, session: ToolSession, query: Query) -> Any:
-        captions = [
-            str(session.call("caption_image", (ref,), {}, None))
-            for ref in _pictures(session.media, self._frames)
-        ]
-        if query.media == "images":
-            captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]
-        return _answer_from(session, query, ". ".join(captions))
+    return EndToEndStrategy("captions", partial(_ask_captions, frames=frames))
 
 
-class DescriptionStrategy:
-    """Answers with the language model, from the video model's description of the whole clip."""
-
-    name = "description"
-
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Yield one trial.
-
-        Raises:
-            UsageError: the query is not about a video, or the task has no answer in words.
-        """
-        _check(self.name, context.query, WORDS, ("video",))
-        yield one_trial(components, context, _ask_video)
+def description() -> EndToEndStrategy:
+    """Ask the language model about the video model's description of the whole clip."""
+    return EndToEndStrategy("description", _ask_video, ("video",))
 
 
-class LanguageStrategy:
-    """Answers with the language model alone, to show how far the words of the query suffice."""
-
-    name = "llm"
-
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
-        """Yield one trial.
-
-        Raises:
-            UsageError: the task has no answer in words.
-        """
-        _check(self.name, context.query, WORDS, ("image", "images", "video"))
-        yield one_trial(components, context, partial(_answer_from, info=""))
+def language() -> EndToEndStrategy:
+    """Ask the language model alone, to show how far the words of the query suffice."""
+    return EndToEndStrategy("llm", partial(_answer_from, info=""))
 
 
 def one_trial(
@@ -194,6 +167,16 @@ def _best_box(session: ToolSession, query: Query) -> Any:
     return boxes[0] if boxes else None
 
 
+def _ask_captions(session: ToolSession, query: Query, frames: int) -> Any:
+    captions = [
+        str(session.call("caption_image", (ref,), {}, None))
+        for ref in _pictures(session.media, frames)
+    ]
+    if query.media == "images":
+        captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]
+    return _answer_from(session, query, ". ".join(captions))
+
+
 def _ask_video(session: ToolSession, query: Query) -> Any:
     video = session.media.video
     assert video is not None
@@ -232,20 +215,6 @@ def _pictures(media: Media, frames: int) -> list[Ref]:
         numbers = dict.fromkeys(int(round(spot)) for spot in spots)
         pictures = [(f"video0#{number}", media.video[number]) for number in numbers]
     return [Ref("image", (name, pixels.shape[1], pixels.shape[0])) for name, pixels in pictures]
-
-
-def _check(name: str, query: Query, tasks: Collection[str], media: Collection[str]) -> None:
-    if query.task not in tasks:
-        raise UsageError(
-            f"strategy {name} answers {_join(tasks)} queries only, got {query.task}; "
-            "set another --strategy or --task"
-        )
-    if query.media not in media:
-        words = {"image": "one picture", "images": "several pictures", "video": "a video"}
-        expected = _join(words[kind] for kind in media)
-        raise UsageError(
-            f"strategy {name} answers queries about {expected} only, got {words[query.media]}"
-        )
 
 
 def _join(names: Iterable[str]) -> str:

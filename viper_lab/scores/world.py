@@ -16,13 +16,7 @@ from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Answer
 from viper.strategies.base import Components, RunContext, Strategy
-from viper.strategies.end_to_end import (
-    CaptionsStrategy,
-    DescriptionStrategy,
-    DetectorStrategy,
-    LanguageStrategy,
-    VqaStrategy,
-)
+from viper.strategies.end_to_end import captions, description, detector, language, vqa
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.meaning import FAMILIES
@@ -224,13 +218,13 @@ def _right(strategy: Strategy, components: Components, sample: WorldSample, medi
 
 
 _STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {
-    "referring": {"detector_on_query": DetectorStrategy()},
-    "question": {"vqa_on_question": VqaStrategy()},
+    "referring": {"detector_on_query": detector()},
+    "question": {"vqa_on_question": vqa()},
     "video": {
-        "options_alone": LanguageStrategy(),
-        "frame_captions": CaptionsStrategy(),
-        "one_frame": CaptionsStrategy(frames=1),
-        "clip_description": DescriptionStrategy(),
+        "options_alone": language(),
+        "frame_captions": captions(),
+        "one_frame": captions(frames=1),
+        "clip_description": description(),
     },
 }
 

@@ -223,16 +223,7 @@ def avis(options: Options, processes: int | None) -> int:
           "the first split whose name begins with val. "
           "test:question holds wordings and combinations that no training split has; use it last.",
 )  # fmt: skip
-def dwim(
-    options: Options,
-    workflows: int,
-    steps: int,
-    learning_rate: float,
-    batch: int,
-    accumulate: int,
-    longest: int,
-    train_split: str | None,
-) -> int:
+def dwim(options: Options, workflows: int, train_split: str | None, **tuning: Any) -> int:
     """Measure table 10 and sections 9, 11 and 14 of DWIM, and check the claims.
 
     Under each seed, the agent of the profile explores training samples in three modes. It is tuned
@@ -249,11 +240,4 @@ def dwim(
     from viper.tuning.agent.training import TuneSettings
     from viper_lab.papers.dwim import run_dwim
 
-    settings = TuneSettings(
-        steps=steps,
-        batch=batch,
-        accumulate=accumulate,
-        learning_rate=learning_rate,
-        longest=longest,
-    )
-    return run_dwim(options, workflows, settings, train_split)
+    return run_dwim(options, workflows, TuneSettings(**tuning), train_split)

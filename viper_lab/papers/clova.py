@@ -141,22 +141,23 @@ def stream(school: School) -> Iterator[TableCell]:
     for subject in school.subjects:
         if not subject.taught:
             continue
-        befores, afters = [], []
-        for seed in school.scale.seeds:
+        seeds = school.scale.seeds
+        for seed in seeds:
             school.learned(FULL, seed)
-            befores.append(_thirds(school.untaught_rows(BASELINE, subject, seed)))
-            afters.append(_thirds(school.stream_rows(FULL, subject, seed)))
+        answers = {
+            "untaught": [school.untaught_rows(BASELINE, subject, seed) for seed in seeds],
+            "while learning": [school.stream_rows(FULL, subject, seed) for seed in seeds],
+        }
         for place in range(STREAM_PARTS):
-            for name, by_seed in (("untaught", befores), ("while learning", afters)):
-                row = f"{name}, third {place + 1}"
-                scores = [thirds[place] for thirds in by_seed]
-                yield TableCell.of_scores("table 7", row, subject.name, scores)
+            for name, by_seed in answers.items():
+                scores = [[row.score for row in _third(rows, place)] for rows in by_seed]
+                row_name = f"{name}, third {place + 1}"
+                yield TableCell.of_scores("table 7", row_name, subject.name, scores)
 
 
-def _thirds(rows: Sequence[SampleResult]) -> list[list[float]]:
+def _third(rows: Sequence[SampleResult], place: int) -> Sequence[SampleResult]:
     size = -(-len(rows) // STREAM_PARTS)
-    scores = [row.score for row in rows]
-    return [scores[start : start + size] for start in range(0, size * STREAM_PARTS, size)]
+    return rows[place * size : (place + 1) * size]
 
 
 def reproduce_clova(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 from viper.api.sets import ApiSet
@@ -160,19 +162,18 @@ class DwimStudy:
 
     def _check_apart(self) -> None:
         """Raise if any seed would learn from samples or media that it also answers."""
-        data, scale = self.splits, self.scale
-        learned, answered = (
-            {
-                one.cluster or one.sample_id
-                for seed in scale.seeds
-                for one in self._samples(split, seed, count)
-            }
-            for split, count in ((data.train, scale.workflows), (data.test, scale.samples))
-        )
+
+        def units(split: str, count: int) -> set[str]:
+            drawn = [one for seed in self.scale.seeds for one in self._samples(split, seed, count)]
+            return {one.cluster or one.sample_id for one in drawn}
+
+        test = self.splits.test
+        learned = units(self.splits.train, self.scale.workflows)
+        answered = units(test, self.scale.samples)
         both = sorted(learned & answered)
         if both:
             raise UsageError(
-                f"{len(both)} of {len(answered)} samples of {data.test} would be learned from, as "
+                f"{len(both)} of {len(answered)} samples of {test} would be learned from, as "
                 f"{both[0]}; choose another --split or --train-split"
             )
 
@@ -194,8 +195,7 @@ class DwimStudy:
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
         if (split, seed) not in self._drawn:
             spec = DatasetSpec(self.splits.root, split, seed)
-            samples = Evaluation(self.splits.set_name, spec, limit=count).samples()
-            self._drawn[split, seed] = samples
+            self._drawn[split, seed] = Evaluation(self.splits.set_name, spec, count).samples()
         return self._drawn[split, seed]
 
     def answered(self, seed: int) -> Sequence[Sample]:
@@ -208,10 +208,10 @@ class DwimStudy:
             where = self.folder / f"seed-{seed}" / "made"
             samples = self._samples(self.splits.train, seed, self.scale.workflows)
             making = WorkflowSettings(self.splits.set_name, manner, _EXPLORE, seed)
-            workflows = self._explored(
-                self.components, samples, making, where, f"{manner} workflows"
+            name = f"{manner} workflows"
+            self._known[manner, seed] = self._explored(
+                self.components, samples, making, where, name
             )
-            self._known[manner, seed] = workflows
         return self._known[manner, seed]
 
     def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
@@ -234,12 +234,10 @@ class DwimStudy:
         where: Path,
         name: str,
     ) -> list[Workflow]:
-        done = 0
+        numbers = count(1)
 
         def tell(workflow: Workflow) -> None:
-            nonlocal done
-            done += 1
-            if done % 20 == 0:
+            if (done := next(numbers)) % 20 == 0:
                 self.say(f"seed {making.seed}, {name}: {done} of at most {len(samples)}")
 
         reasoner = Reasoner(components, preload=False)
@@ -249,14 +247,9 @@ class DwimStudy:
         model = where / "model"
         if not model.is_dir():
             right = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]
-            entries, style, variant = self._api().entries, self.style, agent.variant
-            texts = [
-                text
-                for one in right
-                for text in masked(
-                    one, entries(one.query.task), style=style, variant=variant, seed=seed
-                )
-            ]
+            texts_of = partial(masked, style=self.style, variant=agent.variant, seed=seed)
+            entries = self._api().entries
+            texts = [text for one in right for text in texts_of(one, entries(one.query.task))]
             settings = replace(self.scale.settings, seed=seed)
             name = f"seed {seed}, {agent.name}"
             self.say(f"{name}: tuning on {len(texts)} actions")

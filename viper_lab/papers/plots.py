@@ -33,6 +33,12 @@ _COLUMNS, _PANEL_IN = 3, 1.9
 T = TypeVar("T", TableCell, Gain)
 
 
+_Draw = Callable[[Any, Sequence[T], Sequence[float], int], None]
+"""Draws the rows of a family: gets the axes, the rows, their lines in inches, its number."""
+_Finish = Callable[[Any], None]
+"""Gets the axes with all rows."""
+
+
 class CurvePoint(NamedTuple):
     """Where a row stands on a curve: its series, the number, and what is counted ("" if unsaid)."""
 
@@ -58,9 +64,8 @@ def place_of(name: str) -> CurvePoint | None:
     series, comma, counted = name[: number.start()].rpartition(", ")
     if not comma:
         return CurvePoint(_plural(f"{counted}…{name[number.end() :]}"), float(number[0]), "")
-    return CurvePoint(
-        series, float(number[0]), _plural(f"{counted} {name[number.end() :]}".strip())
-    )
+    counted = _plural(f"{counted} {name[number.end() :]}".strip())
+    return CurvePoint(series, float(number[0]), counted)
 
 
 def _plural(words: str) -> str:
@@ -114,13 +119,12 @@ def gain_plot(table: str, steps: Sequence[Gain]) -> str:
 
     def draw(axes: Any, own: Sequence[Gain], places: Sequence[float], index: int) -> None:
         differences = [one.difference for one in own]
+        below = [100 * max(0.0, one.value - one.low) for one in differences]
+        above = [100 * max(0.0, one.high - one.value) for one in differences]
         axes.errorbar(
             [100 * one.value for one in differences],
             places,
-            xerr=[
-                [100 * max(0.0, one.value - one.low) for one in differences],
-                [100 * max(0.0, one.high - one.value) for one in differences],
-            ],
+            xerr=[below, above],
             **_mark(index),
             linestyle="none",
             label=for_terminal(own[0].family, _LABEL),
@@ -160,19 +164,8 @@ def _bars(table: str, rows: Sequence[TableCell]) -> str:
     return _grid(f"scores of {table}", title, rows, draw, finish)
 
 
-def _grid(
-    salt: str,
-    title: str,
-    rows: Sequence[T],
-    draw: Callable[[Any, Sequence[T], Sequence[float], int], None],
-    finish: Callable[[Any], None],
-) -> str:
-    """Draw groups of rows from top to bottom: one line per family, one label per group.
-
-    Args:
-        draw: gets the axes, the rows of a family, their lines in inches, the family's number.
-        finish: gets the axes with all rows.
-    """
+def _grid(salt: str, title: str, rows: Sequence[T], draw: _Draw[T], finish: _Finish) -> str:
+    """Draw groups of rows from top to bottom: one line per family, one label per group."""
     families = _families(rows)
     labels = {one.name: _lines(one.name) for one in rows}
     middles, borders = {}, [0.0]
@@ -257,15 +250,10 @@ def _panel(panel: Any, family: str, curves: Curves) -> None:
             label=for_terminal(series, 50),
         )
     for index, (name, rows) in enumerate(curves.levels.items()):
+        style = {"color": INK, "linewidth": 1, "linestyle": (0, (1 + index, 3))}
         for row in rows:
             if row.family == family:
-                panel.axhline(
-                    100 * row.figure.mean,
-                    color=INK,
-                    linewidth=1,
-                    linestyle=(0, (1 + index, 3)),
-                    label=for_terminal(name, 50),
-                )
+                panel.axhline(100 * row.figure.mean, label=for_terminal(name, 50), **style)
     ticks = apart(numbers, _WIDTH_IN / _COLUMNS)
     panel.set_xticks(ticks, [f"{x:g}" for x in ticks], fontsize=8)
     panel.set_title(for_terminal(family, 30), fontsize=9)

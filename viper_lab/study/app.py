@@ -88,8 +88,8 @@ def _box(place: ParticipantState) -> tuple[float, ...] | None:
     """Return the box of the object in view, in pixels from the top-left corner."""
     if place.search is None or place.search.now.focus is None:
         return None
-    session = place.search.tools.session
-    return tuple(float(side) for side in session.region(place.search.now.focus).box)
+    region = place.search.tools.session.region(place.search.now.focus)
+    return tuple(map(float, region.box))
 
 
 async def _sent(desk: StudyDesk, name: str, request: Request) -> Response:

@@ -113,6 +113,8 @@ class Toolbox:
         UsageError: a routine has the name of an existing tool.
     """
 
+    session_type: type[ToolSession] = ToolSession
+
     def __init__(
         self,
         models: ModelSet,
@@ -207,4 +209,4 @@ class Toolbox:
             cancel: when set, the next call ends the run with CancelledError.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return ToolSession(self, media, values, dict(overrides or {}), cancel)
+        return self.session_type(self, media, values, dict(overrides or {}), cancel)

@@ -115,7 +115,7 @@ def stats(source: Path, as_json: bool) -> int:
 @click.option("--out", type=OutPath(), required=True, metavar="FILE.toml",
               help="File for the graph.")  # fmt: skip
 @click.option("--examples", type=click.Path(path_type=Path), metavar="FILE.jsonl",
-              help="Write the helpful decisions to this file, as examples for the strategy."
+              help="Write the helpful decisions to this file, as examples for the strategy.",
 )  # fmt: skip
 @click.option("--name", default="induced", show_default=True, help="Name of the graph.")
 @click.option("--least", type=click.FloatRange(0, 0.5), default=0.02, show_default=True,

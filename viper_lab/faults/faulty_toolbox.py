@@ -8,14 +8,12 @@ model that learned it wrong. Repeating a call does not reveal the fault.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from viper.models.media import Media
 from viper.models.vision.roles import Detection
 from viper.schema import PixelBox
 from viper.tools.session import ToolSession
@@ -40,26 +38,6 @@ class ToolFault(Protocol):
         ...
 
 
-class FaultyToolbox(Toolbox):
-    """A toolbox over the models and caches of another, in which one model makes one mistake."""
-
-    def __init__(self, toolbox: Toolbox, wrong: ToolFault) -> None:
-        vars(self).update(vars(toolbox))
-        self.wrong = wrong
-
-    def session(
-        self,
-        media: Media,
-        *,
-        thresholds: Mapping[str, float] | None = None,
-        overrides: Mapping[int, Any] | None = None,
-        cancel: threading.Event | None = None,
-    ) -> ToolSession:
-        """Open a session like :meth:`Toolbox.session`, with the mistake."""
-        values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return _FaultySession(self, media, values, dict(overrides or {}), cancel)
-
-
 class _FaultySession(ToolSession):
     """Alters model outputs after the caches, so the caches stay true."""
 
@@ -78,6 +56,16 @@ class _FaultySession(ToolSession):
     def _altered(self, role: str, operation: str, key: Key, value: Any) -> Any:
         wrong = self.toolbox.wrong
         return wrong.altered(operation, key, value) if role == wrong.role else value
+
+
+class FaultyToolbox(Toolbox):
+    """A toolbox over the models and caches of another, in which one model makes one mistake."""
+
+    session_type = _FaultySession
+
+    def __init__(self, toolbox: Toolbox, wrong: ToolFault) -> None:
+        vars(self).update(vars(toolbox))
+        self.wrong = wrong
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from viper_lab.papers.job import print_report, second_writer, teller
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Reproduction, TableCell
 from viper_lab.papers.school import Method, School, Subject, Terms
-from viper_lab.papers.tables import Results, Table, by_name, chain, compared, gain
+from viper_lab.papers.tables import Results, Table, chain, compared, gain, stepped
 
 TITLE = "CLOVA (Gao et al. 2024)"
 
@@ -39,11 +39,8 @@ FULL = Method("+ tool updates")
 TOOLS_ALONE = Method("tool updates alone", demonstrations=None)
 
 
-MAIN = Table(
-    "table 3",
-    by_name([BASELINE, DEMONSTRATIONS, TOOLS_ALONE, FULL]),
-    steps=chain([BASELINE.name, DEMONSTRATIONS.name, FULL.name]),
-)
+_STEPS = [BASELINE, DEMONSTRATIONS, FULL]
+MAIN = stepped("table 3", [BASELINE, DEMONSTRATIONS, TOOLS_ALONE, FULL], chain(_STEPS))
 
 _TOOLS = ToolSettings()
 _UNPROBED = replace(_TOOLS, probe=False)
@@ -72,18 +69,17 @@ def reflections(has_language: bool) -> Table[Method]:
             replace(FULL, name=f"language model, {name}", reflection=how, tools=_UNPROBED)
             for name, how in named.items()
         ]
-    steps = [(BASELINE.name, course.name) for course in courses]
-    return Table("table 4", by_name([BASELINE, *courses]), steps=steps)
+    return stepped("table 4", [BASELINE, *courses], [(BASELINE, course) for course in courses])
 
 
 _PLANS = replace(FULL.options, strategy="plan")
 _PLANNED = replace(FULL, name="with plans", options=_PLANS)
 _PLANNED_BASE = replace(BASELINE, name="baseline with plans", options=_PLANS)
 
-PLANNING = Table(
+PLANNING = stepped(
     "plans",
-    by_name([BASELINE, _PLANNED_BASE, FULL, _PLANNED]),
-    steps=[(_PLANNED_BASE.name, _PLANNED.name), (FULL.name, _PLANNED.name)],
+    [BASELINE, _PLANNED_BASE, FULL, _PLANNED],
+    [(_PLANNED_BASE, _PLANNED), (FULL, _PLANNED)],
 )
 """Table 4, its row without plans: strategy ``plan`` against ``program``."""
 
@@ -98,28 +94,19 @@ _UNCHECKED = replace(
 )
 _UNTRIED = replace(FULL, name="prompts not validated", tools=replace(_TOOLS, validate=False))
 _NOISY = replace(FULL, name="30 % of pictures wrong", data=Data(wrong=NOISE))
-_NOISY_UNTRIED = replace(
-    _UNTRIED, name="30 % of pictures wrong, prompts not validated", data=_NOISY.data
-)
+_NOISY_UNTRIED = replace(_NOISY, name=f"{_NOISY.name}, {_UNTRIED.name}", tools=_UNTRIED.tools)
 
-VALIDATIONS = Table(
+VALIDATIONS = stepped(
     "table 6",
-    by_name([FULL, _UNCHECKED, _UNTRIED, _NOISY, _NOISY_UNTRIED]),
-    steps=[
-        (_UNCHECKED.name, FULL.name),
-        (_UNTRIED.name, FULL.name),
-        (_NOISY_UNTRIED.name, _NOISY.name),
-    ],
+    [FULL, _UNCHECKED, _UNTRIED, _NOISY, _NOISY_UNTRIED],
+    [(_UNCHECKED, FULL), (_UNTRIED, FULL), (_NOISY_UNTRIED, _NOISY)],
 )
 """Validation of demonstrations and of soft prompts, also with wrong pictures."""
 
-_SECOND = by_name(
-    [
-        replace(course, name=f"second model: {course.name}", writer="second")
-        for course in (BASELINE, DEMONSTRATIONS, FULL)
-    ]
-)
-SECOND = Table("second model", _SECOND, steps=chain(list(_SECOND)))
+_SECOND = [
+    replace(course, name=f"second model: {course.name}", writer="second") for course in _STEPS
+]
+SECOND = stepped("second model", _SECOND, chain(_SECOND))
 
 
 def tables_for(components: Components, *, has_second: bool, quick: bool) -> list[Table[Method]]:

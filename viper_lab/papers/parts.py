@@ -18,7 +18,6 @@ from viper_lab.datasets.world import EDITIONS
 from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
 from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
 from viper_lab.world.knowledge.write import GALLERY, TEXTS, write_world
-from viper_lab.world.queries.meaning import FAMILIES
 
 
 class Part(Protocol):
@@ -88,11 +87,6 @@ class SetPart:
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components
-
-
-def world_parts(split: str = "val") -> list[Part]:
-    """Return the three families."""
-    return [WorldPart(name, split) for name in FAMILIES]
 
 
 def set_part(name: str, root: Path | None, split: str | None, shots_split: str) -> SetPart:

@@ -85,10 +85,17 @@ def by_name(cells: Sequence[P]) -> dict[str, P]:
     return {cell.name: cell for cell in cells}
 
 
+def stepped(
+    name: str, cells: Sequence[P], steps: Sequence[tuple[P, P]], families: Sequence[str] = ()
+) -> Table[P]:
+    """Return a table of cells under their own names, with steps between them."""
+    named_steps = [(before.name, after.name) for before, after in steps]
+    return Table(name, by_name(cells), tuple(families), named_steps)
+
+
 def compared(name: str, cells: Sequence[P], to: P, families: Sequence[str] = ()) -> Table[P]:
     """Return a table whose steps go from every other cell to one of them."""
-    steps = [(cell.name, to.name) for cell in cells if cell != to]
-    return Table(name, by_name(cells), tuple(families), steps)
+    return stepped(name, cells, [(cell, to) for cell in cells if cell != to], families)
 
 
 def cells_of(tables: Sequence[Table[N]], parts: Sequence[P]) -> list[tuple[N, P]]:
@@ -101,9 +108,9 @@ def cells_of(tables: Sequence[Table[N]], parts: Sequence[P]) -> list[tuple[N, P]
     return list(unique.values())
 
 
-def chain(names: Sequence[str]) -> list[tuple[str, str]]:
+def chain(rows: Sequence[C]) -> list[tuple[C, C]]:
     """Return the steps from each row to the next, and from the first to the last."""
-    return [*pairwise(names), (names[0], names[-1])]
+    return [*pairwise(rows), (rows[0], rows[-1])]
 
 
 def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator[TableCell]:

@@ -14,7 +14,7 @@ from viper_lab.papers import tables
 from viper_lab.papers.lab import Cell, Lab, Mining
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import TableCell
-from viper_lab.papers.tables import Table, by_name, chain, compared
+from viper_lab.papers.tables import Table, by_name, chain, compared, stepped
 
 TRIALS = 5
 
@@ -64,7 +64,7 @@ def baselines(tasks: Mapping[str, Sequence[str]]) -> Table[Cell]:
     return Table("table 1", {**cells, "zero-shot": ABSTRACT_CELL, "everything on": TUNE_CELL})
 
 
-ABLATION = Table("table 2", by_name(STEPS), steps=chain([cell.name for cell in STEPS]))
+ABLATION = stepped("table 2", STEPS, chain(STEPS))
 """Each part on top of the others."""
 
 KEPT = compared("kept", [ACE_CELL, AT_RANDOM_CELL], ACE_CELL)

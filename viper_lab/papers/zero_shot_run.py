@@ -9,11 +9,12 @@ from viper.strategies.base import Components
 from viper_lab.papers import zero_shot
 from viper_lab.papers.job import LabJob, second_writer
 from viper_lab.papers.lab import Cell, Lab, Scale
-from viper_lab.papers.parts import Part, set_part, world_parts
+from viper_lab.papers.parts import Part, WorldPart, set_part
 from viper_lab.papers.renamed_api import RENAMINGS, renamed_api
 from viper_lab.papers.result import Reproduction
 from viper_lab.papers.tables import Results, Table, cells_of, gains
 from viper_lab.papers.zero_shot_claims import ZeroShotParts, judged
+from viper_lab.world.queries.meaning import FAMILIES
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
 
@@ -60,10 +61,8 @@ class ZeroShotStudy(ZeroShotParts):
 
 def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     """Return the tables for these parts. Samples are drawn to read their tasks."""
-    first = lab.scale.seeds[0]
-    tasks = {
-        part.name: {one.task for one in lab.test_samples(part, first).samples} for part in parts
-    }
+    drawn = {part.name: lab.test_samples(part, lab.scale.seeds[0]).samples for part in parts}
+    tasks = {name: {one.task for one in samples} for name, samples in drawn.items()}
     grounding = [part for part in parts if "ground" in tasks[part.name]]
     names = [part.name for part in grounding]
     tables = [zero_shot.ABLATION, zero_shot.KEPT]
@@ -113,16 +112,14 @@ class ZeroShotJob(LabJob):
         main = self.options.opened().components()
         writers = {"main": main}
         for renaming in RENAMINGS:
-            renamed = self.options.opened(api=renaming.api).components()
-            writers[renaming.writer] = replace(
-                renamed.with_models(llm=main.llm), toolbox=main.toolbox
-            )
+            renamed = self.options.opened(api=renaming.api).components().with_models(llm=main.llm)
+            writers[renaming.writer] = replace(renamed, toolbox=main.toolbox)
         return writers | second_writer(self.options, self.second, main)
 
     def study(self, lab: Lab) -> ZeroShotStudy:
         one = self.options
         if one.is_world:
-            parts = world_parts(one.split or "val")
+            parts: list[Part] = [WorldPart(name, one.split or "val") for name in FAMILIES]
         else:
             parts = [set_part(one.set_name, one.root, one.split, self.shots_split)]
         return study_of(lab, parts, quick=one.quick)

@@ -107,8 +107,7 @@ class StudyDesk:
         with place.lock:
             if place.search is None:
                 return
-            session = place.search.ended(is_answered, answer)
-            self._keep(session)
+            self._keep(place.search.ended(is_answered, answer))
             place.search, place.media = None, None
             place.done += 1
 
@@ -119,8 +118,8 @@ class StudyDesk:
         context = RunContext(sample.query, media, components.settings, threading.Event())
         try:
             ask = make_asker(*seeker_of(components, context), context)
-        except UsageError:
-            ask = _nobody
+        except UsageError:  # no language model: the action finds nothing
+            ask = lambda question, facts: ""  # noqa: E731
         place.media = media
         tools = seek_tools(components.toolbox.session(media), ask)
         place.search = HandSearch(place.participant, sample.text, tools)
@@ -136,8 +135,3 @@ class StudyDesk:
             except OSError as error:
                 raise StoreError(f"{self.records}: cannot be written ({error.strerror})") from None
             self.kept += 1
-
-
-def _nobody(question: str, facts: tuple[str, ...]) -> str:
-    """Return no answer, for studies without a language model: the action finds nothing."""
-    return ""

@@ -94,7 +94,10 @@ def check_inpainter(
     images = sample_pictures() if images is None else images
     with keeps_identity(backend, Inpainter):
         first, mask = images[0], _masks(images[0])["a box"]
-        leaves_arrays_alone(lambda copies: backend.inpaint(copies[0], mask, prompt, SEED), [first])
+        leaves_arrays_alone(
+            lambda copies: backend.inpaint(copies[0], _masks(copies[0])["a box"], prompt, SEED),
+            [first],
+        )
         leaves_arrays_alone(
             lambda copies: backend.inpaint(first, copies[0].view(np.bool_), prompt, SEED),
             [mask.view(np.uint8)],

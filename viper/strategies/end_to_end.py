@@ -116,7 +116,9 @@ def one_trial(
     if context.cancel.is_set():
         raise CancelledError("the run was cancelled")
     started = time.perf_counter()
-    session = components.toolbox.session(context.media, cancel=context.cancel)
+    session = components.toolbox.session(
+        context.media, cancel=context.cancel, charge=context.usage.add
+    )
     try:
         value = ask(session, context.query)
         answer = value

@@ -157,7 +157,11 @@ def run_once(
     check_cancelled(context)
     started = time.perf_counter()
     session = components.toolbox.session(
-        context.media, thresholds=thresholds, overrides=overrides, cancel=context.cancel
+        context.media,
+        thresholds=thresholds,
+        overrides=overrides,
+        cancel=context.cancel,
+        charge=context.usage.add,
     )
     outcome = Outcome(False, failure=generation.failure)
     if generation.failure is None:

@@ -40,8 +40,8 @@ ON_DEMAND = frozenset({"segmenter", "inpainter", "faces", "ocr", "image_search",
 class ModelSet:
     """Backends by role, each loaded when it is first needed.
 
-    One thread at a time uses a backend. Different roles run side by side, unless they share a
-    model.
+    One thread at a time uses a backend, unless its attribute ``concurrent`` is true, as for
+    endpoints. Different roles run side by side, unless they share a model.
 
     Args:
         loaders: role name to a function that returns the backend.
@@ -137,13 +137,15 @@ class ModelSet:
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
-        """Hold the backend of a role for this thread alone while the block runs.
+        """Hold the backend of a role while the block runs, for this thread alone unless it is
+        concurrent.
 
         Raises:
             ModelError: a device ran out of memory; the message says what to change.
         """
-        if role not in self._loaders:
-            self.get(role)
+        if self.concurrent(role):
+            yield self.get(role)
+            return
         weights = self._weights[role]
         with weights.lock:
             backend = self.get(role)
@@ -165,6 +167,10 @@ class ModelSet:
         if (role, name) not in self._traits:
             self._traits[role, name] = getattr(self.get(role), name, *default)
         return self._traits[role, name]
+
+    def concurrent(self, role: str) -> bool:
+        """Return True if the role's backend serves callers concurrently."""
+        return bool(self.trait(role, "concurrent", False))
 
     def shared(self, role: str) -> Any:
         """Return a backend for another one to use, each of whose methods waits for its turn.

@@ -12,6 +12,7 @@ import numpy as np
 
 from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, ViperError
+from viper.models.llm.charging import Charge, charging, uncharged
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.sandbox import Ref
@@ -83,11 +84,13 @@ class ToolSession:
         thresholds: dict[str, float],
         overrides: dict[int, Any],
         cancel: threading.Event | None,
+        charge: Charge = uncharged,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
         self.calls: list[ToolCall] = []
         self._overrides = overrides
         self._cancel = cancel
+        self._charge = charge
         self.model_calls = 0
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
@@ -244,9 +247,7 @@ class ToolSession:
         media_id, box = place
         model_id = self.toolbox.models.trait(role, "model_id")
         key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
-        value, hit = self.toolbox.encodings.get(
-            key, lambda: self.toolbox.ask(role, operation, make())
-        )
+        value, hit = self.toolbox.encodings.get(key, lambda: self._ask(role, operation, make()))
         self._count(hit)
         return value
 
@@ -254,7 +255,7 @@ class ToolSession:
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
         """Return the result of a model call, cached under a key that holds all it depends on."""
-        return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *args, **named))
+        return self._computed(role, key, lambda: self._ask(role, operation, *args, **named))
 
     def computed_late(
         self,
@@ -264,13 +265,17 @@ class ToolSession:
         arguments: Callable[[], Sequence[Any]],
     ) -> Any:
         """Work like :meth:`computed`, but make the arguments only if the result is not cached."""
-        return self._computed(role, key, lambda: self.toolbox.ask(role, operation, *arguments()))
+        return self._computed(role, key, lambda: self._ask(role, operation, *arguments()))
 
     def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
         full = (f"answer:{role}", self.toolbox.models.trait(role, "model_id"), *key)
         value, hit = self.toolbox.results.get(full, ask)
         self._count(hit)
         return value
+
+    def _ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+        with charging([self._charge]):
+            return self.toolbox.ask(role, operation, *args, **named)
 
     def _count(self, hit: bool) -> None:
         if hit:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
+from viper.models.llm.charging import charge
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
@@ -97,7 +98,7 @@ class LanguageTool:
         sampling = Sampling(
             max_tokens=256 if long_answer else 32, stop=("\n\n",) if long_answer else ("\n",)
         )
-        return self._llm.generate([prompt], sampling)[0][0].text.strip()
+        return self._generate(prompt, sampling).strip()
 
     def _select_by_score(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)
@@ -107,13 +108,18 @@ class LanguageTool:
     def _write_letter(self, info: str, question: str, options: Sequence[str]) -> str:
         # No stop string: a chat model may begin with an empty line.
         prompt = build_choice_prompt(info, question, options)
-        return self._llm.generate([prompt], Sampling(max_tokens=CHOICE_TOKENS))[0][0].text
+        return self._generate(prompt, Sampling(max_tokens=CHOICE_TOKENS))
 
     def _write_option(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)
         longest = max(self._llm.count_tokens(f" {option}") for option in options)
         sampling = Sampling(max_tokens=longest + 2, stop=("\n",))
-        return self._llm.generate([prompt], sampling)[0][0].text
+        return self._generate(prompt, sampling)
+
+    def _generate(self, prompt: str, sampling: Sampling) -> str:
+        ((completion,),) = self._llm.generate([prompt], sampling)
+        charge([completion])
+        return completion.text
 
 
 def _can_score(llm: LLM) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 from viper.api.registry import Routine
 from viper.errors import UsageError
 from viper.models.batching import Gatherer
+from viper.models.llm.charging import Charge, charging, current_charge, uncharged
 from viper.models.media import Media
 from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnswerer
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
@@ -166,6 +167,7 @@ class Toolbox:
     def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
         """Return the answer of a role's backend, batched with simultaneous requests of other runs.
 
+        Backends with the attribute ``concurrent`` are asked by every thread at once instead.
         Operations listed in :data:`OPERATIONS` take no arguments by name.
 
         Raises:
@@ -173,14 +175,15 @@ class Toolbox:
             ModelError: the model cannot be loaded, or ran out of memory.
         """
         batched = OPERATIONS.get((role, operation))
-        if batched is not None:
-            # Items that gain nothing from batching get a number each, so they are never grouped.
-            group = 0 if batched.together else next(self._numbers)
-            return self._gatherers[role].ask((operation, group), args)
-        if self.models.trait(role, "concurrent", False):
-            return getattr(self.models.get(role), operation)(*args, **named)
-        with self.models.using(role) as backend:
-            return getattr(backend, operation)(*args, **named)
+        if batched is None:
+            with self.models.using(role) as backend:
+                return getattr(backend, operation)(*args, **named)
+        item = (args, current_charge())
+        if self.models.concurrent(role):
+            return self._serve(role, (operation, 0), [item])[0]
+        # Items that gain nothing from batching get a number each, so they are never grouped.
+        group = 0 if batched.together else next(self._numbers)
+        return self._gatherers[role].ask((operation, group), item)
 
     def _own_gatherers(self) -> dict[str, Gatherer]:
         return {
@@ -188,9 +191,12 @@ class Toolbox:
             for role in {role for role, _ in OPERATIONS}
         }
 
-    def _serve(self, role: str, kind: Any, items: list[tuple[Any, ...]]) -> Sequence[Any]:
-        with self.models.using(role) as backend:
-            return OPERATIONS[role, kind[0]].run(backend, items)
+    def _serve(
+        self, role: str, kind: Any, items: list[tuple[tuple[Any, ...], Charge]]
+    ) -> Sequence[Any]:
+        arguments, charges = zip(*items, strict=True)
+        with self.models.using(role) as backend, charging(charges):
+            return OPERATIONS[role, kind[0]].run(backend, arguments)
 
     def session(
         self,
@@ -199,6 +205,7 @@ class Toolbox:
         thresholds: Mapping[str, float] | None = None,
         overrides: Mapping[int, Any] | None = None,
         cancel: threading.Event | None = None,
+        charge: Charge = uncharged,
     ) -> ToolSession:
         """Return the tool session of one program run.
 
@@ -207,6 +214,7 @@ class Toolbox:
             thresholds: values that replace the starting ones.
             overrides: call index to the result to return instead (re-runs with one change).
             cancel: when set, the next call ends the run with CancelledError.
+            charge: gets the completions of language models that tools asked.
         """
         values = {**self.settings.start_thresholds(), **(thresholds or {})}
-        return self.session_type(self, media, values, dict(overrides or {}), cancel)
+        return self.session_type(self, media, values, dict(overrides or {}), cancel, charge)

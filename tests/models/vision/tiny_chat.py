@@ -176,6 +176,54 @@ def qwen2_vl(folder: Path) -> Path:
     return folder
 
 
+def qwen3_vl(folder: Path) -> Path:
+    """Qwen3-VL: as Qwen2-VL, with features of early layers added to the text's."""
+    import torch
+    from transformers import (
+        Qwen2VLImageProcessor,
+        Qwen3VLConfig,
+        Qwen3VLForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    torch.manual_seed(0)
+    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+    text = {**_TEXT_SIZES, "head_dim": 8, "rope_parameters": rope}
+    vision = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "out_hidden_size": 32,
+        "num_heads": 2,
+        "patch_size": 4,
+        "num_position_embeddings": 64,
+        "deepstack_visual_indexes": [0],
+        "initializer_range": 0.3,
+    }
+    config = Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=VOCABULARY["<|image_pad|>"],
+        video_token_id=VOCABULARY["<|video_pad|>"],
+        vision_start_token_id=VOCABULARY["<|vision_start|>"],
+        vision_end_token_id=VOCABULARY["<|vision_end|>"],
+    )
+    _save(Qwen3VLForConditionalGeneration(config), folder)
+    sizes = {
+        "patch_size": 4,
+        "merge_size": 2,
+        "size": {"shortest_edge": 8 * 8, "longest_edge": 24 * 24},
+    }
+    Qwen3VLProcessor(
+        Qwen2VLImageProcessor(**sizes),
+        word_tokenizer(),
+        Qwen3VLVideoProcessor(**sizes),
+        chat_template=QWEN_TEMPLATE,
+    ).save_pretrained(folder)
+    return folder
+
+
 def idefics3(folder: Path) -> Path:
     """Idefics3 (and SmolVLM, its like): pictures in pieces, padded to equal counts in a batch."""
     import torch
@@ -215,5 +263,6 @@ def idefics3(folder: Path) -> Path:
 FAMILIES: dict[str, Callable[[Path], Path]] = {
     "llava": llava,
     "qwen2_vl": qwen2_vl,
+    "qwen3_vl": qwen3_vl,
     "idefics3": idefics3,
 }

@@ -289,7 +289,9 @@ class OpenAILLM:
         limit_each = sampling.max_tokens + self._thinking_tokens
         counts = [min(count, limit_each) for count in counts]
         return [
-            Completion(text, prompt_tokens, count, choice.finish_reason, cost_usd)
+            Completion(
+                text, prompt_tokens, count, choice.finish_reason, cost_usd, choice.first_logprobs
+            )
             for text, count, choice in zip(texts, counts, reply.choices, strict=True)
         ][:limit]
 

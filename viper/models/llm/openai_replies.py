@@ -19,10 +19,13 @@ from viper.models.llm.retry import TransientError
 
 @dataclass(frozen=True)
 class Choice:
-    """One text. ``finish_reason`` is ``stop``, ``length`` or ``refusal``."""
+    """One text. ``finish_reason`` is ``stop``, ``length`` or ``refusal``; ``first_logprobs`` are
+    those of the likeliest first tokens, if the server reports them.
+    """
 
     text: str
     finish_reason: str
+    first_logprobs: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,15 @@ def _choice(data: Mapping[str, Any]) -> Choice:
         text = ""
     if not isinstance(text, str):
         raise TransientError(f"expected a choice with text, got {_quote(json.dumps(data))}")
-    return Choice(text, reason)
+    return Choice(text, reason, _first_logprobs(data))
+
+
+def _first_logprobs(choice: Mapping[str, Any]) -> dict[str, float] | None:
+    try:
+        tokens = choice["logprobs"]["content"][0]["top_logprobs"]
+        return {str(token["token"]): float(token["logprob"]) for token in tokens} or None
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
 
 
 def _content(message: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ class Completion:
             its server declined; the text then holds the words of the refusal, if there are any.
         cost_usd: its share of the charge in US dollars; the shares of all completions add up to
             the charge. 0 for a repeated or cached completion, None if no price is known.
+        first_logprobs: log-probability of the likeliest first tokens, if the server reports them.
     """
 
     text: str
@@ -26,6 +27,7 @@ class Completion:
     completion_tokens: int
     finish_reason: str = "stop"
     cost_usd: float | None = None
+    first_logprobs: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -120,15 +120,19 @@ class TransformersLLM(LocalModel):
     def _generator(self, sampling: Sampling, prompt: str, sample: int) -> torch.Generator | None:
         if sampling.temperature <= 0:
             return None
-        name = f"{sampling.seed}\0{sample}\0{prompt}".encode()
-        seed = int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
-        return self._torch.Generator().manual_seed(seed)
+        return self._torch.Generator().manual_seed(sample_seed(sampling, prompt, sample))
 
     def _completion(self, row: Row, sampling: Sampling) -> Completion:
         text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
         reason = "stop" if row.stopped else "length"
         prompt_tokens = len(row.prefill.ids)
         return Completion(cut_at_stop(text, sampling.stop), prompt_tokens, len(row.output), reason)
+
+
+def sample_seed(sampling: Sampling, prompt: str, sample: int) -> int:
+    """Return the seed of one sample of a prompt, which is the same in every batch."""
+    name = f"{sampling.seed}\0{sample}\0{prompt}".encode()
+    return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -1,30 +1,67 @@
-"""Chat vision-language models of ``transformers``: pictures and an instruction in, text out.
+"""Chat vision-language models of ``transformers``: pictures and texts in, text out.
 
 Every model works that ``AutoModelForImageTextToText`` and ``AutoProcessor`` load and whose
-processor has a chat template: LLaVA, Qwen2-VL and 2.5-VL, Idefics3, SmolVLM, Gemma 3, …
+processor has a chat template: LLaVA, Qwen2-VL and later, Idefics3, SmolVLM, Gemma 3, …
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import inspect
+import re
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from viper.errors import ModelError
+from viper.errors import ModelError, PromptTooLongError, ToolError
+from viper.models.llm.charging import charge
+from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.scripted import cut_at_stop
+from viper.models.llm.transformers_llm import sample_seed
 from viper.models.loading import (
-    LoadOptions,
     LocalModel,
     in_batches,
+    in_equal_groups,
     load_pretrained,
     load_processor,
     model_id,
+    split_options,
 )
 from viper.models.vision.roles import Pixels
+from viper.prompting.messages import Picture, Prompt, as_text, pictures_of, user
+from viper.prompting.replies import without_reasoning
+
+STOP_WINDOW = 24
+"""Number of last tokens that are searched for a stop string."""
+
+YES_OR_NO_TOKENS = 8
+"""Maximum number of tokens of a written yes or no."""
 
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 """Spellings at the beginning of an answer; a leading space is part of some tokens."""
+
+
+def written_yes(model: str, text: str) -> float:
+    """Return 1.0 for a reply that says yes and 0.0 for one that says no.
+
+    Args:
+        model: named in the error.
+
+    Raises:
+        ToolError: the reply says neither, or both.
+    """
+    words = re.findall(r"[a-z]+", text.lower())
+    said = {"yes", "no"} & set(words[:1]) or {"yes", "no"} & set(words)
+    if len(said) != 1:
+        raise ToolError(
+            f"{model} was asked for yes or no and wrote {text.strip()[:60]!r}; "
+            "raise thinking_tokens if it reasons, or give the role to another model"
+        )
+    return float(said == {"yes"})
 
 
 @dataclass(frozen=True)
@@ -34,51 +71,131 @@ class ChatRequest:
     images: Sequence[Pixels]
     instruction: str
 
+    @property
+    def prompt(self) -> Prompt:
+        """Return the request as a conversation.
+
+        Raises:
+            ValueError: a request without a picture.
+        """
+        if not self.images:
+            raise ValueError("a request needs at least one picture")
+        return (user(*map(Picture, self.images), self.instruction),)
+
+
+class VisionLanguageModel(Protocol):
+    """What the vision roles ask of a chat model, which may run here or behind an endpoint."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the size of the weights in bytes; 0 if they are not loaded here."""
+        ...
+
+    @property
+    def concurrent(self) -> bool:
+        """Return True if callers are served concurrently, as endpoints do."""
+        ...
+
+    def in_batches_of(self, size: int) -> Self:
+        """Return the same model with batches of at most ``size`` requests."""
+        ...
+
+    def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
+        """Return the reply to each request, without reasoning, and its probability."""
+        ...
+
+    def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
+        """Return for each yes-or-no request the probability of yes."""
+        ...
+
 
 class ChatVLM(LocalModel):
-    """Greedy answers of one chat model, with their probabilities.
+    """A chat model with eyes: a language model, and answers about pictures; thread-safe.
 
     If :attr:`batches` is True, requests are read together, padded on the left. Otherwise they are
     read one at a time.
 
+    Args:
+        batch_size: maximum number of requests in one forward pass; each may hold several pictures.
+        chat_template_kwargs: further arguments of the template, such as
+            ``{enable_thinking = false}``.
+        thinking_tokens: added to every request's limit, for models that think before they answer.
+
     Attributes:
         model_id: identifies the model in traces and cache keys.
+        max_context: maximum number of tokens of prompt and completion together.
         batches: True if the tokenizer has a padding token and the processor marks the padding
             (``attention_mask`` among its input names).
     """
 
-    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
+    sees_pictures = True
+    concurrent = False
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        name: str,
+        *,
+        batch_size: int = 8,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking_tokens: int = 0,
+    ) -> None:
         self.model_id = name
         self._model = model.eval()
         self._processor = processor
         self._tokenizer = processor.tokenizer
-        self._batch_size = batch_size
-        added = self._tokenizer.added_tokens_decoder.values()
-        self._marks = [token.content for token in added if token.special and token.content]
+        self._lock = threading.RLock()
+        text_config = model.config.get_text_config()
+        self.max_context = int(getattr(text_config, "max_position_embeddings", None) or 1 << 20)
         self.batches: bool = (
             self._tokenizer.pad_token_id is not None
             and "attention_mask" in processor.model_input_names
         )
+        self._configure(batch_size, chat_template_kwargs, thinking_tokens)
+
+    def _configure(
+        self, batch_size: int, chat_template_kwargs: Mapping[str, Any] | None, thinking_tokens: int
+    ) -> None:
+        self._batch_size, self._thinking_tokens = batch_size, thinking_tokens
+        self._template = ChatTemplate(
+            self._processor, self._tokenizer, chat_template_kwargs, takes_parts=True
+        )
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, *, batch_size: int = 8, **loading: Any) -> ChatVLM:
+    def from_pretrained(cls, source: str | Path, **options: Any) -> ChatVLM:
         """Load a folder or a published checkpoint.
 
         Args:
             source: a folder or a hub id.
-            batch_size: maximum number of requests in one forward pass; each may hold several
-                pictures.
+            options: those of :class:`viper.models.loading.LoadOptions`, and the class's own.
 
         Raises:
             ModelError: nothing loadable there, or a model that takes no pictures or no messages.
         """
         from transformers import AutoModelForImageTextToText, AutoProcessor
 
-        options = LoadOptions(**loading)
-        processor = load_processor(AutoProcessor, source, options)
+        loading, own = split_options(options)
+        inspect.signature(cls).bind_partial(**own)
+        processor = load_processor(AutoProcessor, source, loading)
         _check_processor(processor, source)
-        model = load_pretrained(AutoModelForImageTextToText, source, options)
-        return cls(model, processor, model_id(source), batch_size=batch_size)
+        model = load_pretrained(AutoModelForImageTextToText, source, loading)
+        return cls(model, processor, model_id(source), **own)
+
+    def configured(
+        self,
+        *,
+        batch_size: int = 8,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        thinking_tokens: int = 0,
+    ) -> Self:
+        """Return the same model in memory with other options."""
+        copied = copy.copy(self)
+        copied._configure(batch_size, chat_template_kwargs, thinking_tokens)
+        return copied
 
     def in_batches_of(self, size: int) -> Self:
         """Return the same model in memory with batches of at most ``size`` requests."""
@@ -86,8 +203,46 @@ class ChatVLM(LocalModel):
         copied._batch_size = size
         return copied
 
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Return ``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
+
+        Every sample has its own generator, seeded by (seed, prompt, sample number), so a prompt
+        gives the same samples in every batch.
+
+        Raises:
+            PromptTooLongError: a prompt fills the whole context.
+            UsageError: the chat template rejects a prompt.
+        """
+        greedy = sampling.temperature <= 0
+        count = 1 if greedy else sampling.n
+        rows = [(prompt, sample) for prompt in prompts for sample in range(count)]
+        with self._lock:
+            done = in_equal_groups(
+                rows,
+                lambda row: bool(pictures_of(row[0])),
+                self._rows_at_once,
+                partial(self._complete, sampling),
+            )
+        repeats = sampling.n if greedy else 1
+        return [done[i : i + count] * repeats for i in range(0, len(done), count)]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Return the mean log-likelihood per token of each continuation after the prompt."""
+        import torch
+
+        if not continuations:
+            return []
+        head = self._template.render(prompt)
+        with self._lock, torch.inference_mode():
+            echoes = [self._echo(head + text) for text in continuations]
+            return tail_scores(echoes, len(self._echo(head).tokens))
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of the text, without special tokens."""
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
-        """Return the reply to each request and the probability of exactly that reply.
+        """Return the reply to each request, without reasoning, and the probability of all of it.
 
         The probability is the product over its tokens, the end token included. A reply cut at
         ``max_new_tokens`` (at least 1) has no end token.
@@ -96,84 +251,151 @@ class ChatVLM(LocalModel):
             ValueError: a request without a picture.
         """
 
-        def forward(batch: Sequence[ChatRequest]) -> list[tuple[str, float]]:
-            tokens, log_probabilities = self._generate(batch, max_new_tokens)
-            texts = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        def forward(batch: Sequence[Prompt]) -> list[tuple[str, float]]:
+            tokens, log_probabilities, completions = self._greedy(
+                batch, max_new_tokens + self._thinking_tokens
+            )
             chances = reply_probabilities(tokens, log_probabilities, self._end_ids())
-            return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
+            charge(completions)
+            texts = [without_reasoning(completion.text).strip() for completion in completions]
+            return list(zip(texts, chances, strict=True))
 
-        return in_batches(requests, self._rows_at_once, forward)
+        with self._lock:
+            prompts = [request.prompt for request in requests]
+            return in_batches(prompts, self._rows_at_once, forward)
 
     def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
         """Return for each yes-or-no request the probability that the reply begins with yes.
 
-        The first token alone decides, and only yes and no share the probability.
+        The first token alone decides, and only yes and no share the probability. If the model
+        thinks before it answers, the written answer decides.
 
         Raises:
-            ModelError: the tokenizer has no token for yes or for no.
+            ModelError: the tokenizer has no token for yes or for no, or the written answer is
+                neither.
             ValueError: a request without a picture.
         """
+        if self._thinking_tokens:
+            replies = self.ask(requests, YES_OR_NO_TOKENS)
+            return [written_yes(self.model_id, text) for text, _ in replies]
         yes, no = self._answer_tokens()
 
-        def forward(batch: Sequence[ChatRequest]) -> list[float]:
-            first = self._generate(batch, 1)[1][:, 0]
+        def forward(batch: Sequence[Prompt]) -> list[float]:
+            _, log_probabilities, completions = self._greedy(batch, 1)
+            first = log_probabilities[:, 0]
             odds = first[:, yes].logsumexp(dim=-1) - first[:, no].logsumexp(dim=-1)
+            charge(completions)
             return [float(chance) for chance in odds.sigmoid()]
 
-        return in_batches(requests, self._rows_at_once, forward)
+        with self._lock:
+            prompts = [request.prompt for request in requests]
+            return in_batches(prompts, self._rows_at_once, forward)
 
     @property
     def _rows_at_once(self) -> int:
         return self._batch_size if self.batches else 1
 
-    def _generate(self, batch: Sequence[ChatRequest], max_new_tokens: int) -> tuple[Any, Any]:
-        """Return new tokens ``[N, L]`` and log-probabilities ``[N, L, vocabulary]`` at each."""
+    def _greedy(self, prompts: Sequence[Prompt], limit: int) -> tuple[Any, Any, list[Completion]]:
+        """Return new tokens ``[N, L]``, log-probabilities ``[N, L, vocabulary]`` and completions.
+
+        Memory grows with L times the vocabulary, so this is for short replies.
+        """
+        import torch
+
+        inputs = self._fitted(self._inputs(prompts))
+        output = self._run(inputs, limit, output_logits=True)
+        logits = torch.stack(output.logits, dim=1).float()
+        tokens = output.sequences[:, -logits.shape[1] :]
+        return tokens, logits.log_softmax(dim=-1), self._completions(inputs, tokens)
+
+    def _complete(self, sampling: Sampling, rows: Sequence[tuple[Prompt, int]]) -> list[Completion]:
+        """Return the completion of each (prompt, sample number)."""
+        inputs = self._fitted(self._inputs([prompt for prompt, _ in rows]))
+        length = inputs["input_ids"].shape[1]
+        limit = sampling.max_tokens + self._thinking_tokens
+        if length + limit > self.max_context and len(rows) > 1:
+            # Each alone, because the longest would shorten the replies to the others.
+            return [self._complete(sampling, [row])[0] for row in rows]
+        if length >= self.max_context:
+            raise PromptTooLongError(
+                f"the prompt takes {length} tokens and {self.model_id} holds {self.max_context}; "
+                "show fewer examples or pictures, or a shorter query"
+            )
+        seeds = [sample_seed(sampling, as_text(prompt), sample) for prompt, sample in rows]
+        how: dict[str, Any] = {}
+        if sampling.temperature > 0:
+            how["logits_processor"] = [_Draws(seeds, sampling.temperature)]
+        if sampling.stop:
+            how["stopping_criteria"] = [_StopStrings(self._tokenizer, sampling.stop, length)]
+        output = self._run(inputs, min(limit, self.max_context - length), **how)
+        return self._completions(inputs, output.sequences[:, length:], sampling.stop)
+
+    def _run(self, inputs: Mapping[str, Any], limit: int, **how: Any) -> Any:
+        """Return the output of the library's decoding; it takes the likeliest tokens."""
         import torch
 
         with torch.inference_mode():
-            output = self._model.generate(
-                **self._fitted(self._inputs(batch)),
-                max_new_tokens=max_new_tokens,
+            return self._model.generate(
+                **inputs,
+                max_new_tokens=limit,
                 do_sample=False,
                 num_beams=1,
                 # Published configurations set these for sampling; unset, they raise no warning.
                 temperature=None,
                 top_p=None,
                 top_k=None,
+                repetition_penalty=None,
                 pad_token_id=self._padding_id(),
-                output_logits=True,
                 return_dict_in_generate=True,
+                **how,
             )
-            logits = torch.stack(output.logits, dim=1).float()
-            return output.sequences[:, -logits.shape[1] :], logits.log_softmax(dim=-1)
 
-    def _inputs(self, batch: Sequence[ChatRequest]) -> Any:
+    def _completions(
+        self, inputs: Mapping[str, Any], tokens: Any, stop: Sequence[str] = ()
+    ) -> list[Completion]:
+        """Return the text and the counts of each row of new tokens."""
+        ends, padding = self._end_ids(), self._padding_id()
+        mask = inputs.get("attention_mask")
+        width = inputs["input_ids"].shape[1]
+        completions = []
+        for index, row in enumerate(tokens.tolist()):
+            end = next((place for place, token in enumerate(row) if token in ends), len(row))
+            ended = end < len(row)
+            while not ended and end and row[end - 1] == padding:  # after a stop string
+                end -= 1
+            text = str(self._tokenizer.decode(row[:end], skip_special_tokens=True))
+            cut = cut_at_stop(text, stop)
+            reason = "stop" if ended or cut != text else "length"
+            prompt_tokens = width if mask is None else int(mask[index].sum())
+            completions.append(Completion(cut, prompt_tokens, end, reason))
+        return completions
+
+    def _inputs(self, prompts: Sequence[Prompt]) -> Any:
+        """Return the processor's tensors for prompts that all hold pictures, or none of them."""
         from PIL import Image
 
-        if any(not request.images for request in batch):
-            raise ValueError("a request needs at least one picture")
-        prompts = [self._prompt(request) for request in batch]
-        begin = self._tokenizer.bos_token
-        padding = {"padding": True, "padding_side": "left"} if len(batch) > 1 else {}
+        texts = [self._template.render(prompt) for prompt in prompts]
         # PIL pictures, because a processor must guess the colour axis of an array.
+        images = [[Image.fromarray(each.pixels) for each in pictures_of(p)] for p in prompts]
+        padding = {"padding": True, "padding_side": "left"} if len(texts) > 1 else {}
+        return self._read(texts, images=images if any(images) else None, **padding)
+
+    def _read(self, texts: Sequence[str], **more: Any) -> Any:
+        begin = self._tokenizer.bos_token
         return self._processor(
-            text=prompts,
-            images=[[Image.fromarray(image) for image in request.images] for request in batch],
+            text=texts,
             return_tensors="pt",
-            add_special_tokens=not (begin and prompts[0].startswith(begin)),
-            **padding,
+            add_special_tokens=not (begin and texts[0].startswith(begin)),
+            **more,
         )
 
-    def _prompt(self, request: ChatRequest) -> str:
-        """Return the message in the model's format; the question cannot forge its special
-        tokens.
-        """
-        instruction = request.instruction
-        for mark in self._marks:
-            instruction = instruction.replace(mark, " ")
-        content: list[dict[str, str]] = [{"type": "image"} for _ in request.images]
-        message = {"role": "user", "content": [*content, {"type": "text", "text": instruction}]}
-        return str(self._processor.apply_chat_template([message], add_generation_prompt=True))
+    def _echo(self, text: str) -> Echo:
+        """Return the tokens of a wrapped text with their log-likelihoods."""
+        inputs = self._fitted(self._read([text]))
+        ids = inputs["input_ids"][0]
+        logs = self._model(**inputs).logits[0, :-1].float().log_softmax(dim=-1)
+        values = logs.gather(1, ids[1:, None])[:, 0].tolist()
+        return Echo(tuple(map(str, ids.tolist())), (0.0, *values))
 
     def _end_ids(self) -> list[int]:
         ends = self._model.generation_config.eos_token_id
@@ -196,6 +418,41 @@ class ChatVLM(LocalModel):
     def _first_tokens(self, words: Sequence[str]) -> set[int]:
         tokens = [self._tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
         return {ids[0] for ids in tokens if ids} - {self._tokenizer.unk_token_id}
+
+
+class _Draws:
+    """Draws a token for each row, by its own generator, as what the likeliest token is taken of.
+
+    The largest of log-probabilities with Gumbel noise is a sample of the distribution.
+    """
+
+    def __init__(self, seeds: Sequence[int], temperature: float) -> None:
+        import torch
+
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._temperature = temperature
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        import torch
+
+        rows = [torch.empty(scores.shape[1]).exponential_(generator=g) for g in self._generators]
+        noise = torch.stack(rows).log().to(scores.device)
+        return scores.float() / self._temperature - noise
+
+
+class _StopStrings:
+    """Ends a row whose last new tokens hold a stop string; the first ``start`` are the prompt's."""
+
+    def __init__(self, tokenizer: Any, stop: Sequence[str], start: int) -> None:
+        self._tokenizer, self._stop, self._start = tokenizer, stop, start
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        start = max(self._start, input_ids.shape[1] - STOP_WINDOW)
+        tails = self._tokenizer.batch_decode(input_ids[:, start:], skip_special_tokens=True)
+        ended = [any(mark in tail for mark in self._stop) for tail in tails]
+        return torch.tensor(ended, device=input_ids.device)
 
 
 def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[int]) -> list[float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import EventWindow, Pixels
 from viper.models.vision.video_windows import (
     check_at_least,
@@ -40,7 +40,7 @@ class KeptFrames:
 
 
 class ChatVideo:
-    """A ``VideoModel`` on any ``ChatVLM``.
+    """A ``VideoModel`` on any chat vision-language model.
 
     Args:
         vlm: the model; may be shared with the visual question answering role.
@@ -57,7 +57,7 @@ class ChatVideo:
 
     def __init__(
         self,
-        vlm: ChatVLM,
+        vlm: VisionLanguageModel,
         *,
         frames: int = FRAMES_SHOWN,
         kept_frames: int = FRAMES_KEPT,
@@ -69,6 +69,7 @@ class ChatVideo:
         if window is not None:
             check_at_least(1, window=window)
         self.model_id = vlm.model_id
+        self.concurrent = vlm.concurrent
         self._vlm = vlm.in_batches_of(batch_size)
         self._frames = frames
         self._kept_frames = kept_frames

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import Pixels
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
@@ -22,7 +22,7 @@ _QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
 
 
 class ChatAnswerer:
-    """A ``VisualAnswerer`` on any ``ChatVLM``.
+    """A ``VisualAnswerer`` on any chat vision-language model.
 
     An encoding is a copy of the pixels. These models run their image tower inside ``generate``,
     each family differently, and have no common way to insert its output later. Every new question
@@ -37,13 +37,14 @@ class ChatAnswerer:
 
     def __init__(
         self,
-        vlm: ChatVLM,
+        vlm: VisionLanguageModel,
         *,
         instruction: str = INSTRUCTION,
         caption_instruction: str = CAPTION_INSTRUCTION,
         batch_size: int = 8,
     ) -> None:
         self.model_id = vlm.model_id
+        self.concurrent = vlm.concurrent
         self._vlm = vlm.in_batches_of(batch_size)
         self._instruction = instruction
         self._caption_instruction = caption_instruction

@@ -72,7 +72,7 @@ class Environment:
         self._components, self._context = components, context
         fixed = components.toolbox.settings.start_thresholds(self_tune=False)
         self.tools = components.toolbox.session(
-            context.media, thresholds=fixed, cancel=context.cancel
+            context.media, thresholds=fixed, cancel=context.cancel, charge=context.usage.add
         )
         self._session = self._start_process()
 

@@ -1,0 +1,102 @@
+"""A chat vision-language model as a language model, on tiny checkpoints of several families."""
+
+from pathlib import Path
+
+import pytest
+import tiny_chat
+
+from viper.errors import PromptTooLongError
+from viper.models.llm.protocol import Sampling, sees_pictures
+from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.prompting.messages import Picture, Prompt, assistant, system, user
+from viper.testing.conformance import check_llm
+
+FAMILIES = ["llava", "qwen3_vl", "idefics3"]
+ONE, OTHER = map(Picture, tiny_chat.pictures(2))
+ASKED: list[Prompt] = [
+    (system("a cube"), user(ONE, "what is this ?"), assistant("a ball"), user("not red ?")),
+    "what is this ?",
+    (user("two", OTHER, "frames", ONE, "yes or no ?"),),
+    (user("is the ball red ?"),),
+]
+SAMPLED = Sampling(temperature=1.5, max_tokens=8, n=3, seed=3)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ChatVLM:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    return ChatVLM.from_pretrained(tiny_chat.FAMILIES[request.param](folder))
+
+
+def test_it_keeps_the_rules_of_language_models(vlm: ChatVLM) -> None:
+    assert sees_pictures(vlm)
+    check_llm(vlm, ["what is this ?", "a red cube , yes or no ?"])
+
+
+@pytest.mark.parametrize("sampling", [Sampling(max_tokens=6), SAMPLED])
+def test_prompts_together_are_answered_as_alone(vlm: ChatVLM, sampling: Sampling) -> None:
+    together = vlm.generate(ASKED, sampling)
+    assert together == [vlm.generate([prompt], sampling)[0] for prompt in ASKED]
+    backwards = vlm.in_batches_of(3).generate(ASKED[::-1], sampling)
+    assert together == backwards[::-1]
+    if sampling.n > 1:
+        assert len({each.text for samples in together for each in samples}) > len(ASKED)
+
+
+def test_a_greedy_completion_is_the_reply_to_the_request(vlm: ChatVLM) -> None:
+    request = ChatRequest([ONE.pixels], "what is this ?")
+    (reply, _) = vlm.ask([request], 6)[0]
+    (completion,) = vlm.generate([request.prompt], Sampling(max_tokens=6))[0]
+    assert completion.text.strip() == reply
+    assert completion.completion_tokens <= 6 < completion.prompt_tokens
+
+
+def test_pictures_and_seeds_change_the_samples(vlm: ChatVLM) -> None:
+    def texts(prompt: Prompt, seed: int) -> list[str]:
+        sampling = Sampling(temperature=1.0, max_tokens=12, n=2, seed=seed)
+        return [each.text for each in vlm.generate([prompt], sampling)[0]]
+
+    asked = (user(ONE, "what ?"),)
+    assert texts(asked, 1) == texts(asked, 1) != texts(asked, 2)
+    assert texts(asked, 1) != texts((user(OTHER, "what ?"),), 1)
+
+
+def test_a_cold_sample_is_the_likeliest_text(vlm: ChatVLM) -> None:
+    cold = vlm.generate(ASKED, Sampling(temperature=1e-4, max_tokens=6))
+    assert [one.text for (one,) in cold] == [
+        one.text for (one,) in vlm.generate(ASKED, Sampling(max_tokens=6))
+    ]
+
+
+def test_a_stop_string_of_the_prompt_ends_nothing_and_one_of_the_reply_does(vlm: ChatVLM) -> None:
+    (whole,) = vlm.generate([ASKED[0]], Sampling(max_tokens=8))[0]
+    word = whole.text.split()[3]
+    sampling = Sampling(max_tokens=8, stop=("assistant :", word))
+    cut = vlm.generate(ASKED[:3], sampling)[0][0]
+    assert cut.text == whole.text[: whole.text.index(word)]
+    assert (cut.finish_reason, cut.completion_tokens < 8) == ("stop", True)
+
+
+def test_a_prompt_that_fills_the_context_is_refused_by_itself(vlm: ChatVLM) -> None:
+    long = "cube " * (vlm.max_context + 1)
+    with pytest.raises(PromptTooLongError, match=f"holds {vlm.max_context}"):
+        vlm.generate([long], Sampling())
+    near = (user("cube " * (vlm.max_context - 30)),)
+    sampling = Sampling(max_tokens=40)
+    together = vlm.generate([near, "what ?"], sampling)
+    assert together == [vlm.generate([prompt], sampling)[0] for prompt in (near, "what ?")]
+    assert together[0][0].completion_tokens < 40
+
+
+def test_thinking_gets_room_and_is_left_out_of_answers(
+    vlm: ChatVLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thinking = vlm.configured(thinking_tokens=5, chat_template_kwargs={"picture": "x"})
+    (completion,) = thinking.generate(["what ?"], Sampling(max_tokens=2))[0]
+    assert completion.completion_tokens > 2 or completion.finish_reason == "stop"
+    monkeypatch.setattr(
+        vlm._tokenizer, "decode", lambda *_, **__: "<think>no , not yes</think>\nYes , a ball ."
+    )
+    request = ChatRequest([ONE.pixels], "a ball ?")
+    assert thinking.ask([request], 4)[0][0] == "Yes , a ball ."
+    assert thinking.probability_of_yes([request]) == [1.0]

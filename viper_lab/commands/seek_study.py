@@ -127,11 +127,10 @@ def induce(records: Path, out: Path, examples: Path | None, name: str, least: fl
     people = len({session.participant for session in sessions})
     write_file(out, graph_text(graph, f"of {len(sessions)} questions by {people} participants"))
     if examples is not None:
-        lines = [
-            json.dumps(asdict(decision), ensure_ascii=False) for decision in examples_of(sessions)
-        ]
+        decisions = list(examples_of(sessions))
+        lines = (json.dumps(asdict(decision), ensure_ascii=False) for decision in decisions)
         write_file(examples, "".join(f"{line}\n" for line in lines))
-        click.echo(f"{examples}: {len(lines)} decisions", err=True)
+        click.echo(f"{examples}: {len(decisions)} decisions", err=True)
     edges = sum(len(allowed) for allowed in graph.states.values())
     click.echo(f"{out}: {len(graph.states)} states, {edges} transitions")
     return EXIT_OK
@@ -153,16 +152,16 @@ def _sessions(source: Path) -> list[Session]:
 
 
 def _lines(figures: Statistics) -> list[str]:
-    lines = [f"{figures.sessions} questions, {figures.found:.1%} with an answer"]
-    lines.append(f"actions: {_shares(figures.actions)}")
-    for place, shares in enumerate(figures.places, 1):
-        if shares:
-            lines.append(f"action {place}: {_shares(shares)}")
-    lines.append("transitions:")
-    lines += [f"    {state}: {_shares(shares)}" for state, shares in figures.transitions.items()]
-    lines.append(f"number of actions: {_shares(figures.lengths)}")
-    lines.append(f"verdicts: {_shares(figures.verdicts) or 'none given'}")
-    return lines
+    places = enumerate(figures.places, 1)
+    return [
+        f"{figures.sessions} questions, {figures.found:.1%} with an answer",
+        f"actions: {_shares(figures.actions)}",
+        *(f"action {place}: {_shares(shares)}" for place, shares in places if shares),
+        "transitions:",
+        *(f"    {state}: {_shares(shares)}" for state, shares in figures.transitions.items()),
+        f"number of actions: {_shares(figures.lengths)}",
+        f"verdicts: {_shares(figures.verdicts) or 'none given'}",
+    ]
 
 
 def _shares(shares: Mapping[Any, float]) -> str:

@@ -197,38 +197,32 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
         Claim.of_share("not tuned: at least 40 % right", untuned.right, UNTUNED_LEAST),
         Claim.of_gain("instruct-masking: at least 10 points above not tuned", better, TUNED_GAIN),
         _calls_fall(untuned, tuned),
-        _wrong_tools_fall(untuned, tuned),
-        _of_wrong_falls(untuned, tuned),
+        *_wrong_tools_fall(untuned, tuned),
     ]
 
 
 def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
+    claim = "a question takes fewer calls of tools (interval excludes 0)"
     calls = _change(untuned, tuned, lambda one: one.calls)
-    return Claim(
-        "a question takes fewer calls of tools (interval excludes 0)",
-        calls.high < 0,
+    reason = (
         f"{untuned.calls.value:.2f} -> {tuned.calls.value:.2f}, "
-        f"{calls.value:+.2f} [{calls.low:+.2f}, {calls.high:+.2f}], n = {calls.n:,}",
+        f"{calls.value:+.2f} [{calls.low:+.2f}, {calls.high:+.2f}], n = {calls.n:,}"
     )
+    return Claim(claim, calls.high < 0, reason)
 
 
-def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> Claim:
-    before, after = untuned.share_of(WRONG_TOOL), tuned.share_of(WRONG_TOOL)
+def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> list[Claim]:
+    of_all = "of all answers, those that are wrong for a wrong tool fall by a third"
+    of_wrong = "of the wrong answers, those for a wrong tool fall by a third"
+    shares = [one.share_of(WRONG_TOOL) for one in (untuned, tuned)]
+    wrong_shares = [one.share_of_wrong(WRONG_TOOL) for one in (untuned, tuned)]
     fall = _change(untuned, tuned, lambda one: one.cause == WRONG_TOOL)
-    return Claim(
-        "of all answers, those that are wrong for a wrong tool fall by a third",
-        _has_fallen(before, after),
-        f"{in_percent(before)} -> {in_percent(after)}, {in_points(fall)}, n = {fall.n:,}",
-    )
-
-
-def _of_wrong_falls(untuned: Awareness, tuned: Awareness) -> Claim:
-    before, after = untuned.share_of_wrong(WRONG_TOOL), tuned.share_of_wrong(WRONG_TOOL)
-    return Claim(
-        "of the wrong answers, those for a wrong tool fall by a third",
-        _has_fallen(before, after),
-        f"{in_percent(before)} of {before.n:,} -> {in_percent(after)} of {after.n:,}",
-    )
+    change = f"{' -> '.join(map(in_percent, shares))}, {in_points(fall)}, n = {fall.n:,}"
+    change_of_wrong = " -> ".join(f"{in_percent(one)} of {one.n:,}" for one in wrong_shares)
+    return [
+        Claim(of_all, _has_fallen(*shares), change),
+        Claim(of_wrong, _has_fallen(*wrong_shares), change_of_wrong),
+    ]
 
 
 def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]) -> Estimate:

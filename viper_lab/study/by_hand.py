@@ -7,7 +7,6 @@ is forbidden is what a transition graph is made of. Source: AVIS (Hu et al. 2023
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
 
 from viper.errors import UsageError
 from viper.strategies.seek.actions import (
@@ -19,9 +18,7 @@ from viper.strategies.seek.actions import (
 )
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
-from viper_lab.study.records import SearchStep, Session
-
-Worth = Literal["informative", "uninformative", "answer"]
+from viper_lab.study.records import VERDICTS, SearchStep, Session
 
 MOST_STEPS = 60
 """Actions of one question."""
@@ -79,13 +76,13 @@ class HandSearch:
         """Record how useful the last action was.
 
         Args:
-            worth: one of :data:`Worth`.
+            worth: one of :data:`viper_lab.study.records.VERDICTS`.
             told: what it told, in the participant's words; the first line found where empty.
 
         Raises:
             UsageError: there is nothing to judge, or no such verdict.
         """
-        if self.seen is None or worth not in get_args(Worth):
+        if self.seen is None or worth not in VERDICTS:
             raise UsageError(f"nothing to call {worth!r} now; choose an action")
         seen, step = self.seen, self.steps[-1]
         self.steps[-1] = replace(step, verdict=worth)

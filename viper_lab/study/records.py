@@ -13,7 +13,7 @@ appendix C (the statistics).
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,16 +135,14 @@ def induce(
     Raises:
         UsageError: no actions, or what is left has a dead end: people never went on from there.
     """
-    counts: dict[str, Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for session in sessions:
         for step in session.steps:
-            counts.setdefault(step.state, Counter())[step.action] += 1
+            counts[step.state][step.action] += 1
     if START not in counts:
         raise UsageError("nobody began: no record holds an action taken at START")
     transitions = {
-        state: {
-            action: count for action, count in taken.most_common() if count >= least * taken.total()
-        }
+        state: {one: n for one, n in taken.most_common() if n >= least * taken.total()}
         for state, taken in counts.items()
     }
     reached = [START]
@@ -157,9 +155,8 @@ def induce(
     for state in ended:
         before = [one for one in order if state in states[one]]
         states[state] = tuple(dict.fromkeys(a for one in before for a in states[one]))
-    graph = TransitionGraph(
-        name, states, {}, {state: transitions[state] for state in order if state in transitions}
-    )
+    frequencies = {state: transitions[state] for state in order if state in transitions}
+    graph = TransitionGraph(name, states, {}, frequencies)
     for problem in problems(graph):
         raise UsageError(f"the records make no graph: {problem}")
     return graph
@@ -169,14 +166,11 @@ def examples_of(sessions: Iterable[Session], most: int = 8) -> Iterator[Decision
     """Return informative decisions as examples for a planner, with a bound per action."""
     taken: Counter[str] = Counter()
     for session in sessions:
-        if not session.found:
-            continue
-        for step in session.steps:
+        for step in session.steps if session.found else ():
             if step.verdict != "uninformative" and taken[step.action] < most:
                 taken[step.action] += 1
-                yield DecisionExample(
-                    step.query or session.question, step.known, step.action, step.words
-                )
+                query = step.query or session.question
+                yield DecisionExample(query, step.known, step.action, step.words)
 
 
 def statistics(sessions: Sequence[Session]) -> Statistics:

@@ -138,7 +138,8 @@ def test_an_unclear_choice_falls_back_on_the_likelihood() -> None:
 
 @pytest.mark.parametrize("select_by", ["choice", "greedy"])
 def test_an_unclear_choice_of_a_model_that_cannot_score_is_an_error(select_by: Any) -> None:
-    tool = LanguageTool(Unscored(["hard to say"]), select_by=select_by)
+    llm = Unscored(["hard to say"] * (3 if select_by == "choice" else 1))
+    tool = LanguageTool(llm, select_by=select_by)
     with pytest.raises(ToolError, match="named none of the 3 options but wrote 'hard to say'"):
         tool.select("seen", "what?", OPTIONS)
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
@@ -50,6 +51,7 @@ from viper.prompting.compact import (
     compact_request,
     one_line,
 )
+from viper.prompting.replies import is_refusal, json_parts, without_reasoning
 from viper.schema import Example, Query
 
 MOST_STEPS = 20
@@ -71,8 +73,17 @@ _ANSWERS = {
     "tag": "pairs of a name and a patch",
 }
 _STEP = re.compile(
-    r"^\s*(?:[-*#>]+\s*)?[*_]{0,2}(?:step\s*)?(\d{1,2})\s*[.):,][*_]{0,2}\s*(\S.*)$", re.IGNORECASE
+    r"^\s*(?:[-*#>]+\s+)?(?P<bold>[*_]{0,2})(?:step\s*)?(?P<number>\d{1,2})\s*[.):,](?P=bold)?\s*"
+    r"(?P<text>\S.*)$",
+    re.IGNORECASE,
 )
+_ROW = re.compile(r"^\s*\|\s*(?:step\s*)?(\d{1,2})[.)]?\s*\|\s*(\S[^|]*?)\s*\|.*$", re.IGNORECASE)
+_PROSE = re.compile(
+    r"\s*(?:[{\[|\"]|(?:i|i['’]\w+|we|you|the|this|that|it|there|these|those|here|a|an"
+    r"|my|no|yes|sorry|sure|okay|ok|certainly|unfortunately|as|since|because|however|to|in|let|let['’]s|so)\b)",
+    re.IGNORECASE,
+)
+"""Start of a line that is no step: a step without a number begins with what to do."""
 _BULLET = re.compile(r"^\s*[-*+•–]\s+")
 _ENDS = re.compile(r"^\s*(?:#+\s|query\s*:|program\s*:|```|~~~|def\s+\w+\s*\()", re.IGNORECASE)
 _PROGRAM = re.compile(r"^\s*def\s+\w+\s*\(", re.MULTILINE)
@@ -202,12 +213,13 @@ def read_plan(reply: str) -> str:
     """Return the plan in a planner's reply: numbered steps, one per line; "" if there is no plan.
 
     The parser accepts thoughts before the plan, words around it, ``Step 1:`` and bold numbers,
-    steps that continue on the next line, a missing first number that the prompt ended with, and
-    steps without numbers. Text after the plan, such as another query or a program, is dropped.
+    steps that continue on the next line, a missing first number that the prompt ended with, steps
+    without numbers, rows of a table, and lists in JSON. Text after the plan, such as another query
+    or a program, is dropped. Refusals and other prose are no plan.
     """
-    text = reply.rpartition("</think>")[2].replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
-    steps = _numbered(lines) or _unnumbered(lines, text)
+    text = without_reasoning(reply).replace("\r\n", "\n").replace("\r", "\n")
+    lines = [_ROW.sub(r"\1. \2", line) for line in text.split("\n")]
+    steps = _numbered(lines) or _in_json(text) or _unnumbered(lines, text)
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
 
 
@@ -218,10 +230,10 @@ def _numbered(lines: Sequence[str]) -> list[str]:
         step = _STEP.match(line)
         if not steps and not step and place == 0 and _continues_prompt(lines):
             step = _STEP.match(f"1. {line}")
-        if step and int(step[1]) == len(steps) + 1:
-            steps.append(step[2])
+        if step and int(step["number"]) == len(steps) + 1:
+            steps.append(step["text"])
             open_step = True
-        elif steps and (_ENDS.match(line) or (step and int(step[1]) == 1)):
+        elif steps and (_ENDS.match(line) or (step and int(step["number"]) == 1)):
             break
         elif not line.strip():
             open_step = False
@@ -232,22 +244,43 @@ def _numbered(lines: Sequence[str]) -> list[str]:
 
 def _continues_prompt(lines: Sequence[str]) -> bool:
     """Return whether the first line is a first step whose number the prompt ended with."""
-    numbers = [int(step[1]) for step in map(_STEP.match, lines) if step]
+    numbers = [int(step["number"]) for step in map(_STEP.match, lines) if step]
     is_continuation = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
     return is_continuation and bool(lines[0].strip())
 
 
 def _unnumbered(lines: Sequence[str], text: str) -> list[str]:
-    if _PROGRAM.search(text):
+    if _PROGRAM.search(text) or is_refusal(text):
         return []
     steps = [_BULLET.sub("", line) for line in lines if not _ENDS.match(line)]
+    if not any(map(_BULLET.match, lines)):
+        steps = [step for step in steps if not _PROSE.match(step)]
     return list(filter(None, map(_plain, steps)))[:MOST_STEPS]
+
+
+def _in_json(text: str) -> list[str]:
+    """Return the steps of the first list in JSON whose items are texts or objects with a text."""
+    for _, _, value in json_parts(text):
+        lists = [value, *value.values()] if isinstance(value, dict) else [value]
+        for items in filter(lambda one: isinstance(one, list) and one, lists):
+            texts = [_longest_text(item) for item in items]
+            steps = [step["text"] if (step := _STEP.match(text)) else text for text in texts]
+            if all(any(map(str.isalpha, step)) for step in steps):
+                return [_plain(step) for step in steps[:MOST_STEPS]]
+    return []
+
+
+def _longest_text(item: Any) -> str:
+    texts = item.values() if isinstance(item, dict) else [item]
+    return max((text for text in texts if isinstance(text, str)), key=len, default="")
 
 
 def _plain(step: str) -> str:
     """Return a step on one line without control characters; "" if it holds no words."""
-    printable = "".join(letter for letter in one_line(step) if letter.isprintable())
-    text = printable.strip(" *_")[:LONGEST_STEP]
+    text = "".join(letter for letter in one_line(step) if letter.isprintable()).strip()
+    if text.count("**") % 2 or text.count("__") % 2:
+        text = text.strip(" *_")
+    text = re.sub(r"^([*_]{1,2})([^*_]+)\1$", r"\2", text)[:LONGEST_STEP]
     return text if any(letter.isalpha() for letter in text) else ""
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.prompting.compact import one_line
+from viper.prompting.replies import without_reasoning
 from viper.schema import Query
 
 LONGEST_QUERY = 300
@@ -47,7 +48,7 @@ def read_queries(reply: str, task: str) -> list[Query]:
     If the reply has a fenced part, only that part counts. If at least half of the lines are
     numbered or bulleted, only these count. A reply that holds a program has no queries.
     """
-    text = reply.rpartition("</think>")[2]
+    text = without_reasoning(reply)
     if _PROGRAM.search(text):
         return []
     lines = [line for line in _fenced_lines(text.splitlines()) if line.strip()]

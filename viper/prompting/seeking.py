@@ -38,6 +38,7 @@ from string import Template
 from typing import Literal
 
 from viper.prompting.compact import one_line
+from viper.prompting.replies import final_answer, first_line, json_fields, without_reasoning
 
 STYLES_ASKED_IN_WORDS = ("full", "chat")
 
@@ -137,7 +138,7 @@ def split_prompt(question: str, style: str) -> str:
 
 def read_split(reply: str, question: str, style: str) -> Split | None:
     """Return the sub-questions in a reply, or None if there are none."""
-    text = f"visual:{reply}" if style == "compact" else reply
+    text = _lines(reply, "visual", style)
     visual, knowledge = _field(text, "visual"), _field(text, "knowledge")
     return Split(visual, knowledge) if visual else None
 
@@ -174,16 +175,21 @@ def plan_prompt(
 
 def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | None:
     """Return the first of the actions that a reply names, with its argument, or None."""
-    text = f"next:{reply}" if style == "compact" else reply
-    line = _field(text, "next") or _field(text, "action")
+    text = _lines(reply, "next", style)
+    line = _field(text, "next") or _field(text, "(?:action|tool|name)")
     candidates = [line] if line else text.splitlines()
-    names = "|".join(sorted(map(re.escape, actions), key=len, reverse=True))
+    names = "|".join(sorted(map(re.escape, actions), key=len, reverse=True)).replace("_", "[_ -]")
     if not names:
         return None
     for candidate in candidates:
-        match = re.match(rf"\W*({names})\b[\s`*\"']*(?:[:(]\s*)?(.*)", candidate, re.IGNORECASE)
+        match = re.match(
+            rf"\W*({names})\b[\s`*\"']*(?:[:(]\s*|[-–—>]+\s+)?(.*)", candidate, re.IGNORECASE
+        )
         if match:
-            return Decision(match[1].lower(), match[2].strip().strip("`\"')").strip())
+            words = match[2].strip().strip("`\"')").strip()
+            if not words and style != "compact":
+                words = _field(text, "(?:words|query|question|input|action_input|argument)")
+            return Decision(re.sub("[ -]", "_", match[1].lower()), words)
     return None
 
 
@@ -221,7 +227,7 @@ def read_verdict(reply: str, style: str) -> ResultVerdict | None:
 
     A verdict that claims information but does not give it counts as uninformative.
     """
-    text = f"verdict:{reply}" if style == "compact" else reply
+    text = _lines(reply, "verdict", style)
     verdict = _field(text, "verdict")
     names = "|".join(sorted(_VERDICTS, key=len, reverse=True))
     match = re.match(rf"\W*({names})\b\W*?(?::\s*(.*))?$", verdict, re.IGNORECASE)
@@ -255,10 +261,11 @@ def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> str:
     return _fill("seek_answer", query=one_line(question), known=_bullets(facts))
 
 
-def read_short_answer(reply: str) -> str:
-    """Return the first line of a reply."""
-    lines = [line.strip() for line in reply.strip().splitlines() if line.strip()]
-    return re.sub(r"^(?:\W*answer\W*:\s*)", "", lines[0], flags=re.IGNORECASE) if lines else ""
+def read_short_answer(reply: str, style: str = "compact") -> str:
+    """Return the answer that a reply in words states, otherwise its first line."""
+    if style != "compact" and (answer := final_answer(reply)):
+        return answer
+    return re.sub(r"^(?:\W*answer\W*:\s*)", "", first_line(reply), flags=re.IGNORECASE)
 
 
 def _query_lines(query: str, facts: Sequence[str]) -> str:
@@ -279,6 +286,19 @@ def _quoted(lines: Sequence[str]) -> str:
 
 def _cut(line: str) -> str:
     return one_line(line)[:MAX_LINE]
+
+
+def _lines(reply: str, first: str, style: str) -> str:
+    """Return a reply as lines ``name: value``, those of JSON included.
+
+    Args:
+        first: the name that the prompt of a small model ended with.
+    """
+    if style == "compact":
+        return f"{first}:{reply}"
+    text = without_reasoning(reply)
+    fields = json_fields(text).items()
+    return "\n".join(f"{name}: {one_line(value)}" for name, value in fields) or text
 
 
 def _field(text: str, name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from viper.prompting.builder import info_text
 from viper.prompting.compact import one_line
+from viper.prompting.replies import final_answer, without_reasoning
 
 _LEAD = (
     r"(?:(?:my|the|so|therefore|thus)\W+)?(?:(?:correct|right|best|final)\W+)?"
@@ -51,18 +52,20 @@ def build_choice_prompt(info: Any, question: str, options: Sequence[str]) -> str
 def parse_choice(reply: str, options: Sequence[str]) -> int | None:
     """Return the index of the option that a reply names, or None if it names none or several.
 
-    The first line that is not blank is read in this order: a letter by itself, as in ``B``,
-    ``(B)``, ``**B.** a ball`` or ``The answer is B``; the whole text of an option, first verbatim,
-    then in any case, with or without its letter; the text of exactly one option among other words.
-    If the text of an option is itself a letter, a letter means the label in the prompt.
+    An answer that the reply states counts first, see :func:`viper.prompting.replies.final_answer`.
+    Otherwise the first line that is not blank counts, and the last line if the first names none.
+
+    Each is read in this order: a letter by itself, as in ``B``, ``(B)``, ``**B.** a ball`` or ``The
+    answer is B``; the whole text of an option, first verbatim, then in any case, with or without
+    its letter; the text of exactly one option among other words. If the text of an option is itself
+    a letter, a letter means the label in the prompt.
     """
-    lines = [line.strip() for line in reply.splitlines() if line.strip()]
-    if not lines:
-        return None
-    for read in (_by_label, verbatim, _by_whole_text, _by_mention):
-        index = read(lines[0], options)
-        if index is not None:
-            return index
+    lines = [line.strip() for line in without_reasoning(reply).splitlines() if line.strip()]
+    for line in [final_answer(reply), *lines[:1], *lines[-1:]]:
+        for read in (_by_label, verbatim, _by_whole_text, _by_mention):
+            index = read(line, options)
+            if line and index is not None:
+                return index
     return None
 
 

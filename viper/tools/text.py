@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
 from viper.models.llm.charging import charge
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.builder import build_select_prompt
+from viper.prompting.replies import final_answer, first_line, without_reasoning
 from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
 
 SelectBy = Literal["likelihood", "choice", "greedy"]
 
-CHOICE_TOKENS = 24
+CHOICE_TOKENS = 256
+"""Room for a model to think in a few lines before it names a letter."""
+
+MAX_CHOICES = 3
+"""Number of times that a model is asked for a letter before a choice fails."""
+
+CHOICE_TEMPERATURE = 0.4
+"""Increase of the temperature with each further time."""
+
+ANSWER_TOKENS = 256
 
 
 class LanguageTool:
@@ -29,7 +40,7 @@ class LanguageTool:
       of the options.
 
     If ``choice`` or ``greedy`` names no option, the likelihood decides. A model that cannot score
-    (its attribute ``can_score`` is false) raises instead.
+    (its attribute ``can_score`` is false) is asked for a letter again, and raises in the end.
 
     Args:
         llm: the language model; it may also be the program writer.
@@ -67,17 +78,20 @@ class LanguageTool:
         if self._select_by == "likelihood":
             return self._select_by_score(info, question, options)
         by_letter = self._select_by == "choice"
-        reply = (self._write_letter if by_letter else self._write_option)(info, question, options)
-        index = parse_choice(reply, options) if by_letter else verbatim(reply, options)
-        if index is not None:
-            return options[index]
-        if not _can_score(self._llm):
-            raise ToolError(
-                f"{self.model_id} named none of the {len(options)} options but wrote "
-                f"{reply.strip()[:60]!r}, and it cannot score them; ask more plainly, or give "
-                "the text role to another model"
-            )
-        return self._select_by_score(info, question, options)
+        reply = ""
+        for number in range(MAX_CHOICES if by_letter else 1):
+            write = partial(self._write_letter, number) if by_letter else self._write_option
+            reply = write(info, question, options)
+            index = parse_choice(reply, options) if by_letter else verbatim(reply, options)
+            if index is not None:
+                return options[index]
+            if _can_score(self._llm):
+                return self._select_by_score(info, question, options)
+        raise ToolError(
+            f"{self.model_id} named none of the {len(options)} options but wrote "
+            f"{reply.strip()[:60]!r}, and it cannot score them; ask more plainly, or give "
+            "the text role to another model"
+        )
 
     def score_options(self, info: str, question: str, options: Sequence[str]) -> list[float] | None:
         """Return the log-likelihood of each whole option, or None if the model cannot score."""
@@ -92,23 +106,34 @@ class LanguageTool:
         ]
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
-        """Return the model's continuation of a question, one line unless ``long_answer`` is set."""
+        """Return the model's answer to a question, one line unless ``long_answer`` is set.
+
+        A long answer is one paragraph.
+        """
         lines = [f"# info: {context}"] if context else []
         prompt = "\n".join([*lines, f"# question: {question}", "# answer:"])
-        sampling = Sampling(
-            max_tokens=256 if long_answer else 32, stop=("\n\n",) if long_answer else ("\n",)
-        )
-        return self._generate(prompt, sampling).strip()
+        if self._style == "compact":
+            sampling = Sampling(
+                max_tokens=256 if long_answer else 32, stop=("\n\n",) if long_answer else ("\n",)
+            )
+            return self._generate(prompt, sampling).strip()
+        # A chat model may begin with an empty line or with its reasoning.
+        sampling = Sampling(max_tokens=ANSWER_TOKENS, stop=("\n# question",))
+        reply = self._generate(prompt, sampling)
+        if long_answer:
+            return without_reasoning(reply).strip().partition("\n\n")[0]
+        return final_answer(reply) or first_line(reply)
 
     def _select_by_score(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)
         scores = self._llm.score(prompt, [f" {option}" for option in options])
         return options[max(range(len(options)), key=lambda index: scores[index])]
 
-    def _write_letter(self, info: str, question: str, options: Sequence[str]) -> str:
+    def _write_letter(self, number: int, info: str, question: str, options: Sequence[str]) -> str:
         # No stop string: a chat model may begin with an empty line.
         prompt = build_choice_prompt(info, question, options)
-        return self._generate(prompt, Sampling(max_tokens=CHOICE_TOKENS))
+        sampling = Sampling(number * CHOICE_TEMPERATURE, number, CHOICE_TOKENS)
+        return self._generate(prompt, sampling)
 
     def _write_option(self, info: str, question: str, options: Sequence[str]) -> str:
         prompt = build_select_prompt(info, question, options, self._style)

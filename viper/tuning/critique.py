@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.ace.critique import LOCATIONS, TOOL, Critique, CritiqueError
+from viper.prompting.replies import json_parts, without_reasoning
 
 LONGEST_REASON = 600
 
@@ -61,8 +62,8 @@ def parse_critique(
     Raises:
         CritiqueError: the text names no location that can be understood.
     """
+    text = without_reasoning(text[:_LONGEST_READ])
     excerpt = " ".join(text.split())[:80]
-    text = text[:_LONGEST_READ]
     fields = _json_fields(text) or _line_fields(text)
     if not fields:
         raise CritiqueError(
@@ -100,16 +101,11 @@ def _step_of(location: str, step: int | None, tools: Mapping[int, str]) -> int |
 
 def _json_fields(text: str) -> dict[str, str]:
     """Return the fields of the first JSON object in a text that has a known field."""
-    decoder = json.JSONDecoder()
-    for match in list(re.finditer(r"\{", text))[:50]:
-        try:
-            found, _ = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+    for _, _, value in json_parts(text):
+        if not isinstance(value, dict):
             continue
-        if not isinstance(found, dict):
-            continue
-        named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in found.items()}
-        fields = {key: _told(value) for key, value in named.items() if key is not None}
+        named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in value.items()}
+        fields = {key: _told(item) for key, item in named.items() if key is not None}
         if fields:
             return fields
     return {}

@@ -17,6 +17,7 @@ from viper.models.vision.video_windows import (
     merge_windows,
     overlapping,
 )
+from viper.prompting.replies import without_reasoning
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
 DESCRIPTION_REQUEST = "Describe what happens in it, in the order of time."
@@ -117,7 +118,7 @@ class ChatVideo:
             instruction = f"{question.strip()}\n{self._instruction}".strip()
         request = self._request(encoding, start, end, instruction)
         text, _ = self._vlm.ask([request], DESCRIPTION_TOKENS)[0]
-        return " ".join(text.split())
+        return " ".join(without_reasoning(text).split())
 
     def _request(self, encoding: KeptFrames, start: int, end: int, instruction: str) -> ChatRequest:
         frames = [encoding.frames[i] for i in self._select_frames(encoding.indices, start, end)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import Pixels
+from viper.prompting.replies import final_answer, first_line
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
 EXPLAIN_INSTRUCTION = "Answer in one sentence."
@@ -90,20 +91,16 @@ def _requests(
 
 
 def tidy(reply: str) -> str:
-    """Return the first line of a reply without surrounding quotes and final period.
+    """Return the answer that a reply states, otherwise its first line.
 
+    Reasoning, surrounding quotes and a final period are removed.
     ``Yes`` and ``No`` become lower case, because programs compare an answer with ``"yes"``.
     """
-    text = _without_quotes(first_line(reply))
+    text = _without_quotes(final_answer(reply) or first_line(reply))
     if not text.endswith(".."):
         text = text.removesuffix(".").rstrip()
     text = _without_quotes(text)
     return text.lower() if text.lower() in ("yes", "no") else text
-
-
-def first_line(reply: str) -> str:
-    """Return the first line of a reply that is not blank, or "" if there is none."""
-    return next((line.strip() for line in reply.splitlines() if line.strip()), "")
 
 
 def _without_quotes(text: str) -> str:

@@ -322,7 +322,7 @@ def make_asker(
         prompt = short_answer_prompt(question, facts, style)
         sampling = Sampling(max_tokens=MAX_TOKENS, stop=STOP[style], seed=context.settings.seed)
         reply = sample_once(seeker_llm, context, prompt, sampling)
-        answer = read_short_answer(reply or "")
+        answer = read_short_answer(reply or "", style)
         return "" if answer.strip(" .").lower() in ("unknown", "") else answer
 
     return ask

@@ -22,6 +22,7 @@ from typing import Any
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import FINAL, step_text
+from viper.prompting.replies import without_reasoning
 from viper.schema import Turn
 from viper.tuning.agent.code import CANDIDATES, view
 from viper.tuning.agent.workflow import Workflow, step_of
@@ -87,7 +88,7 @@ def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
         count=len(actions),
     )
     sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
-    reply = llm.generate([prompt], sampling)[0][0].text
+    reply = without_reasoning(llm.generate([prompt], sampling)[0][0].text)
     labels = {
         int(match[1]): match[2].lower() == "effective"
         for match in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)

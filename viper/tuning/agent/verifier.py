@@ -18,6 +18,7 @@ from viper.agreement import normalise_answer
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import rethink_thought, step_text
+from viper.prompting.replies import without_reasoning
 from viper.schema import Answer, Query, Turn
 from viper.strategies.base import UsageMeter
 from viper.tuning.agent.code import view
@@ -87,7 +88,8 @@ class LanguageVerifier:
         )
         reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0]
         self.meter.add(reply)
-        match = re.match(r"\W*disagrees\b\W*(.*)", reply.text.strip(), re.IGNORECASE)
+        text = without_reasoning(reply.text).strip()
+        match = re.match(r"\W*disagrees\b\W*(.*)", text, re.IGNORECASE)
         if match is None:
             return ""
         why = concealed(one_line(match[1]), self._label, _shown(last))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -284,21 +285,15 @@ def faults(options: FaultOptions) -> int:
     from viper_lab.faults.cases import write_cases
     from viper_lab.recipes.critic import FAULTS
 
-    components = profile.components()
-    try:
-        with counter("injecting", options.count) as advance:
-            stored = 0
+    folder, split, seed = options.work / FAULTS, options.split, options.seed
+    count, stored = options.count, 0
+    with closing(profile.components()) as components, counter("injecting", count) as advance:
 
-            def on_shard(shards: int, cases: int) -> None:
-                nonlocal stored
-                advance(f"{shards} shards", cases - stored)
-                stored = cases
+        def on_shard(shards: int, cases: int) -> None:
+            nonlocal stored
+            advance(f"{shards} shards", cases - stored)
+            stored = cases
 
-            folder, split, seed = options.work / FAULTS, options.split, options.seed
-            total = write_cases(
-                components, folder, options.count, split=split, seed=seed, report=on_shard
-            )
-    finally:
-        components.close()
+        total = write_cases(components, folder, count, split=split, seed=seed, report=on_shard)
     click.echo(f"{total} faults in {folder}")
     return EXIT_OK

@@ -9,7 +9,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 import click
@@ -53,11 +53,8 @@ class LabJob(ABC):
         """Open a lab over loaded profiles; closes all of it."""
         bound_arenas()
         document = to_json(self.options.opened().document)
-        lab = Lab(self.writers(), document, self.options.out, self.scale())
-        try:
+        with closing(Lab(self.writers(), document, self.options.out, self.scale())) as lab:
             yield lab
-        finally:
-            lab.close()
 
     def run(self, processes: int | None) -> int:
         """Answer, judge, write and print; the exit code.

@@ -147,6 +147,13 @@ Tell = Callable[[StoredRun, float | None], None]
 """Is told of a step at each new answer, with None, then with the mean of its scores."""
 
 
+Writers = Mapping[str, Components]
+"""Language models by name, each over the vision models that all share."""
+
+Document = Mapping[str, Any]
+"""A profile as JSON values."""
+
+
 class Stored:
     """Loaded models, and what is kept of their work between the runs of a reproduction.
 
@@ -156,9 +163,7 @@ class Stored:
         folder: takes runs and the language model's answers.
     """
 
-    def __init__(
-        self, writers: Mapping[str, Components], document: Mapping[str, Any], folder: Path
-    ) -> None:
+    def __init__(self, writers: Writers, document: Document, folder: Path) -> None:
         self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
         toolboxes = {parts.toolbox for parts in writers.values()}
@@ -206,13 +211,7 @@ class Lab(Stored):
         tell: is told of every new answer.
     """
 
-    def __init__(
-        self,
-        writers: Mapping[str, Components],
-        document: Mapping[str, Any],
-        folder: Path,
-        scale: Scale,
-    ) -> None:
+    def __init__(self, writers: Writers, document: Document, folder: Path, scale: Scale) -> None:
         super().__init__(writers, document, folder)
         self.scale = scale
         self.tell: Tell = lambda step, mean: None

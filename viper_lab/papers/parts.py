@@ -68,22 +68,17 @@ class WorldPart:
 class SetPart:
     """A whole data set; seeds change sampling and the shots, not the samples that are asked."""
 
-    set_name: str
+    name: str
     root: Path | None
     split: str
     shots_split: str
 
-    @property
-    def name(self) -> str:
-        """Return the name of the data set."""
-        return self.set_name
-
     def evaluation(self, seed: int, limit: int) -> Evaluation:
-        return Evaluation(self.set_name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
+        return Evaluation(self.name, DatasetSpec(self.root, self.split, 0), limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         spec = DatasetSpec(self.root, self.shots_split, seed)
-        return Evaluation(self.set_name, spec, limit, (seed,))
+        return Evaluation(self.name, spec, limit, (seed,))
 
     def equipped(self, components: Components, seed: int) -> Components:
         return components

@@ -8,10 +8,9 @@ was cut off. Answers and lessons are stored as they come: such a course goes on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
@@ -34,7 +33,7 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
-from viper_lab.papers.lab import Stored, slug, spread
+from viper_lab.papers.lab import Document, Stored, Writers, slug, spread
 
 IN_MEDIA = 8
 
@@ -113,8 +112,8 @@ class School(Stored):
 
     def __init__(
         self,
-        writers: Mapping[str, Components],
-        document: Mapping[str, Any],
+        writers: Writers,
+        document: Document,
         folder: Path,
         scale: Terms,
         subjects: Sequence[Subject],

@@ -12,19 +12,11 @@ from viper_lab.world.queries.selections import (
     draw_anchor,
     draw_region,
     draw_selection,
-    relation_words,
-    say_anchor,
     say_referring,
     say_selection,
+    slot_words,
 )
-from viper_lab.world.queries.wording import (
-    EXTENT_COMPARE,
-    EXTENTS,
-    SIDES,
-    a,
-    plural,
-    read_templates,
-)
+from viper_lab.world.queries.wording import EXTENT_COMPARE, EXTENTS, SIDES, read_templates
 
 TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates("vague_questions")
 
@@ -63,38 +55,16 @@ def say_compositional(meaning: Meaning, random: Random, split: str) -> tuple[str
     if meaning.slots.get("vague") in QUESTION_TEMPLATES:
         key = meaning["vague"]
     name, text = {**TEMPLATES, **QUESTION_TEMPLATES}[key].pick(random, split)
-    words = _fillers(meaning, random, split)
-    if "of" in meaning:
-        phrase_name, words["np"] = say_selection(meaning["of"], random, split)
-        name = f"{name}:{meaning['of'].type}:{phrase_name}"
-    return f"{key}:{name}", text.format(**words)
-
-
-def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
-    words: dict[str, str] = {}
-    if "kind" in meaning:
-        kind = meaning["kind"]
-        words.update(k=kind, ks=plural(kind), ak=a(kind))
-    if "other_kind" in meaning:
-        words["os"] = plural(meaning["other_kind"])
-    if "attribute" in meaning:
-        words["attr"] = meaning["attribute"]
-    if "property" in meaning:
-        words["p"] = meaning["property"]
-    if "other_property" in meaning:
-        words["q"] = meaning["other_property"]
-    if "relation" in meaning:
-        words["rel"] = random.choice(relation_words(meaning))
+    words: dict[str, object] = {}
     if "side" in meaning:
         words["cmp"] = random.choice(SIDES[meaning["side"]].compare)
     if "extent" in meaning:
         words["cmp"] = random.choice(EXTENT_COMPARE[meaning["extent"]])
-    if "anchor" in meaning:
-        words["a"] = say_anchor(meaning["anchor"], random, split)
-    if "first" in meaning:
-        words["a"] = say_anchor(meaning["first"], random, split)
-        words["b"] = say_anchor(meaning["second"], random, split)
-    return words
+    words |= slot_words(meaning, random, split)
+    if "of" in meaning:
+        phrase_name, words["np"] = say_selection(meaning["of"], random, split)
+        name = f"{name}:{meaning['of'].type}:{phrase_name}"
+    return f"{key}:{name}", text.format(**words)
 
 
 def _some_selection(nouns: Nouns, random: Random, family: str) -> Meaning:

@@ -67,27 +67,31 @@ def relation_words(meaning: Meaning) -> Sequence[str]:
     return RELATIONS[meaning["relation"]]
 
 
-def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, str]:
-    kind = str(meaning.slots.get("said") or meaning["kind"])
-    words: dict[str, str] = {"k": kind, "ks": plural(kind), "ak": a(kind)}
+def _fillers(meaning: Meaning, random: Random, split: str) -> dict[str, object]:
+    words: dict[str, object] = {}
     if "side" in meaning:
-        side = SIDES[meaning["side"]]
-        words.update(most=side.most, alt=side.alt, place=side.place, edge=side.edge)
+        words |= vars(SIDES[meaning["side"]])
     if "rank" in meaning:
         words["nth"] = ORDINALS[meaning["rank"] - 1]
     if "extent" in meaning:
         words["most"] = random.choice(EXTENTS[meaning["extent"]])
         words["large"] = random.choice(AMBIGUOUS_EXTENTS[meaning["extent"]])
+    return words | slot_words(meaning, random, split)
+
+
+def slot_words(meaning: Meaning, random: Random, split: str) -> dict[str, object]:
+    """Return the words that templates of selections and of questions take for a meaning's slots."""
+    words: dict[str, object] = dict(meaning.slots)
+    if "kind" in meaning:
+        kind = str(meaning.slots.get("said") or meaning["kind"])
+        words |= {"k": kind, "ks": plural(kind), "ak": a(kind)}
+    if "other_kind" in meaning:
+        words["os"] = plural(meaning["other_kind"])
     if "relation" in meaning:
         words["rel"] = random.choice(relation_words(meaning))
-    if "property" in meaning:
-        words["prop"] = meaning["property"]
-    if "other_kind" in meaning:
-        words["o"] = meaning["other_kind"]
-    if "anchor" in meaning:
-        words["a"] = say_anchor(meaning["anchor"], random, split)
-    if "second_anchor" in meaning:
-        words["b"] = say_anchor(meaning["second_anchor"], random, split)
+    for slot in ("anchor", "second_anchor", "first", "second"):
+        if slot in meaning:
+            words[slot] = say_anchor(meaning[slot], random, split)
     return words
 
 

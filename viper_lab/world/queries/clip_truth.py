@@ -159,11 +159,7 @@ def named_objects(meaning: Meaning) -> tuple[object, ...]:
 
 
 DEED_KINDS: Mapping[str, tuple[str, ...]] = {
-    "do_after": ("start", "stop", "fall", "hit"),
-    "do_before": ("appear", "start", "stop", "hit"),
-    "do_first": ("appear", "start", "stop", "hit"),
-    "do_last": ("start", "stop", "fall", "hit"),
-    "happens_first": ("appear", "start", "stop", "hit"),
-    "happens_last": ("start", "stop", "fall", "hit"),
+    **dict.fromkeys(("do_before", "do_first", "happens_first"), ("appear", "start", "stop", "hit")),
+    **dict.fromkeys(("do_after", "do_last", "happens_last"), ("start", "stop", "fall", "hit")),
 }
 """Kinds of event that can be first, last, before or after another; other types: any kind."""

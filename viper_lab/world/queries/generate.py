@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from viper.errors import UnknownNameError
 from viper_lab.world.clips import sample_clip
@@ -127,12 +127,20 @@ def generate(
     if family not in FAMILIES:
         raise UnknownNameError("query family", family, FAMILIES)
     check_split(split)
-    draw = _draw_clip_samples if family == "video" else _draw_scene_samples
     name = f"{edition} {split}" if edition else split
-    request = QueryRequest(
-        family, split, name, conventions, ambiguous_share if conventions else 0.0
-    )
-    return draw(request, seed, count)
+    share = ambiguous_share if conventions else 0.0
+    request = QueryRequest(family, split, name, conventions, share)
+    random = Random(f"{family} {name} {seed}")
+    make: type[Any] = _ClipQueries if family == "video" else _SceneQueries
+    queries = make(request, random)
+    media = "clips" if family == "video" else f"scenes {family}"
+    pool: Pool[Any] = Pool(Random(f"{media} {name} {seed}"), queries.load)
+    samples: list[WorldSample] = []
+    for sort, number in zip(_sorts(request, random), range(count), strict=False):
+        index, truth, query = pool.serve(partial(queries.propose, sort))
+        sample_id = f"{name.replace(' ', '-')}-{seed}-{family}-{number}"
+        samples.append(replace(queries.sample(index, truth, *query), sample_id=sample_id))
+    return samples
 
 
 VAGUE = "vague "
@@ -157,48 +165,113 @@ def _sorts(request: QueryRequest, random: Random) -> Iterator[str]:
         yield chosen
 
 
-def _draw_scene_samples(request: QueryRequest, seed: int, count: int) -> list[WorldSample]:
-    family, split = request.family, request.split
-    random = Random(f"{family} {request.name} {seed}")
-    balance = Balance()
-    pool = Pool(
-        Random(f"scenes {family} {request.name} {seed}"),
-        lambda index: SceneTruth(render_scene(sample_scene(split, index))),
-    )
-    samples: list[WorldSample] = []
-    for sort, number in zip(_sorts(request, random), range(count), strict=False):
-        ask = partial(_propose, request, sort, random, balance)
-        index, truth, (meaning, answer) = pool.serve(ask)
-        sample_id = _sample_id(request, seed, number)
-        samples.append(
-            _scene_sample(family, split, sample_id, (index, truth), (meaning, answer), random)
-        )
-    return samples
+@dataclass
+class _Queries:
+    """The choices of one call of :func:`generate`, about scenes or about clips."""
+
+    request: QueryRequest
+    random: Random
+    balance: Balance = field(default_factory=Balance)
+
+    def ambiguous_sort(self, sort: str) -> tuple[str, Conventions | None]:
+        """Return a sort without its prefix, and the conventions if it had one."""
+        is_ambiguous = self.request.conventions is not None and sort.startswith(VAGUE)
+        return sort.removeprefix(VAGUE), self.request.conventions if is_ambiguous else None
 
 
-def _scene_sample(
-    family: str,
-    split: str,
-    sample_id: str,
-    about: tuple[int, SceneTruth],
-    query: tuple[Meaning, int | str],
-    random: Random,
+class _SceneQueries(_Queries):
+    def load(self, index: int) -> SceneTruth:
+        return SceneTruth(render_scene(sample_scene(self.request.split, index)))
+
+    def propose(self, sort: str, truth: SceneTruth) -> tuple[Meaning, int | str] | None:
+        """Return a query of a sort about one scene with its answer, or None."""
+        family, random = self.request.family, self.random
+        nouns = SceneNouns(truth, random, held_out=self.request.split == "test")
+        type_, conventions = self.ambiguous_sort(sort)
+        for _ in range(PROPOSALS):
+            try:
+                if conventions is not None:
+                    meaning = ambiguous.draw_ambiguous(family, type_, nouns, random, conventions)
+                else:
+                    meaning = compositional.draw_about_scene(family, type_, nouns, random)
+                answer = truth.answer(meaning)
+            except (NoSuchNounError, UnanswerableError):
+                continue
+            if meaning.type in SELECTIONS:
+                return meaning, answer
+            key, value, space = answer_space(meaning, str(answer), nouns.lexicon.family)
+            if self.balance.admits(key, value, space):
+                return meaning, answer
+        return None
+
+    def sample(
+        self, index: int, truth: SceneTruth, meaning: Meaning, answer: int | str
+    ) -> WorldSample:
+        """Put a query about a scene in words."""
+        family, split = self.request.family, self.request.split
+        said = compositional.say_about_scene(family, meaning, self.random, split)
+        box = truth.rendered.box(int(answer)) if family == "referring" else None
+        return _sample(self.request, index, meaning, said, answer, box=box)
+
+
+class _ClipQueries(_Queries):
+    def load(self, index: int) -> ClipTruth:
+        clip = sample_clip(self.request.split, index)
+        return ClipTruth(clip.objects, clip.events)
+
+    def propose(self, sort: str, truth: ClipTruth) -> tuple[Meaning, ClipEvent] | None:
+        """Return a query of a sort about one clip with the event that answers it, or None."""
+        type_, conventions = self.ambiguous_sort(sort)
+        vague: dict[str, str] = {}
+        if conventions is not None:
+            type_, vague["vague"] = ambiguous.ambiguous_types(type_, conventions)
+        meanings = truth.meanings(type_)
+        self.random.shuffle(meanings)
+        for meaning in meanings:
+            try:
+                answer = truth.answer(meaning)
+            except UnanswerableError:
+                continue
+            if type_ in temporal.DO_TYPES | temporal.HAPPENS_TYPES:
+                kinds = DEED_KINDS.get(type_, EVENT_KINDS)
+                named = meaning["event"]["kind"] if "event" in meaning else None
+                if not self.balance.admits((type_, named), answer.kind, kinds):
+                    continue
+            return Meaning(type_, {**meaning.slots, **vague}), answer
+        return None
+
+    def sample(
+        self, index: int, truth: ClipTruth, meaning: Meaning, event: ClipEvent
+    ) -> WorldSample:
+        """Put a query about a clip in words, with options to choose from."""
+        random, split = self.random, self.request.split
+        options = truth.options(meaning, event, random, held_out=split == "test")
+        right = options.index(temporal.option_text(meaning.type, truth.meaning_of(event)))
+        said = temporal.say_temporal(meaning, random, split)
+        return _sample(self.request, index, meaning, said, right, options=tuple(options))
+
+
+def _sample(
+    request: QueryRequest,
+    index: int,
+    meaning: Meaning,
+    said: tuple[str, str],
+    answer: int | str,
+    **more: Any,
 ) -> WorldSample:
-    """Put a query about a scene in words."""
-    (index, truth), (meaning, answer) = about, query
-    template, text = compositional.say_about_scene(family, meaning, random, split)
+    """Return a sample, without its id, of template and text in ``said``."""
     return WorldSample(
-        sample_id=sample_id,
-        family=family,
-        split=split,
-        text=text,
+        sample_id="",
+        family=request.family,
+        split=request.split,
+        text=said[1],
         answer=answer,
         media_index=index,
         query_type=meaning.type,
-        template=template,
+        template=said[0],
         steps=steps(meaning),
         meaning=meaning,
-        box=truth.rendered.box(int(answer)) if family == "referring" else None,
+        **more,
     )
 
 
@@ -225,52 +298,21 @@ def several_expressions(split: str, seed: int, count: int) -> list[WorldSample]:
 
 def _expressions(split: str, index: int, random: Random) -> list[WorldSample]:
     """Return expressions about one scene, possibly fewer than ``EXPRESSIONS``."""
-    truth = SceneTruth(render_scene(sample_scene(split, index)))
-    nouns = SceneNouns(truth, random, held_out=split == "test")
+    queries = _SceneQueries(QueryRequest("referring", split, ""), random)
+    truth = queries.load(index)
     by_text: dict[str, WorldSample] = {}
+    nouns = SceneNouns(truth, random, held_out=split == "test")
     weights = SHARES["referring"]
     for type_ in random.choices(tuple(weights), tuple(weights.values()), k=PROPOSALS):
         try:
             meaning = compositional.draw_about_scene("referring", type_, nouns, random)
-            query = meaning, truth.answer(meaning)
+            sample = queries.sample(index, truth, meaning, truth.answer(meaning))
         except (NoSuchNounError, UnanswerableError):
             continue
-        sample = _scene_sample("referring", split, "", (index, truth), query, random)
         by_text[sample.text] = sample
         if len(by_text) == EXPRESSIONS:
             break
     return list(by_text.values())
-
-
-def _sample_id(request: QueryRequest, seed: int, number: int) -> str:
-    return f"{request.name.replace(' ', '-')}-{seed}-{request.family}-{number}"
-
-
-def _propose(
-    request: QueryRequest, sort: str, random: Random, balance: Balance, truth: SceneTruth
-) -> tuple[Meaning, int | str] | None:
-    """Return a query of a sort about one scene with its answer, or None."""
-    nouns = SceneNouns(truth, random, held_out=request.split == "test")
-    for _ in range(PROPOSALS):
-        try:
-            meaning = _draw(request, sort, nouns, random)
-            answer = truth.answer(meaning)
-        except (NoSuchNounError, UnanswerableError):
-            continue
-        if meaning.type in SELECTIONS:
-            return meaning, answer
-        key, value, space = answer_space(meaning, str(answer), nouns.lexicon.family)
-        if balance.admits(key, value, space):
-            return meaning, answer
-    return None
-
-
-def _draw(request: QueryRequest, sort: str, nouns: SceneNouns, random: Random) -> Meaning:
-    if request.conventions is not None and sort.startswith(VAGUE):
-        return ambiguous.draw_ambiguous(
-            request.family, sort.removeprefix(VAGUE), nouns, random, request.conventions
-        )
-    return compositional.draw_about_scene(request.family, sort, nouns, random)
 
 
 def answer_space(
@@ -301,62 +343,3 @@ def answer_space(
     if type_ != "count" and not general:
         largest = 2
     return key, answer, tuple(str(n) for n in range(largest + 1))
-
-
-def _draw_clip_samples(request: QueryRequest, seed: int, count: int) -> list[WorldSample]:
-    split = request.split
-    random = Random(f"{request.family} {request.name} {seed}")
-    balance = Balance()
-    pool = Pool(Random(f"clips {request.name} {seed}"), lambda index: _clip_truth(split, index))
-    samples: list[WorldSample] = []
-    for sort, number in zip(_sorts(request, random), range(count), strict=False):
-        type_, words = sort, None
-        if request.conventions is not None and sort.startswith(VAGUE):
-            type_, words = ambiguous.ambiguous_types(sort.removeprefix(VAGUE), request.conventions)
-        ask = partial(_propose_clip, type_, random, balance)
-        index, truth, (meaning, event) = pool.serve(ask)
-        options = truth.options(meaning, event, random, held_out=split == "test")
-        right = temporal.option_text(type_, truth.meaning_of(event))
-        if words is not None:
-            meaning = Meaning(meaning.type, {**meaning.slots, "vague": words})
-        template, text = temporal.say_temporal(meaning, random, split)
-        samples.append(
-            WorldSample(
-                sample_id=_sample_id(request, seed, number),
-                family=request.family,
-                split=split,
-                text=text,
-                answer=options.index(right),
-                media_index=index,
-                query_type=type_,
-                template=template,
-                steps=steps(meaning),
-                meaning=meaning,
-                options=tuple(options),
-            )
-        )
-    return samples
-
-
-def _clip_truth(split: str, index: int) -> ClipTruth:
-    clip = sample_clip(split, index)
-    return ClipTruth(clip.objects, clip.events)
-
-
-def _propose_clip(
-    type_: str, random: Random, balance: Balance, truth: ClipTruth
-) -> tuple[Meaning, ClipEvent] | None:
-    meanings = truth.meanings(type_)
-    random.shuffle(meanings)
-    for meaning in meanings:
-        try:
-            answer = truth.answer(meaning)
-        except UnanswerableError:
-            continue
-        kinds = DEED_KINDS.get(type_, EVENT_KINDS)
-        if type_ not in temporal.DO_TYPES | temporal.HAPPENS_TYPES:
-            return meaning, answer
-        named = meaning["event"]["kind"] if "event" in meaning else None
-        if balance.admits((type_, named), answer.kind, kinds):
-            return meaning, answer
-    return None

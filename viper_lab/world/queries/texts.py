@@ -88,18 +88,21 @@ def ambiguous_text_sample(
 def _scene_sample(
     meaning: Meaning, family: str, random: Random, split: str, api: str
 ) -> TextSample:
-    template, text = compositional.say_about_scene(family, meaning, random, split)
-    task = TASK_OF_FAMILY[family]
-    program = gold_program(meaning, api, task)
-    return TextSample(text, program, task, api, meaning.type, template, meaning)
+    said = compositional.say_about_scene(family, meaning, random, split)
+    return _sample(meaning, said, family, api)
 
 
 def _clip_sample(
     meaning: Meaning, names: Sequence[str], random: Random, split: str, api: str
 ) -> TextSample:
     options = tuple(_random_options(meaning, names, random))
-    template, text = temporal.say_temporal(meaning, random, split)
-    task = TASK_OF_FAMILY["video"]
+    return _sample(meaning, temporal.say_temporal(meaning, random, split), "video", api, options)
+
+
+def _sample(
+    meaning: Meaning, said: tuple[str, str], family: str, api: str, options: tuple[str, ...] = ()
+) -> TextSample:
+    (template, text), task = said, TASK_OF_FAMILY[family]
     program = gold_program(meaning, api, task)
     return TextSample(text, program, task, api, meaning.type, template, meaning, options)
 

@@ -126,19 +126,12 @@ class SceneTruth(SceneWords):
             if behind[0] != behind[1] or min(map(abs, ratios)) < math.log(DEPTH_RATIO):
                 return None
             return behind[0] == (relation == "behind")
-        along, first, last = {
-            "left": (self.x, 0, 2),
-            "right": (self.x, 0, 2),
-            "above": (self.y, 1, 3),
-            "below": (self.y, 1, 3),
-        }[relation]
+        axis, along = (0, self.x) if relation in ("left", "right") else (1, self.y)
         before = relation in ("left", "above")
-        edge = self.boxes[anchor, first if before else last]
-        beyond = (edge - along[index]) if before else (along[index] - edge)
-        if beyond >= EDGE_PX:
+        sign, edge = (1, axis) if before else (-1, axis + 2)
+        if sign * (self.boxes[anchor, edge] - along[index]) >= EDGE_PX:
             return True
-        middle = along[anchor] - along[index] if before else along[index] - along[anchor]
-        return False if middle <= -EDGE_PX else None
+        return False if sign * (along[anchor] - along[index]) <= -EDGE_PX else None
 
     def nearest(
         self, indexes: Sequence[int], anchors: Sequence[int], farthest: bool = False

@@ -7,14 +7,15 @@ import json
 from click.testing import CliRunner
 
 from viper_lab.commands.world import world
-from viper_lab.world.queries.sample import WorldSample
+
+from .queries.from_json import sample_from_json
 
 
 def test_json_lines_read_back_as_samples() -> None:
     arguments = ["questions", "--family", "referring", "--count", "2", "--seed", "5", "--json"]
     result = CliRunner().invoke(world, arguments)
     assert result.exit_code == 0, result.output
-    samples = [WorldSample.from_json(json.loads(line)) for line in result.output.splitlines()]
+    samples = [sample_from_json(json.loads(line)) for line in result.output.splitlines()]
     assert [sample.sample_id for sample in samples] == ["test-5-referring-0", "test-5-referring-1"]
 
 

@@ -145,9 +145,7 @@ def _sample(
     if meaning.type in SELECTIONS:
         target = truth.rendered.box(int(answer))
     is_named = each.concept in slot_words(meaning)
-    return TaskSample(
-        sample_id=each.sample_id,
-        split=each.split,
+    return each.sample(
         task="ground" if family == "referring" else "question",
         text=text,
         target=target,
@@ -157,7 +155,6 @@ def _sample(
         query_type=meaning.type,
         template=template,
         api="abstract",
-        concept=each.concept,
         groups={
             "family": family,
             "about": "named" if is_named else "answer" if answer == each.concept else "old",

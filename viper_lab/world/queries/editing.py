@@ -192,9 +192,7 @@ def _sample(
         emoji=EMOJIS.get(target.new, ""),
     )
     role = {"concept_is": "asked" if is_new else "edited"} if each.concept else {}
-    return TaskSample(
-        sample_id=each.sample_id,
-        split=each.split,
+    return each.sample(
         task="edit",
         text=text,
         target=target,
@@ -203,6 +201,5 @@ def _sample(
         program=editing_program(target),
         query_type=target.operation,
         template=f"{target.operation}:{name}",
-        concept=each.concept,
         groups=role,
     )

@@ -52,22 +52,12 @@ class Meaning:
         return slot in self.slots
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; :meth:`from_json` reads them back."""
+        """Return plain JSON values."""
         slots = {
             name: value.to_json() if isinstance(value, Meaning) else value
             for name, value in self.slots.items()
         }
         return {"type": self.type, **slots}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Meaning:
-        """Build a meaning from the result of :meth:`to_json`."""
-        slots = {
-            name: cls.from_json(value) if isinstance(value, Mapping) else value
-            for name, value in record.items()
-            if name != "type"
-        }
-        return cls(str(record["type"]), slots)
 
 
 def steps(meaning: Meaning) -> int:

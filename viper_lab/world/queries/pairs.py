@@ -198,9 +198,7 @@ def _sample(
         side=meaning.side,
         far="right" if meaning.side == "left" else "left",
     )
-    return TaskSample(
-        sample_id=each.sample_id,
-        split=each.split,
+    return each.sample(
         task="statement",
         text=text,
         target=is_true,
@@ -209,6 +207,5 @@ def _sample(
         program=pair_program(meaning),
         query_type=meaning.type,
         template=f"{meaning.type}:{name}",
-        concept=each.concept,
         groups={"family": "pairs"},
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from viper.schema import PixelBox, Query, to_json
@@ -58,18 +57,9 @@ class WorldSample:
         return str(self.answer)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; :meth:`from_json` reads them back."""
+        """Return plain JSON values."""
         record: dict[str, Any] = to_json(self)
         return {**record, "meaning": self.meaning.to_json(), "task": self.task}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> WorldSample:
-        """Build a sample from the result of :meth:`to_json`."""
-        values = {name: value for name, value in record.items() if name != "task"}
-        values["meaning"] = Meaning.from_json(record["meaning"])
-        values["options"] = tuple(record["options"])
-        values["box"] = None if record["box"] is None else tuple(record["box"])
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -83,7 +73,7 @@ class TextSample:
     query_type: str
     template: str
     meaning: Meaning
-    options: tuple[str, ...] = field(default=())
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

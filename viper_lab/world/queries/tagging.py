@@ -134,9 +134,7 @@ def _sample(
     )
     clause = f"{_THIRD_PERSON[verb] if singular else verb} {rest}"
     clause = clause.replace("strike them", "strike it") if singular else clause
-    return TaskSample(
-        sample_id=each.sample_id,
-        split=each.split,
+    return each.sample(
         task="tag",
         text=template.format(fact=clause, family=fact.family),
         target=tags,
@@ -145,5 +143,4 @@ def _sample(
         program=tagging_program(fact, each.concept, listed=listed),
         query_type=fact.family,
         template=f"{fact.family}:{name}",
-        concept=each.concept,
     )

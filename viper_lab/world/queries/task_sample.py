@@ -71,6 +71,12 @@ class TaskSpec:
     split: str
     concept: str | None
 
+    def sample(self, **values: Any) -> TaskSample:
+        """Return the sample of these values and of its own."""
+        return TaskSample(
+            sample_id=self.sample_id, split=self.split, concept=self.concept, **values
+        )
+
 
 def task_specs(
     name: str, split: str, seed: int, count: int, concepts: Sequence[str] = (), part: str = ""

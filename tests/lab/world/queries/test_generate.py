@@ -11,6 +11,7 @@ from viper_lab.world.queries.generate import generate
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import WorldSample
 
+from .from_json import sample_from_json
 from .oracle_run import execute, is_right, oracle_of
 
 Drawn = dict[str, list[WorldSample]]
@@ -29,7 +30,7 @@ def test_canonical_programs_answer_rightly_with_perfect_tools(drawn: Drawn, fami
 def test_samples_survive_json(drawn: Drawn) -> None:
     for samples in drawn.values():
         for sample in samples:
-            assert WorldSample.from_json(sample.to_json()) == sample
+            assert sample_from_json(sample.to_json()) == sample
 
 
 def test_samples_are_well_formed(drawn: Drawn) -> None:

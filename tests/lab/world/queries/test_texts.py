@@ -16,6 +16,8 @@ from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.texts import selection_sample, text_sample
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
+from .from_json import meaning_from_json
+
 ALL_TEMPLATES = [
     *(texts for name, texts in selections.TEMPLATES.items() if name != "nested_extreme"),
     *compositional.TEMPLATES.values(),
@@ -104,7 +106,7 @@ def test_same_seed_same_texts() -> None:
 
 def test_meanings_survive_json() -> None:
     for sample in samples_of("train", 2, 300):
-        again = Meaning.from_json(sample.meaning.to_json())
+        again = meaning_from_json(sample.meaning.to_json())
         assert again == sample.meaning
         assert gold_program(again, "abstract") == sample.program
 

@@ -20,11 +20,10 @@ from viper.tools.crops import object_crop
 from viper_lab.recipes.detector_score import HIT_IOU, iou
 from viper_lab.recipes.inpainter_batches import boxed, dilated
 from viper_lab.recipes.object_words import FAMILIES, attributes
-from viper_lab.world.edited_scene import with_looks
+from viper_lab.world.edited_scene import other_looks, with_looks
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import SceneObject
-from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
 BOX_GROWTH, OUTLINE_GROWTH = 0.15, 3
@@ -199,11 +198,7 @@ def _replacement(split: str, index: int, outlined: bool) -> Replacement | None:
 
 def _other_looks(old: SceneObject, split: str, rng: np.random.Generator) -> dict[str, str]:
     """Draw another colour and shape than the object's, and any material."""
-    fitting = [
-        (colour, shape)
-        for colour, shape in combinations(split)
-        if colour != old.colour and shape != old.shape
-    ]
+    fitting = other_looks(old, split)
     colour, shape = fitting[int(rng.integers(len(fitting)))]
     material = MATERIALS[int(rng.integers(len(MATERIALS)))]
     return {"colour": colour, "shape": shape, "material": material}

@@ -26,6 +26,7 @@ from viper_lab.recipes.object_words import (
     GENERAL_NOUNS,
     attribute_ids,
     attributes,
+    fits,
     phrase,
     some_attributes,
 )
@@ -64,13 +65,14 @@ def train(options: TrainOptions) -> dict[str, float]:
         batch = [views.pick(rng) for _ in range(CROPS + RECOLOURED)]
         crops = [training_crop(views, view, IMAGE_SIZE, rng) for view in batch]
         crops[CROPS:] = [recoloured(crop, rng) for crop in crops[CROPS:]]
-        words = [_frame(word, family, rng) for family, word in _family_words()]
+        words = [_frame(word, family, rng) for family in FAMILIES for word in FAMILIES[family]]
         named = [some_attributes(view.thing, rng) for view in batch[:CROPS]]
         named += [_random_attributes(rng) for _ in range(DISTRACTORS)]
         texts = words + [_framed_phrase(each, rng) for each in named]
         images = model.encode_image(to_input(np.stack(crops), options.device), normalize=True)
-        tokens = torch.tensor(_tokens(tokenizer, texts), device=options.device)
-        embedded = model.encode_text(tokens, normalize=True)
+        tokens = tokenizer(texts, padding="max_length", max_length=CONTEXT, truncation=True)
+        ids = torch.tensor(tokens["input_ids"], device=options.device)
+        embedded = model.encode_text(ids, normalize=True)
         logits = model.logit_scale.exp() * images @ embedded.T
         ids = torch.tensor([attribute_ids(view.thing) for view in batch], device=options.device)
         families = []
@@ -78,13 +80,12 @@ def train(options: TrainOptions) -> dict[str, float]:
             rows = slice(CROPS if family == "colour" else None)
             words_of_family = logits[rows, bounds[k] : bounds[k + 1]]
             families.append(torch.nn.functional.cross_entropy(words_of_family, ids[rows, k]))
-        truth = [attributes(view.thing) for view in batch[:CROPS]]
-        fits = torch.tensor(
-            [[_fits(each, names) for names in named] for each in truth],
+        matches = torch.tensor(
+            [[fits(view.thing, names) for names in named] for view in batch[:CROPS]],
             dtype=torch.float32,
             device=options.device,
         )
-        contrast = _contrast(logits[:CROPS, len(word_texts) :], fits)
+        contrast = _contrast(logits[:CROPS, len(word_texts) :], matches)
         loss = torch.stack(families).sum() + contrast
         figures = dict(zip(FAMILIES, (float(value.detach()) for value in families), strict=True))
         return loss, figures | {"contrast": float(contrast.detach())}
@@ -120,8 +121,8 @@ def evaluate(
         figures[family] = float(np.mean(right))
     phrases = sorted({view.thing.phrase for view in chosen})
     picked = (images @ matcher.encode_texts(phrases).T).argmax(axis=1)
-    truth = [view.thing.phrase for view in chosen]
-    figures["full_phrase"] = _agreement(truth, [phrases[i] for i in picked])
+    right = [v.thing.phrase == phrases[i] for v, i in zip(chosen, picked, strict=True)]
+    figures["full_phrase"] = float(np.mean(right))
     return figures | {"phrases": float(len(phrases))}
 
 
@@ -162,20 +163,6 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _agreement(truth: list[str], predicted: list[str]) -> float:
-    return float(np.mean([true == word for true, word in zip(truth, predicted, strict=True)]))
-
-
-def _tokens(tokenizer: Any, texts: list[str]) -> list[list[int]]:
-    encoded = tokenizer(texts, padding="max_length", max_length=CONTEXT, truncation=True)
-    ids: list[list[int]] = encoded["input_ids"]
-    return ids
-
-
-def _family_words() -> list[tuple[str, str]]:
-    return [(family, word) for family, words in FAMILIES.items() for word in words]
-
-
 def _frame(word: str, family: str, rng: np.random.Generator) -> str:
     """Return an attribute word in a random form: bare, with a general noun, or in a sentence."""
     draw = rng.random()
@@ -202,10 +189,6 @@ def _random_attributes(rng: np.random.Generator) -> dict[str, str]:
         words["colour"] = str(rng.choice(FAMILIES["colour"]))
     subset = {family: word for family, word in words.items() if rng.random() < 0.7}
     return subset or words
-
-
-def _fits(truth: Mapping[str, str], named: Mapping[str, str]) -> bool:
-    return all(truth[family] == word for family, word in named.items())
 
 
 def _contrast(logits: Tensor, fits: Tensor) -> Tensor:

@@ -23,6 +23,11 @@ def attributes(thing: SceneObject) -> dict[str, str]:
     return {family: getattr(thing, family) for family in FAMILIES}
 
 
+def fits(thing: SceneObject, named: Mapping[str, str]) -> bool:
+    """Return whether the object has all of the named words."""
+    return all(getattr(thing, family) == word for family, word in named.items())
+
+
 def attribute_ids(thing: SceneObject) -> list[int]:
     """Return the index of the object's word in each family, in the order of :data:`FAMILIES`."""
     words = attributes(thing)

@@ -87,7 +87,6 @@ def evaluate(
         writer: writes programs directly.
     """
     asks, at_once = load_llm(planner, WRITER), load_llm(writer)
-    figures: dict[str, float] = {}
     hits: dict[str, list[bool]] = {}
     with Sandbox(prelude=library_for("abstract").prelude()) as sandbox:
         for family in FAMILIES:
@@ -101,18 +100,15 @@ def evaluate(
                         hits.setdefault("plans", []).append(bool(plan))
                     if not right:
                         report(f"{name}: {sample.text} | {plan!r}\n{program}")
-    for name, outcomes in sorted(hits.items()):
-        figures[name] = sum(outcomes) / len(outcomes)
-    return figures
+    return {name: sum(outcomes) / len(outcomes) for name, outcomes in sorted(hits.items())}
 
 
 def perfect(sample: WorldSample) -> tuple[Oracle, Media]:
     """Return tools that know a sample's scene or clip, and its media."""
     if sample.family == "video":
         clip = sample_clip(sample.split, sample.media_index)
-        return Oracle(objects=clip.objects, events=clip.events), media_from(
-            np.zeros(CLIP, np.uint8)
-        )
+        blank = media_from(np.zeros(CLIP, np.uint8))
+        return Oracle(objects=clip.objects, events=clip.events), blank
     rendered = render_scene(sample_scene(sample.split, sample.media_index))
     return Oracle(rendered), media_from(rendered.image)
 

@@ -17,6 +17,7 @@ from viper_lab.recipes.object_words import (
     FAMILIES,
     GENERAL_NOUNS,
     attributes,
+    fits,
     phrase,
     some_attributes,
 )
@@ -40,6 +41,7 @@ WORD_QUESTIONS: Mapping[str, Sequence[str]] = _QUESTIONS["words"]
 """Questions whose answer is the object's word of a family; ``{this}`` stands for the object."""
 
 YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
+PATTERN_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["pattern"]
 
 
 def about_object(
@@ -75,7 +77,7 @@ def about_picture(things: Sequence[SceneObject], rng: np.random.Generator) -> li
     pairs = [_count(things, rng), _exists(things, rng)]
     thing = things[int(rng.integers(len(things)))]
     named = {"shape": thing.shape} if rng.random() < 0.5 else some_attributes(thing, rng)
-    if sum(_fits(other, named) for other in things) == 1:
+    if sum(fits(other, named) for other in things) == 1:
         families = [family for family in FAMILIES if family not in named]
         if families:
             family = str(rng.choice(families))
@@ -177,7 +179,7 @@ def _exists(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
         named = named | {family: str(rng.choice(FAMILIES[family]))}
         while (named.get("colour"), named.get("shape")) in HELD_OUT_COMBINATIONS:
             named = named | {"colour": str(rng.choice(FAMILIES["colour"]))}
-    there = any(_fits(thing, named) for thing in things)
+    there = any(fits(thing, named) for thing in things)
     name = phrase(named, _general_noun(rng))
     forms = ("is there a {}?", "is there any {}?", "is this a {}?", "is there a {} in the picture?")
     form = forms[int(rng.integers(len(forms)))]
@@ -192,7 +194,7 @@ def _count(things: Sequence[SceneObject], rng: np.random.Generator) -> QAPair:
         named = {"shape": str(rng.choice(FAMILIES["shape"]))}
     elif rng.random() < 0.3:
         named = {}
-    number = sum(_fits(thing, named) for thing in things)
+    number = sum(fits(thing, named) for thing in things)
     name = phrase(named, _general_noun(rng)) + "s"
     forms = ("how many {} are there?", "how many {} are in the picture?", "how many {} do you see?")
     return QAPair(_pick(forms, rng).format(name), str(number), "count")
@@ -204,11 +206,6 @@ def _held_out(thing: SceneObject, family: str, word: str) -> bool:
         return False
     words = attributes(thing) | {family: word}
     return (words["colour"], words["shape"]) in HELD_OUT_COMBINATIONS
-
-
-def _fits(thing: SceneObject, named: Mapping[str, str]) -> bool:
-    words = attributes(thing)
-    return all(words[family] == word for family, word in named.items())
 
 
 def _general_noun(rng: np.random.Generator) -> str:

@@ -290,7 +290,9 @@ def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
     others = [i for i in range(len(clip.objects)) if i not in (event.actor, event.target)]
     kinds = [kind for kind in ("start", "stop", "appear", "fall") if kind != event.kind]
     turn = event.start % len(kinds)
-    swapped = [] if event.target is None else [_swap(event)]
+    swapped = []
+    if event.target is not None:
+        swapped = [replace(event, actor=event.target, target=event.actor)]
     sorts = {
         "right_object": untrue([replace(event, actor=i) for i in others]),
         "right_kind": untrue(
@@ -299,11 +301,6 @@ def rivals(clip: Clip, event: ClipEvent) -> list[tuple[str, ClipEvent]]:
         "who_hits_whom": untrue(swapped),
     }
     return [(name, rival) for name, events in sorts.items() for rival in events]
-
-
-def _swap(event: ClipEvent) -> ClipEvent:
-    assert event.target is not None
-    return replace(event, actor=event.target, target=event.actor)
 
 
 def _score(windows: Sequence[EventWindow]) -> float:

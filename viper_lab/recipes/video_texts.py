@@ -9,7 +9,8 @@ import numpy as np
 
 from viper_lab.world.events import EVENT_KINDS, TEMPLATES, object_name, short_names
 from viper_lab.world.scene import ClipEvent, RenderedClip, SceneObject
-from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
+from viper_lab.world.splits import combinations
+from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
 NOWHERE = -1
 """Index of an object that is not in the clip, or of an empty role of a text."""
@@ -114,12 +115,7 @@ def _compose(
 def _about_strangers(clip: RenderedClip, rng: np.random.Generator) -> ClipText:
     """Return a text about an absent object, which often resembles a present one."""
     present = {object_name(thing) for thing in clip.objects}
-    pairs = [
-        (colour, shape)
-        for colour in COLOURS
-        for shape in SHAPES
-        if (colour, shape) not in HELD_OUT_COMBINATIONS and f"{colour} {shape}" not in present
-    ]
+    pairs = [pair for pair in combinations("train") if " ".join(pair) not in present]
     like = clip.objects[int(rng.integers(len(clip.objects)))]
     near = [pair for pair in pairs if pair[0] == like.colour or pair[1] == like.shape]
     pool = near if rng.random() < 0.6 else pairs

@@ -21,7 +21,7 @@ from viper.models.vision.roles import Pixels, VisualAnswerer
 from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.recipes.object_views import ObjectViews, recoloured, resized, to_input, training_crop
-from viper_lab.recipes.object_words import FAMILIES, attribute_ids, attributes
+from viper_lab.recipes.object_words import FAMILIES, attribute_ids
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.recipes.questions import (
     CAPTION_QUESTION,
@@ -147,7 +147,10 @@ def evaluate(
     rng = np.random.default_rng(seed)
     sample = views.spread(limit)
     crops = [object_crop(views.image(view), view.box, margin) for view in sample]
-    about = [[*about_object(v.thing, rng), *_another_round(v.thing, rng)] for v in sample]
+    about = [
+        [*about_object(v.thing, rng), *(word_question(v.thing, name, rng) for name in FAMILIES)]
+        for v in sample
+    ]
     figures = {"n": float(len(sample))} | _score(answerer, crops, about)
     scenes = views.scenes(pictures)
     images = [views.stills.image(index) for index in scenes]
@@ -269,10 +272,6 @@ def _pick(pairs: Sequence[QAPair], count: int, rng: np.random.Generator) -> list
     """Draw a few of the questions."""
     order = rng.permutation(len(pairs))[:count]
     return [pairs[int(index)] for index in order]
-
-
-def _another_round(thing: Any, rng: np.random.Generator) -> list[QAPair]:
-    return [word_question(thing, family, rng) for family in attributes(thing)]
 
 
 def _score(

@@ -111,22 +111,16 @@ def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> ScoredSam
 
 def report(scored: Sequence[ScoredSample], request: ScoreRequest) -> dict[str, Any]:
     """Return ``overall``, ``families``, ``query_types``, ``failures`` and ``baselines``."""
+    by_type: dict[str, list[bool]] = defaultdict(list)
+    for item in scored:
+        by_type[f"{item.sample.family}/{item.sample.query_type}"].append(item.right)
     figures: dict[str, Any] = {
         "overall": _share(item.right for item in scored),
         "families": {
             family: _share(item.right for item in scored if item.sample.family == family)
             for family in request.families
         },
-        "query_types": {
-            f"{family}/{kind}": _share(
-                item.right
-                for item in scored
-                if (item.sample.family, item.sample.query_type) == (family, kind)
-            )
-            for family, kind in sorted(
-                {(item.sample.family, item.sample.query_type) for item in scored}
-            )
-        },
+        "query_types": {name: _share(hits) for name, hits in sorted(by_type.items())},
         "steps": {
             "one": _share(item.right for item in scored if item.sample.steps <= 1),
             "two_or_more": _share(item.right for item in scored if item.sample.steps >= 2),

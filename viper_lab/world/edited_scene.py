@@ -9,6 +9,7 @@ from typing import Any
 from viper_lab.world.annotated import WORDS
 from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import Scene, SceneObject
+from viper_lab.world.splits import combinations
 
 
 def looks_of(phrase: str) -> dict[str, str]:
@@ -30,6 +31,11 @@ def with_looks(scene: Scene, indexes: Iterable[int], looks: Mapping[str, str | N
         for index, thing in enumerate(scene.objects)
     ]
     return dataclasses.replace(scene, objects=tuple(things))
+
+
+def other_looks(thing: SceneObject, split: str) -> list[tuple[str, str]]:
+    """Return the (colour, shape) pairs of a split that differ from an object in both."""
+    return [(c, s) for c, s in combinations(split) if c != thing.colour and s != thing.shape]
 
 
 def without(scene: Scene, indexes: Iterable[int]) -> Scene:

@@ -65,7 +65,8 @@ class PerfectTools:
             ToolError: there is no such tool, or it refused.
         """
         if name == "llm_query":
-            return _list_facts(str(args[0]))
+            asked = (fact for fact in FACTS if fact.asked in str(args[0]))
+            return next((", ".join(sorted(fact.members)) for fact in asked), "")
         if name == "segment":
             return self._segment(*args, **kwargs)
         if name in PICTURE_TOOLS:
@@ -184,11 +185,3 @@ class _Painter:
             raise ToolError("there is no object under the mask")
         after = render_scene(with_looks(scene.scene, covered, looks_of(prompt)))
         return np.where(mask[..., None], after.image, pixels)
-
-
-def _list_facts(prompt: str) -> str:
-    """Return a language model's list: the members of the requested fact."""
-    for fact in FACTS:
-        if fact.asked in prompt:
-            return ", ".join(sorted(fact.members))
-    return ""

@@ -7,39 +7,31 @@ right if it is the exact word.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from types import MappingProxyType
 
 import numpy as np
 
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
-from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.base import AnsweredQuestion
 from viper_lab.recipes.object_words import FAMILIES
-from viper_lab.recipes.questions import WORD_QUESTIONS, about_object, about_picture
+from viper_lab.recipes.questions import (
+    PATTERN_QUESTIONS,
+    WORD_QUESTIONS,
+    about_object,
+    about_picture,
+)
 from viper_lab.scores.concepts.measurement import ToolAnswer, seen
 from viper_lab.world.layout import sample_scene
+from viper_lab.world.queries.wording import a
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still, shows
 from viper_lab.world.scene import RenderedScene, SceneObject
 
-NAMING: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        "colour": WORD_QUESTIONS["colour"],
-        "shape": WORD_QUESTIONS["shape"],
-        "pattern": (
-            "what pattern is {this}?",
-            "what pattern does {this} have?",
-            "which pattern does {this} have?",
-            "what is the pattern of {this}?",
-            "what is its pattern?",
-        ),
-    }
-)
+NAMING: Mapping[str, Sequence[str]] = {**WORD_QUESTIONS, "pattern": PATTERN_QUESTIONS}
 """Questions whose answer is a concept of that family; ``{this}`` stands for the object."""
 
 RIGHT_PER_WRONG = 6
@@ -59,14 +51,14 @@ class VqaQuestion:
     Attributes:
         kind: ``name`` (which word?) or ``judge`` (yes or no) about a concept; ``old`` or
             ``old+new``, the latter if the picture has a reserved concept too.
-        box: of the object in pixels from the top-left corner; None: about the whole picture.
+        thing: number of the object in the scene; None: about the whole picture.
     """
 
     kind: str
     concept: str
     sample: str
-    image: Pixels
-    box: PixelBox | None
+    scene: RenderedScene
+    thing: int | None
     question: str
     answer: str
 
@@ -120,12 +112,12 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion
         if not showing:
             continue
         thing = showing[int(rng.integers(len(showing)))]
-        yield _about(
-            scene, thing, sample, "name", concept, _fill(NAMING[CONCEPTS[concept]], rng), concept
-        )
+        asked = _fill(NAMING[CONCEPTS[concept]], rng)
+        yield VqaQuestion("name", concept, sample, scene, thing, asked, concept)
         judged = others[int(rng.integers(len(others)))] if place % 2 and others else thing
         answer = "yes" if judged == thing else "no"
-        yield _about(scene, judged, sample, "judge", concept, _ask_judgement(concept, rng), answer)
+        asked = _ask_judgement(concept, rng)
+        yield VqaQuestion("judge", concept, sample, scene, judged, asked, answer)
 
 
 def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[VqaQuestion]:
@@ -152,7 +144,7 @@ def _old(
             pair for pair in about_picture(scene.scene.objects, rng) if pair.about != "caption"
         ]
         pair = pairs[int(rng.integers(len(pairs)))]
-        yield VqaQuestion(kind, pair.about, sample, scene.image, None, pair.question, pair.answer)
+        yield VqaQuestion(kind, pair.about, sample, scene, None, pair.question, pair.answer)
 
 
 def _old_question(
@@ -162,10 +154,11 @@ def _old_question(
     truth = scene.scene.objects[thing]
     new = [concept for concept in CONCEPTS if shows(truth, concept)]
     if new:
-        return _about(scene, thing, sample, kind, new[0], *_ask_other(truth, new[0], rng))
+        asked = _ask_other(truth, new[0], rng)
+        return VqaQuestion(kind, new[0], sample, scene, thing, *asked)
     pairs = [pair for pair in about_object(truth, rng) if pair.about != "caption"]
     pair = pairs[int(rng.integers(len(pairs)))]
-    return _about(scene, thing, sample, kind, pair.about, pair.question, pair.answer)
+    return VqaQuestion(kind, pair.about, sample, scene, thing, pair.question, pair.answer)
 
 
 def _ask_other(truth: SceneObject, concept: str, rng: np.random.Generator) -> tuple[str, str]:
@@ -180,9 +173,7 @@ def _ask_other(truth: SceneObject, concept: str, rng: np.random.Generator) -> tu
 
 
 def _ask_judgement(concept: str, rng: np.random.Generator) -> str:
-    word = concept
-    if CONCEPTS[concept] == "shape":
-        word = f"{'an' if concept[0] in 'aeiou' else 'a'} {concept}"
+    word = a(concept) if CONCEPTS[concept] == "shape" else concept
     return f"is {('this', 'it')[int(rng.integers(2))]} {word}?"
 
 
@@ -201,24 +192,11 @@ def _similar_cases(
         truth = scene.scene.objects[thing]
         if not still.shown[thing]:
             if case.answer == "yes":
-                yield _about(scene, thing, case.sample, "right", concept, case.question, "no")
+                yield replace(case, kind="right", thing=thing, answer="no")
             elif CONCEPTS[concept] != "pattern":
                 word = getattr(truth, CONCEPTS[concept])
-                yield _about(scene, thing, case.sample, "right", concept, case.question, word)
+                yield replace(case, kind="right", thing=thing, answer=word)
         yield _old_question(scene, thing, case.sample, "right", rng)
-
-
-def _about(
-    scene: RenderedScene,
-    thing: int,
-    sample: str,
-    kind: str,
-    concept: str,
-    question: str,
-    answer: str,
-) -> VqaQuestion:
-    box = scene.box(thing)
-    return VqaQuestion(kind, concept, sample, scene.image, box, question, answer)
 
 
 def _measure(toolbox: Toolbox, case: VqaQuestion) -> ToolAnswer:
@@ -233,13 +211,14 @@ def _answer_case(toolbox: Toolbox, case: VqaQuestion, name: str) -> AnsweredQues
 
 
 def _ask(toolbox: Toolbox, case: VqaQuestion) -> tuple[str, Pixels]:
-    session = toolbox.session(media_from([case.image]))
-    height, width = case.image.shape[:2]
-    ref = session.patch_ref("image0", case.box or (0, 0, width, height))
+    pixels = case.scene.image
+    session = toolbox.session(media_from([pixels]))
+    height, width = pixels.shape[:2]
+    box = (0, 0, width, height) if case.thing is None else case.scene.box(case.thing)
+    ref = session.patch_ref("image0", box)
     region = session.region(ref)
-    pixels = case.image
     if not region.is_whole:
-        pixels = object_crop(case.image, region.box, toolbox.settings.crop_margin)
+        pixels = object_crop(pixels, region.box, toolbox.settings.crop_margin)
     return str(session.call("simple_query", (ref, case.question), {}, None)), pixels
 
 

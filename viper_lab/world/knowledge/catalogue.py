@@ -44,9 +44,7 @@ class Look:
 
     def differences(self, other: Look) -> int:
         """Return the number of attributes in which another look differs."""
-        mine = (self.shape, self.colour, self.material, self.size)
-        theirs = (other.shape, other.colour, other.material, other.size)
-        return sum(one != another for one, another in zip(mine, theirs, strict=True))
+        return sum(getattr(other, name) != value for name, value in vars(self).items())
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ _NO_TITLES = ("pictures of the week", "the old shop", "things and more", "page 7
 
 def scene_object(design: Design) -> SceneObject:
     """Return the design as an object of a scene."""
-    look = design.look
-    return SceneObject(look.shape, look.colour, look.material, look.size, (0.0, 0.0, 0.0))
+    return SceneObject(**vars(design.look), position=(0.0, 0.0, 0.0))
 
 
 def with_labels(still: RenderedScene, marks: Sequence[str]) -> Pixels:

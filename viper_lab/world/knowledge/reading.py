@@ -126,7 +126,7 @@ def _naming(library: Library, random: Random) -> ExpertReply:
     design = random.choice(marked) if has_label and random.random() < _TELLING else target
     look = target.look
     phrase = f"{_phrase(look, random)}{' with the label' if has_label else ''}"
-    seen = f"a {look.size} {look.colour} {look.material} {look.shape}"
+    seen = f"a {look.words}"
     context = [f"object 1: {seen}", f"looking at object 1: {seen}"]
     about = random.choice(("entities", "captions", "titles"))
     if has_label:

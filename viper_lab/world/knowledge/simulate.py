@@ -59,6 +59,10 @@ STRAY = 0.12
 _MISREAD, _MISSED, _TAKEN_FOR = 0.04, 0.06, 0.03
 """Rates of wrong attributes in captions, of missed pictures, and of look-alikes found instead."""
 
+_NOTHING = ResultVerdict("uninformative")
+_LOOK_WORDS = (SHAPES, COLOURS, MATERIALS, SIZES)
+"""Words of each attribute of a look, in its order."""
+
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -138,10 +142,10 @@ class Expert(Seeker):
         self, now: MemoryState, decision: Decision, seen: Observation, step: dict[str, Any]
     ) -> ResultVerdict:
         if not seen.lines:
-            return ResultVerdict("uninformative")
+            return _NOTHING
         if seen.is_plain:
             return ResultVerdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
-        verdict = ResultVerdict("uninformative")
+        verdict = _NOTHING
         parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
         for part in parts:
             verdict = self._verdict(now, decision.action, [part])
@@ -190,20 +194,16 @@ class Expert(Seeker):
     def _verdict(self, now: MemoryState, action: str, lines: Sequence[str]) -> ResultVerdict:
         verdict = self._named_in(now, action, lines) if now.is_visual else None
         if now.is_visual:
-            return verdict or ResultVerdict("uninformative")
+            return verdict or _NOTHING
         question = self.question
         if question.kind == "common":
             is_known = action == "llm_qa" and lines[0] == question.answer
-            return (
-                ResultVerdict("answer", question.answer)
-                if is_known
-                else ResultVerdict("uninformative")
-            )
+            return ResultVerdict("answer", question.answer) if is_known else _NOTHING
         if action != "text_search" or self.hop >= len(question.path):
-            return ResultVerdict("uninformative")
+            return _NOTHING
         thing, relation, value = question.path[self.hop]
         if not any(self._tells(line, thing, relation, value) for line in lines):
-            return ResultVerdict("uninformative")
+            return _NOTHING
         if self.hop + 1 == len(question.path):
             return ResultVerdict("answer", value)
         return ResultVerdict("informative", fact_text(relation, thing, value))
@@ -357,12 +357,7 @@ def _subject_of(question: str) -> str:
 def _misread(look: Look, random: Random) -> Look:
     values = [
         random.choice(family) if random.random() < _MISREAD else value
-        for value, family in (
-            (look.shape, SHAPES),
-            (look.colour, COLOURS),
-            (look.material, MATERIALS),
-            (look.size, SIZES),
-        )
+        for value, family in zip(vars(look).values(), _LOOK_WORDS, strict=True)
     ]
     return Look(*values)
 

@@ -72,17 +72,8 @@ def picture_of(question: KnowledgeQuestion) -> Pixels:
 
 def record_of(question: KnowledgeQuestion) -> dict[str, Any]:
     """Return a question as JSON, without its scene."""
-    return {
-        "id": question.question_id,
-        "kind": question.kind,
-        "text": question.text,
-        "answer": question.answer,
-        "visual": question.visual,
-        "knowledge": question.knowledge,
-        "seen": question.seen,
-        "path": [list(hop) for hop in question.path],
-        "look_alike": question.look_alike,
-    }
+    names = ("kind", "text", "answer", "visual", "knowledge", "seen", "path", "look_alike")
+    return {"id": question.question_id, **{name: getattr(question, name) for name in names}}
 
 
 def _smaller(pixels: Pixels) -> Image.Image:

@@ -16,14 +16,8 @@ SEGMENT_VARIABLES = frozenset({"video_segment", "segment"})
 
 _QUOTED = re.compile(r"('[^']*'|\"[^\"]*\")")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_PLAIN_COMMENTS = (
-    "# query:",
-    "# task:",
-    "# options:",
-    "# failed:",
-    "# info:",
-    "# question:",
-    "# answer:",
+_PLAIN_COMMENTS = tuple(
+    f"# {name}:" for name in ("query", "task", "options", "failed", "info", "question", "answer")
 )
 
 

@@ -15,7 +15,7 @@ from viper.data.coco_masks import runs_of
 from viper.data.edit_target import EditTarget, Operation, reach
 from viper.prompting.plans import numbered
 from viper.tools.edits import EMOJIS
-from viper_lab.world.edited_scene import looks_of, with_looks
+from viper_lab.world.edited_scene import looks_of, other_looks, with_looks
 from viper_lab.world.places import ScenePlace, random_place
 from viper_lab.world.queries.lexicon import GENERAL_NOUNS, NoSuchNounError
 from viper_lab.world.queries.scene_nouns import ReservedNouns, SceneNouns, SceneWords
@@ -24,7 +24,7 @@ from viper_lab.world.queries.wording import a, plural, read_templates
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.scene import RenderedScene, Scene
-from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES
+from viper_lab.world.vocabulary import MATERIALS
 
 TEMPLATES = read_templates("editing")
 
@@ -117,15 +117,7 @@ def _draw_new(
         return random.choice(tuple(EMOJIS))
     if operation != "replace":
         return ""
-    old = scene.objects[index]
-    pairs = [
-        (colour, shape)
-        for colour in COLOURS
-        for shape in SHAPES
-        if colour != old.colour and shape != old.shape
-        and (each.split == "test" or (colour, shape) not in HELD_OUT_COMBINATIONS)
-    ]  # fmt: skip
-    colour, shape = random.choice(pairs)
+    colour, shape = random.choice(other_looks(scene.objects[index], each.split))
     words = [random.choice(MATERIALS)] if random.random() < 0.4 else []
     if not is_new or each.concept is None:
         return " ".join([colour, *words, shape])

@@ -9,7 +9,7 @@ Source: VisProg (Gupta and Kembhavi 2023, sec. 4.3); CLOVA (Gao et al. 2024, sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from viper.prompting.plans import numbered
@@ -23,15 +23,8 @@ from viper_lab.world.scene import RenderedScene, Scene
 
 TEMPLATES = read_templates("tagging")["tag"]
 
-_THIRD_PERSON: Mapping[str, str] = {
-    "have": "has",
-    "end": "ends",
-    "conduct": "conducts",
-    "would": "would",
-    "could": "could",
-    "ring": "rings",
-    "look": "looks",
-}
+_THIRD_PERSON = {"have": "has", "would": "would", "could": "could"}
+"""Verbs of facts that do not take an ``s``."""
 
 
 def generate_tagging(
@@ -132,7 +125,7 @@ def _sample(
     singular = (
         "every object that" in template or "every thing that" in template or "each" in template
     )
-    clause = f"{_THIRD_PERSON[verb] if singular else verb} {rest}"
+    clause = f"{_THIRD_PERSON.get(verb, verb + 's') if singular else verb} {rest}"
     clause = clause.replace("strike them", "strike it") if singular else clause
     return each.sample(
         task="tag",

@@ -106,9 +106,8 @@ def of_use(study: DwimStudy) -> WorkflowBench[str]:
 
 def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     """Return how many samples each agent answers right."""
-    return WorkflowBench(
-        study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied")
-    )
+    right = ("right", "copied")
+    return WorkflowBench(study.scale, lambda agent, seed: study.answers(agent, seed), right)
 
 
 def utilisation(manners: Sequence[str] = MODES) -> Table[str]:

@@ -144,6 +144,17 @@ def test_an_unclear_choice_of_a_model_that_cannot_score_is_an_error(select_by: A
         tool.select("seen", "what?", OPTIONS)
 
 
+@pytest.mark.parametrize("first", ["hard to say", "<think>\nA is red, B is blue and", ""])
+def test_an_unclear_choice_is_asked_again_with_another_seed(first: str) -> None:
+    llm = Unscored([first, "hm", "B"])
+    assert LanguageTool(llm, select_by="choice").select("seen", "what?", OPTIONS) == "a blue ball"
+    samplings = [call.sampling for call in llm.calls if call.sampling]
+    assert [sampling.seed for sampling in samplings] == [0, 1, 2]
+    assert 0 == samplings[0].temperature < samplings[1].temperature < samplings[2].temperature
+    assert {sampling.max_tokens for sampling in samplings} == {256}
+    assert len({call.prompt for call in llm.calls}) == 1
+
+
 def test_greedy_takes_a_verbatim_option() -> None:
     llm = ScriptedLLM(["  a  blue ball \n# query: next"])
     tool = LanguageTool(llm, "compact", select_by="greedy")
@@ -183,3 +194,18 @@ def test_a_plain_answer_is_one_line_and_a_long_one_a_paragraph() -> None:
     assert tool.answer("capital?", context=None, long_answer=True) == "Paris\nIt is"
     assert llm.calls[0].prompt == "# info: France\n# question: capital?\n# answer:"
     assert llm.calls[1].prompt == "# question: capital?\n# answer:"
+
+
+@pytest.mark.parametrize(
+    "reply", ["\nParis", "<think>\nFrance, so\n</think>\n\nParis", "Well.\nThe answer is Paris."]
+)
+def test_a_chat_model_may_begin_with_an_empty_line_or_its_reasoning(reply: str) -> None:
+    tool = LanguageTool(ScriptedLLM([reply]), "chat")
+    assert tool.answer("capital?", context=None, long_answer=False) == "Paris"
+
+
+def test_a_small_model_continues_the_line_as_before() -> None:
+    llm = ScriptedLLM([" Paris\n# question: next"])
+    assert LanguageTool(llm, "compact").answer("q?", context=None, long_answer=False) == "Paris"
+    sampling = llm.calls[0].sampling
+    assert sampling is not None and (sampling.max_tokens, sampling.stop) == (32, ("\n",))

@@ -79,7 +79,7 @@ _STEP = re.compile(
 )
 _ROW = re.compile(r"^\s*\|\s*(?:step\s*)?(\d{1,2})[.)]?\s*\|\s*(\S[^|]*?)\s*\|.*$", re.IGNORECASE)
 _PROSE = re.compile(
-    r"\s*(?:[{\[|\"]|(?:i|i['’]\w+|we|you|the|this|that|it|there|these|those|here|a|an"
+    r"\s*(?:[{\[|\"]|(?:i|i['’]\w+|we|you|the|this|that|it|there|these|those|they|he|she|here|a|an"
     r"|my|no|yes|sorry|sure|okay|ok|certainly|unfortunately|as|since|because|however|to|in|let|let['’]s|so)\b)",
     re.IGNORECASE,
 )

@@ -1,8 +1,8 @@
-"""Other results that a call could have had, and how implausible each is.
+"""Alternative results of a call, each with a cost that says how implausible it is.
 
-The cost of a change is how many nats of evidence the tool's own scores hold against it: the log of
-the odds of what the tool said to what it would say instead. Costs of different tools are so of one
-kind and can be compared:
+The cost of a change is the evidence of the tool's own scores against it, in nats: the log of the
+odds of the tool's result against the alternative. This makes the costs of different tools
+comparable:
 
 - a box let in or left out: the distance of its score's log-odds from the threshold's; another box
   first: the distance between the two;
@@ -10,9 +10,9 @@ kind and can be compared:
 - another text, patch, option or answer: the difference of the log-likelihoods;
 - another order in depth: the relative difference of the two depths over ``DEPTH_ERROR``;
 - another window in time: the difference of the scores' log-odds;
-- where a tool tells no scores, ``UNSCORED``.
+- a result of a tool without scores: ``UNSCORED``.
 
-Several changes at once cost their sum.
+Several changes together cost the sum of their costs.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ DEPTH_ERROR = 0.05
 """Relative error in depth that is as implausible as one nat."""
 
 UNSCORED = 3.0
-"""Cost of another result of a tool that tells nothing of how sure it is."""
+"""Cost of another result of a tool that gives no scores."""
 
 MOST_BOXES = 6
 MOST_ANSWERS = 12
 
 _SURE = 1e-6
-"""Scores are taken to be at least this far from 0 and 1."""
+"""Scores are clipped to at least this distance from 0 and 1."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One other result of a call.
+    """Alternative result of a call.
 
     Attributes:
-        result: as the tool gives it, patches as references.
-        cost: in nats, at least 0.
+        result: the result as the tool would give it, with patches as references.
+        cost: cost in nats, at least 0.
         what: the change in words.
     """
 
@@ -58,12 +58,12 @@ class Alternative:
 
 @dataclass(frozen=True)
 class CallContext:
-    """What the changes of a call may draw on.
+    """Context for finding alternatives of a call.
 
     Attributes:
-        session: over the same media, with the thresholds of the run.
+        session: tool session on the same media with the thresholds of the run.
         log: all calls of the run.
-        wanted: the desired answers of the whole query, as texts.
+        wanted: the desired answers to the whole query, as texts.
     """
 
     session: ToolSession
@@ -72,24 +72,25 @@ class CallContext:
 
 
 def alternatives_of(call: ToolCall, context: CallContext) -> list[Alternative]:
-    """Return the plausible alternatives to a call's result, the cheapest first; empty for other
-    tools.
+    """Return the plausible alternatives to a call's result, cheapest first.
+
+    The list is empty for a failed call and for tools without known alternatives.
 
     Raises:
-        ToolError: the call's own arguments are refused.
+        ToolError: the tool refuses the call's own arguments.
     """
-    changing = _CHANGES.get(call.tool)
-    if changing is None or call.error is not None:
+    find_alternatives = _CHANGES.get(call.tool)
+    if find_alternatives is None or call.error is not None:
         return []
     alternatives = [
-        Alternative(one.result, max(0.0, one.cost), one.what)
-        for one in changing(_Call(call), context)
+        Alternative(change.result, max(0.0, change.cost), change.what)
+        for change in find_alternatives(_Call(call), context)
     ]
     return sorted(alternatives, key=lambda change: change.cost)
 
 
 class _Call:
-    """A logged call with its arguments as the tool got them."""
+    """A logged call with its arguments in the form that the tool received."""
 
     def __init__(self, call: ToolCall) -> None:
         self.logged = call
@@ -116,8 +117,8 @@ def _find(call: _Call, context: CallContext) -> Iterator[Alternative]:
     threshold = _log_odds(session.threshold("detector.threshold"))
     boxes = candidates.boxes(session, call.argument(0, "patch"), name)
     scored = [(ref, _log_odds(score)) for ref, score in boxes]
-    strong = [one for one in scored if one[1] >= threshold][:MOST_BOXES]
-    weaker = [one for one in scored if one[1] < threshold][:MOST_BOXES]
+    strong = [box for box in scored if box[1] >= threshold][:MOST_BOXES]
+    weaker = [box for box in scored if box[1] < threshold][:MOST_BOXES]
     result = [ref for ref, odds in scored if odds >= threshold]
     for ref, odds in weaker:
         yield Alternative([*result, ref], threshold - odds, f"'{name}' with one box more")
@@ -131,12 +132,12 @@ def _find(call: _Call, context: CallContext) -> Iterator[Alternative]:
             yield Alternative(
                 [ref, *fewer], strong[0][1] - odds, f"'{name}' with another box first"
             )
-    for (one, first), (two, second) in itertools.combinations(strong[-3:], 2):
-        fewer = [other for other in result if other is not one and other is not two]
+    for (box, first), (other_box, second) in itertools.combinations(strong[-3:], 2):
+        fewer = [other for other in result if other is not box and other is not other_box]
         yield Alternative(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
-    for (one, first), (two, second) in itertools.combinations(weaker[:3], 2):
+    for (box, first), (other_box, second) in itertools.combinations(weaker[:3], 2):
         cost = 2 * threshold - first - second
-        yield Alternative([*result, one, two], cost, f"'{name}' with two boxes more")
+        yield Alternative([*result, box, other_box], cost, f"'{name}' with two boxes more")
 
 
 def _exists(call: _Call, context: CallContext) -> Iterator[Alternative]:
@@ -161,7 +162,7 @@ def _verify_property(call: _Call, context: CallContext) -> Iterator[Alternative]
 def _choices(
     options: Sequence[str], choice: Any, scores: Sequence[float] | None, name: str
 ) -> Iterator[Alternative]:
-    """Yield each other option with its loss of likelihood against the chosen one."""
+    """Yield every other option. Its cost is the log-likelihood that it loses to the chosen one."""
     best = None if scores is None else scores[options.index(choice)] if choice in options else None
     for place, option in enumerate(options):
         if option != choice:
@@ -203,7 +204,7 @@ def _simple_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
     answers = [answer, *(word for word in dict.fromkeys(words) if word and word != answer)]
     text = "what is this?" if question is None else str(question).strip()
     scores = candidates.answer_likelihoods(context.session, patch, text, answers)
-    ranked = sorted(_choices(answers, answer, scores, "the answer"), key=lambda one: one.cost)
+    ranked = sorted(_choices(answers, answer, scores, "the answer"), key=lambda option: option.cost)
     yield from ranked[: MOST_ANSWERS if scores is not None else None]
 
 
@@ -218,7 +219,7 @@ def _other_answers(context: CallContext) -> list[str]:
 def _compute_depth(call: _Call, context: CallContext) -> Iterator[Alternative]:
     own = float(call.result)
     depths = [other.result for other in context.log if other.tool == call.logged.tool]
-    for depth in dict.fromkeys(float(one) for one in depths if isinstance(one, int | float)):
+    for depth in dict.fromkeys(float(depth) for depth in depths if isinstance(depth, int | float)):
         if depth == own or own <= 0 or depth <= 0:
             continue
         apart = math.log(depth / own)
@@ -266,7 +267,7 @@ def _select_answer(call: _Call, context: CallContext) -> Iterator[Alternative]:
     if options:
         scores = candidates.option_likelihoods(context.session, info, question, options)
         for change in _choices(options, call.result, scores, "the choice"):
-            # Likelier than what was chosen: the choice was not made by likelihood.
+            # This option is likelier than the chosen one, so likelihood did not decide.
             yield change if change.cost >= 0 else replace(change, cost=UNSCORED)
 
 
@@ -292,4 +293,4 @@ _CHANGES: Mapping[str, Callable[[_Call, CallContext], Iterator[Alternative]]] = 
 }
 
 WITH_ALTERNATIVES = frozenset(_CHANGES)
-"""Tools for which other results are known."""
+"""Tools with known alternatives."""

@@ -1,4 +1,4 @@
-"""One answer with what would have been right: what a reflector is asked about."""
+"""Case for a reflector: an answer and the desired answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
 
 SAME_BOX = 0.5
-"""Least IoU of two boxes that are the same answer, as metrics of grounding have it."""
+"""Least IoU of two boxes that are the same answer, as in metrics of grounding."""
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,19 @@ class Case:
     """A program's answer and the feedback on it.
 
     Attributes:
-        query: its task is resolved, never ``auto``.
-        media: what the query is about.
-        trial: the program with its log of calls and the thresholds it ran under.
-        answer: what it answered; None where it failed.
-        desired: what would have been right, as metrics take it: ``ground`` a box ``(x0, y0, x1,
-            y1)`` in pixels from the top-left corner; ``choice`` the index of the option;
-            ``statement`` a truth value; ``question`` a text or number, or several accepted ones.
-            None where only a comment was given.
-        comment: the feedback in words.
-        plan: of the strategy that makes one.
+        query: the query. Its task is resolved, never ``auto``.
+        media: media of the query.
+        trial: the program with its call log and its thresholds.
+        answer: the program's answer; None if it failed.
+        desired: the desired answer in the form that metrics take. ``ground``: a box ``(x0, y0, x1,
+            y1)`` in pixels from the top-left corner. ``choice``: the index of the option.
+            ``statement``: a truth value. ``question``: a text or number, or several accepted ones.
+            None if there is only a comment.
+        comment: feedback in words.
+        plan: the plan, if the strategy makes one.
 
     Raises:
-        UsageError: a desired answer that is none of the task.
+        UsageError: the desired answer does not fit the task.
     """
 
     query: Query
@@ -55,7 +55,7 @@ class Case:
     ) -> Case | None:
         """Build the case of a run from the trial that answered, else from the last with a program.
 
-        None where the run wrote no program.
+        Return None if the run wrote no program.
         """
         trials = [trial for trial in trace.trials if trial.program]
         if trace.chosen is not None and trace.trials[trace.chosen].program:
@@ -89,8 +89,8 @@ def _is_box(value: Any) -> bool:
 def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     """Return whether an answer is the desired one, by the equality that metrics use for the task.
 
-    ``ground``: IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
-    value. Else equal texts after :func:`viper.agreement.normalise_answer`.
+    ``ground``: an IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
+    value. Other tasks: equal texts after :func:`viper.agreement.normalise_answer`.
     """
     if answer is None or desired is None:
         return False
@@ -101,7 +101,7 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     if task == "statement":
         return answer.value is desired
     several = isinstance(desired, Sequence) and not isinstance(desired, str)
-    labels = [normalise_answer(one) for one in (desired if several else [desired])]
+    labels = [normalise_answer(accepted) for accepted in (desired if several else [desired])]
     text = normalise_answer(answer.value)
     return bool(text) and text in labels
 
@@ -114,13 +114,12 @@ def desired_texts(case: Case) -> list[str]:
     if task == "choice":
         return [case.query.options[desired]]
     if isinstance(desired, Sequence) and not isinstance(desired, str):
-        return [str(one) for one in desired]
+        return [str(accepted) for accepted in desired]
     return [normalise_answer(desired) if isinstance(desired, bool) else str(desired)]
 
 
 def desired_text(case: Case) -> str:
-    """Return the desired answer in words, or "" if none is known. See :func:`box_text` for
-    boxes."""
+    """Return the desired answer in words, or "" if none is known; boxes as :func:`box_text`."""
     if case.query.task == "ground" and case.desired is not None:
         height = case.media.images[0].shape[0] if case.media.images else None
         return box_text(case.desired, height)
@@ -130,7 +129,7 @@ def desired_text(case: Case) -> str:
 def box_text(box: Sequence[float], image_height: float | None = None) -> str:
     """Return ``[left, lower, right, upper]`` of a box in pixels from the top-left corner, y up.
 
-    Programs see coordinates so. Without the picture's height the box is told as it is.
+    Programs use these coordinates. Without the picture's height the box is not converted.
     """
     x0, y0, x1, y1 = box
     if image_height is not None:

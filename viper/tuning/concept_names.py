@@ -1,4 +1,4 @@
-"""When two spellings name one concept: case, underscores and plurals apart, they are the same."""
+"""Names of concepts. Spellings that differ in case, underscores or plural name one concept."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 MAX_NAME = 100
-"""Characters of a concept's name that are looked at."""
+"""Most characters of a concept's name; further ones are ignored."""
 
 _REMARK = re.compile(r"\([^()]*\)")
 _BREAK = re.compile(r"[\s_\-/]+")
 
 _PLURALS = (("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", ""))
-"""Endings of English plurals and of their singulars, the longer ones first."""
+"""Endings of English plurals and singulars, longest first."""
 
 _SHORTEST = 3
-"""Letters that are left of a singular at least: a ``bus`` is not several ``bu``."""
+"""Least letters of a singular: ``bus`` is not the plural of ``bu``."""
 
 _IRREGULAR = {
     "children": "child",
@@ -30,8 +30,7 @@ _IRREGULAR = {
 
 
 def plain(name: str) -> str:
-    """Return a name in lower case, its words separated by one space, as ``traffic light`` for
-    ``Traffic_Light``."""
+    """Return a name in lower case with single spaces: ``Traffic_Light`` is ``traffic light``."""
     return _BREAK.sub(" ", name[:MAX_NAME]).strip().lower()
 
 
@@ -41,10 +40,10 @@ def without_remark(name: str) -> str:
 
 
 def spellings(name: str) -> Iterator[str]:
-    """Return the spellings under which a name may be listed, likeliest first: itself, then
-    singulars of its last word.
+    """Yield the spellings under which a name may be listed: itself, then singulars.
 
-    By the endings of English; what is no word costs a look-up and finds nothing.
+    Singulars of the last word are formed by English endings. A spelling that is not a word only
+    costs a look-up.
     """
     text = plain(name)
     yield text
@@ -60,10 +59,12 @@ def spellings(name: str) -> Iterator[str]:
 
 def is_about(name: str, concept: str) -> bool:
     """Return whether one name contains all words of the other: ``red cubes`` is about ``cube``."""
-    one, other = (
+    in_name, in_concept = (
         [set(spellings(word)) for word in without_remark(each).split()] for each in (name, concept)
     )
-    return bool(one and other) and (_all_among(one, other) or _all_among(other, one))
+    return bool(in_name and in_concept) and (
+        _all_among(in_name, in_concept) or _all_among(in_concept, in_name)
+    )
 
 
 def _all_among(words: Sequence[set[str]], others: Sequence[set[str]]) -> bool:

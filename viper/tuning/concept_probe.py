@@ -1,10 +1,9 @@
-"""Which concepts a program's calls are about, and whether a tool knows one.
+"""Finds the concepts in a program's calls, and tests whether a tool knows a concept.
 
-A wrong answer says that something went wrong; what the tools were asked about says what that may
-have been. A concept is suspected where a call names it, and known where the tool, as it is now,
-gets pictures of it right that were collected for learning.
+After a wrong answer, the concepts that calls name are the suspects. A tool knows a concept if it
+handles the pictures that were collected for learning without further training.
 
-Source: an addition of ours to CLOVA (Gao et al. 2024), whose reflection names the concept in words.
+Source: our addition to CLOVA (Gao et al. 2024), whose reflection names the concept in words.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from viper.tuning.soft_prompts.base import ABILITY_TOOLS
 from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected
 
 LONGEST_NAME = 3
-"""Words of a concept's name that are looked for in a phrase."""
+"""Most words of a concept's name in a phrase."""
 
 SAME_OBJECT = 0.5
-"""Least IoU of a found box and an annotated one."""
+"""Least IoU of a detected box and an annotated one."""
 
 _COMMON = (
     "a an and any are as at by color colour each for from has in is it kind large left material "
@@ -37,7 +36,7 @@ _COMMON = (
     "this to what which with"
 )
 _NO_CONCEPTS = frozenset(_COMMON.split())
-"""Words that are no concept by themselves."""
+"""Words that are not a concept on their own."""
 
 _TEXTS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
     {
@@ -50,7 +49,7 @@ _TEXTS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
         "replace": ((2, "prompt"),),
     }
 )
-"""Where a call's texts are: place and name of the argument."""
+"""Positions and names of the text arguments of a call."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class Suspect:
     """A concept that a tool may not know.
 
     Attributes:
-        tool: the pool's name of it.
-        call: index of the first call that names it.
+        tool: the tool's name in the pool.
+        call: index of the first call that names the concept.
     """
 
     tool: str
@@ -71,7 +70,7 @@ def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Su
     """Return each concept that the calls of trainable tools name, once per tool, in order.
 
     Args:
-        store: what it has a name for is a concept; without one every word that may be.
+        store: store that decides what is a concept; None accepts every word that may be one.
     """
     suspects_by_name: dict[tuple[str, str], Suspect] = {}
     for call in calls:
@@ -113,8 +112,7 @@ def _label(name: str, labels: frozenset[str], store: AnnotatedStore | None) -> s
 
 
 def _name(name: str, store: AnnotatedStore | None) -> str | None:
-    """Return the store's name for a concept that is not its own label; without a store the word
-    itself."""
+    """Return the store's usual name for a single word, or None; without a store the word itself."""
     if " " in name:
         return None
     if store is None:
@@ -129,33 +127,33 @@ def _texts(call: ToolCall) -> Iterator[str]:
         yield from ([value] if isinstance(value, str) else map(str, value or ()))
 
 
-def known_share(toolbox: Toolbox, tool: str, concept: str, lesson: Collected[Any]) -> float | None:
-    """Return the share of collected pictures that the tool gets right without training, or None if
-    it cannot be tested.
+def known_share(toolbox: Toolbox, tool: str, concept: str, data: Collected[Any]) -> float | None:
+    """Return the share of collected pictures that the tool gets right without training.
 
-    ``loc``: every object of the concept is found and nothing else. ``seg``: every one has a segment
-    of that label. ``match``: the picture fits the concept better than each related one.
+    ``loc``: the tool finds exactly the objects of the concept. ``seg``: exactly these objects have
+    a segment with that label. ``match``: the picture fits the concept better than every related
+    concept. Return None if the tool cannot be tested.
     """
-    ask = {"loc": _located, "seg": _segmented, "match": _matched}.get(tool)
-    if ask is None or not lesson.positives:
+    test = {"loc": _locates, "seg": _segments, "match": _matches}.get(tool)
+    if test is None or not data.positives:
         return None
-    right = [ask(toolbox, concept, picture, lesson) for picture in lesson.positives]
+    right = [test(toolbox, concept, picture, data) for picture in data.positives]
     return sum(right) / len(right)
 
 
-def _located(
-    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
+def _locates(
+    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, data: Collected[Any]
 ) -> bool:
-    session, whole = _looking(toolbox, picture.pixels())
+    session, whole = _session_on(toolbox, picture.pixels())
     threshold = session.threshold("detector.threshold")
     boxes = [item.box for item in detections(session, whole, concept) if item.score >= threshold]
     return _same_boxes(boxes, picture)
 
 
-def _segmented(
-    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, lesson: Collected[Any]
+def _segments(
+    toolbox: Toolbox, concept: str, picture: AnnotatedPicture, data: Collected[Any]
 ) -> bool:
-    session, whole = _looking(toolbox, picture.pixels())
+    session, whole = _session_on(toolbox, picture.pixels())
     height = whole.image_size[1]
     refs = segment(session, session.patch_ref(whole.image_id, whole.box))
     boxes = [
@@ -169,25 +167,25 @@ def _segmented(
     return _same_boxes(boxes, picture)
 
 
-def _matched(toolbox: Toolbox, concept: str, picture: Any, lesson: Collected[Any]) -> bool:
-    session, whole = _looking(toolbox, picture.pixels())
-    words = [concept, *map(str, lesson.evidence.get("related", ()))]
+def _matches(toolbox: Toolbox, concept: str, picture: Any, data: Collected[Any]) -> bool:
+    session, whole = _session_on(toolbox, picture.pixels())
+    words = [concept, *map(str, data.evidence.get("related", ()))]
     scores = similarities(session, [whole], words)[0]
     return len(words) > 1 and int(scores.argmax()) == 0
 
 
 def _same_boxes(boxes: Sequence[Sequence[float]], picture: AnnotatedPicture) -> bool:
     """Return whether the boxes and the concept's objects match one to one."""
-    left = [picture.things[place].box for place in picture.positives]
+    unmatched = [picture.things[place].box for place in picture.positives]
     for box in boxes:
-        best = max(left, key=lambda one: box_iou(box, one), default=None)
+        best = max(unmatched, key=lambda other: box_iou(box, other), default=None)
         if best is None or box_iou(box, best) < SAME_OBJECT:
             return False
-        left.remove(best)
-    return not left
+        unmatched.remove(best)
+    return not unmatched
 
 
-def _looking(toolbox: Toolbox, pixels: Any) -> tuple[ToolSession, Any]:
+def _session_on(toolbox: Toolbox, pixels: Any) -> tuple[ToolSession, Any]:
     from viper.sandbox import Ref
 
     height, width = pixels.shape[:2]

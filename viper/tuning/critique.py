@@ -1,4 +1,4 @@
-"""Reads the critique that a language model wrote: leniently, and nothing of it is ever executed."""
+"""Lenient parser for critiques of a language model. Nothing of the text is ever executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIELDS: Mapping[str, str] = {
     "expected": "desired",
     "correct output": "desired",
 }
-"""What a model may call a field, and which it is."""
+"""Names that a model may use for a field, and the field."""
 
 _LINE = re.compile(
     r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"
@@ -48,16 +48,15 @@ _WORDS = re.compile(r"[a-z_][a-z0-9_]*")
 def parse_critique(
     text: str, tools: Mapping[int, str] | None = None, default_step: int | None = None
 ) -> Critique:
-    """Parse the critique that a language model wrote, as far as its text states one.
+    """Parse the critique that a language model wrote.
 
-    Read are a JSON object, alone or in a fence, or lines ``name: value`` in any order and case,
-    with or without markdown; missing fields stay empty. A step without a tool takes the tool from
-    ``tools``; a tool without a step takes the only step of that tool. Nothing is ever executed.
+    The text holds a JSON object, plain or in a fence, or lines ``name: value`` in any order and
+    case, with or without markdown. Missing fields stay empty. A step without a tool takes the tool
+    from ``tools``. A tool without a step takes the tool's step if there is only one.
 
     Args:
-        tools: call index to tool name of the run that is judged; a tool or step that is not
-            among them is not believed.
-        default_step: the call that was asked about, where the text names a tool alone.
+        tools: tool names of the judged run by call index. Other tools and steps are ignored.
+        default_step: step to use if the text names none.
 
     Raises:
         CritiqueError: the text names no location that can be understood.
@@ -105,21 +104,23 @@ def _json_fields(text: str) -> dict[str, str]:
         if not isinstance(value, dict):
             continue
         named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in value.items()}
-        fields = {key: _told(item) for key, item in named.items() if key is not None}
+        fields = {key: _as_text(item) for key, item in named.items() if key is not None}
         if fields:
             return fields
     return {}
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _line_fields(text: str) -> dict[str, str]:
-    """Return the fields of lines ``name: value``. A line without a name continues the one
-    before."""
+    """Return the fields of lines ``name: value``.
+
+    A line without a name continues the line before.
+    """
     fields: dict[str, str] = {}
     last = ""
     for line in text.splitlines():
@@ -145,8 +146,10 @@ def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
 
 
 def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:
-    """Return the location that the fields ``tool`` and ``location`` name. A tool's name overrules
-    the word ``tool``."""
+    """Return the location that the fields ``tool`` and ``location`` name, or None.
+
+    A tool's name overrules the word ``tool``.
+    """
     names = None if tools is None else set(tools.values())
     for text in (fields.get("tool", ""), fields.get("location", "")):
         lowered = text.strip().strip("'\"`.").lower()
@@ -177,7 +180,7 @@ def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
     See :func:`viper.prompting.reflection.fault_line`.
 
     Raises:
-        CritiqueError: anything else, or a call that the run did not make.
+        CritiqueError: the text has another form, or names a call that the run did not make.
     """
     lines = text.strip().splitlines()
     excerpt = lines[0].strip()[:80] if lines else ""

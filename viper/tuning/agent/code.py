@@ -1,7 +1,7 @@
-"""What code of a turn reads, writes and asks, by its syntax alone; nothing is run.
+"""Static analysis of a turn's code: names that it reads and assigns, tools that it calls.
 
-Variables of comprehensions, loops, lambdas and functions are their own business: they are neither
-read nor assigned outside, as far as turns of an agent are concerned.
+No code is run. Variables of comprehensions, loops, lambdas and functions count as local: for the
+turns of an agent they are neither read nor assigned outside.
 """
 
 from __future__ import annotations
@@ -27,24 +27,23 @@ TOOLS = {name: name for name in _SAME} | {
     "get_video_segment_before_event": "locate_event",
     "get_video_segment_after_event": "locate_event",
 }
-"""Names behind which a model is asked, and the calls that traces hold of them."""
+"""API names that call a model, and the names of these calls in traces."""
 
 _CONVERTERS = frozenset({"bool_to_yesno", "bool_to_yn", "str", "int", "float", "bool"})
-"""Calls that make nothing new of a constant."""
+"""Calls that only convert a constant."""
 
 CANDIDATES = frozenset(("answer", "result", FINAL))
-"""Names that hold an answer, rather than something on the way to one."""
+"""Names that hold an answer, not an intermediate result."""
 
 
 @dataclass(frozen=True)
 class CodeView:
-    """Names of some code.
+    """Names in a piece of code.
 
     Attributes:
-        stored, sure, loaded: as :class:`Names` has them.
-        tools: what it calls of :data:`TOOLS`, in the order of evaluation: of calls within one
-            another the inner one first.
-        gives: the name that its last statement assigns; "" for an expression, None otherwise.
+        stored, sure, loaded: see :class:`Names`.
+        tools: called tools of :data:`TOOLS` in order of evaluation, inner calls first.
+        gives: name that the last statement assigns; "" for an expression, None otherwise.
     """
 
     stored: frozenset[str] = frozenset()
@@ -55,8 +54,10 @@ class CodeView:
 
     @property
     def is_candidate(self) -> bool:
-        """Return whether the code ends by storing an answer. A value that is only shown may be an
-        intermediate one."""
+        """Return whether the last statement stores an answer.
+
+        A value that is only shown may be an intermediate one.
+        """
         return self.gives in CANDIDATES
 
 
@@ -66,22 +67,22 @@ def view(code: str) -> CodeView | None:
     try:
         tree = ast.parse(code)
         names = names_of(tree.body)
-        called = [one.func for one in _evaluated(tree) if isinstance(one, ast.Call)]
+        called = [node.func for node in _evaluated(tree) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    named = [one.attr if isinstance(one, ast.Attribute) else _plain(one) for one in called]
+    named = [node.attr if isinstance(node, ast.Attribute) else _plain(node) for node in called]
     return CodeView(
         frozenset(names.stored),
         frozenset(names.sure),
         frozenset(names.loaded),
         tuple(TOOLS[name] for name in named if name in TOOLS),
-        _gives(tree),
+        _last_target(tree),
     )
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant that code spells out, and the place of the turn that does."""
+    """A constant that code spells out, and the place of the turn with this code."""
 
     value: Any
     place: int
@@ -90,15 +91,14 @@ class Constant:
 def constants_after(
     code: str, before: Mapping[str, Constant], place: int
 ) -> tuple[dict[str, Constant], Constant | None]:
-    """Return the names that hold constants after some code, and the constant value of its last
-    statement.
+    """Return the names that hold constants after some code, and the constant of its last statement.
 
-    A constant stays one under another name, and by way of ``str``, ``bool_to_yesno`` and their
-    like. Code that does not parse changes nothing.
+    A constant remains a constant under another name and after conversions such as ``str`` and
+    ``bool_to_yesno``. Code that does not parse changes nothing.
 
     Args:
-        known: the names that hold constants before it.
-        place: of its turn.
+        before: names that hold constants before the code.
+        place: index of the code's turn.
     """
     constants, value = dict(before), None
     try:
@@ -117,12 +117,12 @@ def constants_after(
 
 
 def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes within a node, each after its parts."""
+    """Yield all nodes within a node in order of evaluation, each after its parts."""
     parts = list(ast.iter_child_nodes(node))
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        parts = [*node.generators, *(one for one in parts if one not in node.generators)]
+        parts = [*node.generators, *(part for part in parts if part not in node.generators)]
     elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-        parts = sorted(parts, key=lambda one: one is not node.value)
+        parts = sorted(parts, key=lambda part: part is not node.value)
     for part in parts:
         yield from _evaluated(part)
     yield node
@@ -152,7 +152,8 @@ def _constant(
     return None
 
 
-def _gives(tree: ast.Module) -> str | None:
+def _last_target(tree: ast.Module) -> str | None:
+    """Return the name that the last statement assigns; see :attr:`CodeView.gives`."""
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr):
         return ""
@@ -163,12 +164,12 @@ def _gives(tree: ast.Module) -> str | None:
 
 @dataclass
 class Names:
-    """Names of a stretch of code.
+    """Names in a section of code.
 
     Attributes:
-        stored: that it assigns, perhaps in a branch only.
-        sure: that it assigns whatever happens.
-        loaded: that it reads before it has surely assigned them.
+        stored: names that it assigns, perhaps only in a branch.
+        sure: names that it assigns in every branch.
+        loaded: names that it reads before it has surely assigned them.
     """
 
     stored: set[str] = field(default_factory=set)
@@ -176,28 +177,28 @@ class Names:
     loaded: set[str] = field(default_factory=set)
 
     def read(self, names: Iterable[str]) -> None:
-        """Add names that are read now."""
+        """Add names that the next code reads."""
         self.loaded |= set(names) - self.sure
 
     def store(self, names: Iterable[str]) -> None:
-        """Add names that are surely assigned now."""
+        """Add names that the next code surely assigns."""
         assigned = set(names)
         self.stored |= assigned
         self.sure |= assigned
 
-    def branch(self, *ways: Names) -> None:
+    def branch(self, *branches: Names) -> None:
         """Add branches of which one is run. Names that all branches assign are sure."""
-        for way in ways:
-            self.read(way.loaded)
-            self.stored |= way.stored
-        self.sure |= set.intersection(*(way.sure for way in ways))
+        for branch in branches:
+            self.read(branch.loaded)
+            self.stored |= branch.stored
+        self.sure |= set.intersection(*(branch.sure for branch in branches))
 
 
 def names_of(statements: Sequence[ast.stmt], bound: frozenset[str] = frozenset()) -> Names:
     """Return the names of consecutive statements.
 
     Args:
-        bound: variables of loops and functions around them.
+        bound: variables of enclosing loops and functions.
     """
     names = Names()
     for statement in statements:
@@ -233,16 +234,16 @@ def _statement(node: ast.stmt, bound: frozenset[str], names: Names) -> None:
         names.store(_walrus(node.test) - bound)
         names.branch(names_of(node.body, bound), names_of(node.orelse, bound))
     elif isinstance(node, ast.Try):
-        handlers = [names_of(one.body, bound) for one in node.handlers]
+        handlers = [names_of(handler.body, bound) for handler in node.handlers]
         names.branch(names_of([*node.body, *node.orelse], bound), *handlers, Names())
         _in_order(node.finalbody, bound, names)
     elif isinstance(node, ast.With | ast.AsyncWith):
-        names.read(_read([one.context_expr for one in node.items], bound))
-        named = [one.optional_vars for one in node.items if one.optional_vars is not None]
+        names.read(_read([item.context_expr for item in node.items], bound))
+        named = [item.optional_vars for item in node.items if item.optional_vars is not None]
         names.store(_targets(named) - bound)
         _in_order(node.body, bound, names)
     elif isinstance(node, ast.Import | ast.ImportFrom):
-        names.store({(one.asname or one.name).split(".")[0] for one in node.names} - bound)
+        names.store({(alias.asname or alias.name).split(".")[0] for alias in node.names} - bound)
     else:
         names.read(_read([node], bound))
         if isinstance(node, ast.AugAssign):
@@ -259,7 +260,7 @@ def _in_order(statements: Sequence[ast.stmt], bound: frozenset[str], names: Name
 
 
 def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
-    """Return the names that expressions read, without their own variables."""
+    """Return the names that expressions read, without variables of comprehensions and lambdas."""
     names: set[str] = set()
     for node in nodes:
         if node is None:
@@ -268,10 +269,10 @@ def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
             names |= {node.id} - bound if isinstance(node.ctx, ast.Load) else set()
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
             inside = bound
-            for one in node.generators:
-                names |= _read([one.iter], inside)
-                inside |= _targets([one.target])
-                names |= _read(one.ifs, inside)
+            for generator in node.generators:
+                names |= _read([generator.iter], inside)
+                inside |= _targets([generator.target])
+                names |= _read(generator.ifs, inside)
             last = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
             names |= _read(last, inside)
         elif isinstance(node, ast.Lambda):
@@ -283,8 +284,10 @@ def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:
 
 
 def _targets(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the names that assignments and loops assign. Variables of expressions are no
-    targets."""
+    """Return the names that assignments and loops assign.
+
+    Variables of expressions do not count.
+    """
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name):
@@ -299,10 +302,10 @@ def _targets(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 
 def _walrus(node: ast.AST) -> set[str]:
-    return {one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr)}
+    return {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}
 
 
 def _parameters(arguments: ast.arguments) -> frozenset[str]:
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-    return frozenset(one.arg for one in every)
+    every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return frozenset(argument.arg for argument in every)

@@ -1,13 +1,13 @@
-"""Which actions of a workflow were of use: by rules, from what followed and what was used.
+"""Flags the effective and ineffective actions of a workflow, by rules or by a language model.
 
-Source: DWIM (2025), supplement, sec. 9: code that ended in a traceback, and what a thought with
-"however" or "rethink" follows, is ineffective; so is that thought itself, since without the label
-nobody would have it. Ours: code that was run before on the same values, code that gave the answer
-that was there already, and code of which nothing of the answer was made, followed by the names that
-code reads and writes.
+Source: DWIM (2025), supplement, sec. 9: ineffective are code that ended in a traceback, an action
+followed by a thought with "however" or "rethink", and that thought itself, because it depends on
+the label. Ours: also ineffective are code that ran before on the same values, code that gave the
+answer that was already stored, and code whose values the answer does not depend on. Dependence is
+tracked by the names that code reads and assigns.
 
-A language model may read the whole workflow instead, which the paper names as what should follow
-the rules; the words are ours.
+A language model can read the whole workflow instead. The paper names this as the next step after
+the rules; the prompt is ours.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b
 
 @dataclass(frozen=True)
 class Flag:
-    """Of the turn at an index: why it is ineffective; "" where it is effective.
-
-    ``traceback``, ``doubted``, ``rethink``, ``discrepancy``, ``repeated``, ``confirmed``,
-    ``unused`` or ``unreadable``; ``said`` where a language model says so.
+    """Flag of a turn.
 
     Attributes:
-        by: who set it, ``rules`` or ``llm``.
+        index: index of the turn.
+        reason: why the turn is ineffective: ``traceback``, ``doubted``, ``rethink``,
+            ``discrepancy``, ``repeated``, ``confirmed``, ``unused`` or ``unreadable``; ``said`` if
+            a language model flagged it; "" if the turn is effective.
+        by: ``rules`` or ``llm``.
     """
 
     index: int
@@ -68,9 +69,11 @@ def flagged(turns: Sequence[Turn]) -> list[Flag]:
 
 
 def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
-    """Return a flag for every turn by a language model. The rules flag turns that its reply leaves
-    out."""
-    actions = [one for one in workflow.turns if one.kind in ("code", "thought", "done")]
+    """Return a flag for every turn by a language model.
+
+    The rules flag the turns that its reply leaves out.
+    """
+    actions = [turn for turn in workflow.turns if turn.kind in ("code", "thought", "done")]
     numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
     lines = [
         f"Action {numbers[turn.index]}:\n{step_text(step_of(turn))}"
@@ -123,7 +126,7 @@ def _reason(turn: Turn, after: Turn | None) -> str:
 
 
 class _Names:
-    """What the names of the code so far stand for; what is ineffective counts as never run."""
+    """Values of the names assigned so far. Ineffective code counts as never run."""
 
     def __init__(self) -> None:
         self._written: dict[str, int] = {}
@@ -133,8 +136,8 @@ class _Names:
     def idle(self, turn: Turn) -> str:
         """Return why the useful code of a turn changed nothing, and follow its assignments.
 
-        ``repeated``: it ran before on the same values of what it reads.
-        ``confirmed``: it gave an answer that its only name held already.
+        ``repeated``: the same code ran before on the same values of the names that it reads.
+        ``confirmed``: the code assigned one answer name, which already held the same answer.
         """
         code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if code is None:
@@ -160,12 +163,12 @@ class _Names:
 
 
 def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
-    """Return the indices of useful code whose values the answer does not depend on.
+    """Return the indices of otherwise effective code whose values the answer does not depend on.
 
-    Followed from the end: what is needed there is the answer, stored or, at a bound, the last value
-    that could be one; code that assigns something needed is used, and needs what it reads. Code
-    that assigns nothing was a look, and counts as used. Code that is ineffective for another reason
-    gives nothing: what it repeats or confirms does.
+    The search goes backwards from the answer: the stored one or, if a limit ended the run, the last
+    value that could be one. Code that assigns a needed name is used, and the names that it reads
+    become needed. Code that assigns nothing only looked at values and counts as used. Code that is
+    ineffective for another reason is skipped, because the code that it repeats or confirms counts.
     """
     needed, unused = {FINAL, *_forced_name(turns)}, set()
     for place in range(len(turns) - 1, -1, -1):
@@ -182,8 +185,8 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
 
 
 def _forced_name(turns: Sequence[Turn]) -> set[str]:
-    """Return the name of the value that a limit turned into the answer, if it was not stored as
-    one."""
+    """Return the name of the value that became the answer at a limit, unless it was stored as
+    the answer."""
     if not turns or turns[-1].kind != "forced" or turns[-1].value is None:
         return set()
     for turn in reversed(turns[:-1]):

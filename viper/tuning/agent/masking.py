@@ -1,16 +1,15 @@
-"""Training texts from workflows: which actions are masked, and must be written again.
+"""Training texts from workflows: each masks an action that the model must write again.
 
-An effective action is taken out of the workflow, in turn, and has to be produced from the prompt
-and what went before. Ineffective actions stay where they are read and never count in the loss.
+Each effective action in turn is removed from the workflow, and the model must produce it from the
+prompt and the preceding turns. Ineffective actions remain as context and never count in the loss.
 
-Source: DWIM (2025), supplement, table 10, for the variants. Ours: "the rest" of a workflow is what
-stands before the masked action (``before``), as when the agent acts; ``all`` also shows what came
-after it, with a hole where the action stood.
+Source: DWIM (2025), supplement, table 10, for the variants. Ours: by default the context consists
+of the turns before the masked action (``before``), as when the agent acts. ``all`` also shows the
+turns after it, with a hole in place of the action.
 
-As token ids, a prompt becomes the very tokens that the agent's model reads when it acts, by the
-same wrapping (``PromptTokens``); the tokens of the action follow, and
-they alone count. The end of a turn that a chat template writes is not learned: an agent is stopped
-at the action's closing tag.
+A prompt is encoded to the same tokens that the agent's model reads when it acts (``PromptTokens``).
+The tokens of the action follow, and only they count. The end of a turn that a chat template writes
+is not learned, because an agent is stopped at the action's closing tag.
 """
 
 from __future__ import annotations
@@ -27,28 +26,29 @@ from viper.tuning.agent.flagging import flagged, is_rethinking
 from viper.tuning.agent.workflow import Workflow, step_of
 
 VARIANTS = ("masking", "sft", "random", "rethink")
-"""Instruct-masking; all actions; as many as instruct-masking has, at random; instruct-masking with
-the thoughts that take something back."""
+"""Choices of actions to learn: instruct-masking; all; a random choice of the same number as
+instruct-masking; instruct-masking with rethinking thoughts."""
 
 RESTS = ("before", "all")
 
 HOLE = "<masked></masked>"
 
 ASKED_FOR = f"# the action at {HOLE}:\n"
-"""Ends a prompt that shows the whole workflow."""
+"""End of a prompt that shows the whole workflow."""
 
 
 IGNORED = -100
-"""Label of a token that does not count, as torch's cross-entropy and transformers have it."""
+"""Label of a token that does not count; torch's cross-entropy and transformers use the same."""
 
 
 @dataclass(frozen=True)
 class MaskedWorkflow:
-    """An action that has to be produced.
+    """Training text with one masked action.
 
     Attributes:
-        prompt: what is read.
-        target: the action in its tags; the loss counts its tokens and no others.
+        prompt: the prompt that the model reads.
+        target: the action in its tags. Only its tokens count in the loss.
+        workflow: id of the workflow.
         turn: index of the action in its workflow.
     """
 
@@ -74,11 +74,11 @@ def masked(
         entries: names that the prompts list.
         variant: one of :data:`VARIANTS`.
         rest: one of :data:`RESTS`.
-        said: whether the action at an index is effective, by somebody else than the rules; these
-            flag the others.
+        said: whether the action at an index is effective, according to people or a model. The rules
+            flag actions without an entry.
     """
-    turns = [one for one in workflow.turns if one.kind != "forced"]
-    steps = [step_of(one) for one in turns]
+    turns = [turn for turn in workflow.turns if turn.kind != "forced"]
+    steps = [step_of(turn) for turn in turns]
     for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), said or {}):
         action = steps[place].action
         if action is None:
@@ -98,9 +98,9 @@ def _places(
     workflow: Workflow, variant: str, random: Random, labels: Mapping[int, bool]
 ) -> list[int]:
     """Return the indices of the actions that count, in order."""
-    turns = [one for one in workflow.turns if one.kind != "forced"]
+    turns = [turn for turn in workflow.turns if turn.kind != "forced"]
     flags = flagged(workflow.turns)[: len(turns)]
-    readable = [n for n, one in enumerate(turns) if one.kind != "unreadable"]
+    readable = [n for n, turn in enumerate(turns) if turn.kind != "unreadable"]
     effective = [n for n in readable if labels.get(turns[n].index, flags[n].is_effective)]
     chosen: dict[str, Callable[[], list[int]]] = {
         "masking": lambda: effective,
@@ -116,7 +116,7 @@ class EncodedWorkflow:
     """Token ids of a prompt and an action, with labels of the same length.
 
     Attributes:
-        labels: the token itself where it counts, :data:`IGNORED` where it is only read.
+        labels: the token id if the token counts, else :data:`IGNORED`.
     """
 
     ids: tuple[int, ...]
@@ -124,14 +124,14 @@ class EncodedWorkflow:
 
 
 class Encoder:
-    """Encodes for one model.
+    """Encodes training texts for one model.
 
     Args:
-        tokenizer: of the transformers library.
-        longest: tokens of a text at most; longer ones are left out.
+        tokenizer: tokenizer of the transformers library.
+        longest: most tokens of a text; longer texts are left out.
 
     Attributes:
-        left_out: how many were too long so far.
+        left_out: number of texts left out so far.
     """
 
     def __init__(self, tokenizer: Any, template: Template, longest: int) -> None:
@@ -143,11 +143,11 @@ class Encoder:
         )
 
     def encoded(self, texts: Iterable[MaskedWorkflow]) -> list[EncodedWorkflow]:
-        """Encode the texts. Texts of a plain model that continue one another share one row.
+        """Encode the texts. For a plain model, consecutive texts share a row.
 
-        A plain prompt is the workflow so far, so that the next action's prompt begins with this one
-        and its action: one row with several counted stretches is the same loss at a fraction of the
-        cost.
+        A plain prompt is the workflow so far, so the next action's prompt begins with this prompt
+        and its action. One row with several counted sections has the same loss at a fraction of
+        the cost.
         """
         rows: list[EncodedWorkflow] = []
         last = ""
@@ -177,8 +177,7 @@ class Encoder:
 
 
 def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow | None:
-    """Join both rows into one, or return None if the second does not begin with the first's
-    tokens."""
+    """Join two rows into one, or return None unless the second begins with the first's tokens."""
     if second.ids[: len(first.ids)] != first.ids:
         return None
     rest = second.labels[len(first.ids) :]
@@ -186,8 +185,10 @@ def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow 
 
 
 def padded(rows: Sequence[EncodedWorkflow], pad: int) -> dict[str, list[list[int]]]:
-    """Return rows of one length, padded at the right: ``input_ids``, ``attention_mask``,
-    ``labels``."""
+    """Pad the rows at the right to one length.
+
+    Return ``input_ids``, ``attention_mask`` and ``labels``.
+    """
     longest = max(len(row.ids) for row in rows)
     gaps = [longest - len(row.ids) for row in rows]
     pairs = list(zip(rows, gaps, strict=True))

@@ -1,9 +1,9 @@
-"""Tunes a causal language model on masked actions: low-rank matrices beside it, or all of it.
+"""Tunes a causal language model on masked actions: a low-rank adapter, or all weights.
 
-The loop is transformers' own (``Trainer``), over accelerate: devices, precision, checkpoints. A
-tuning that was killed goes on from its last checkpoint with the batches that it would have seen.
+The training loop is ``Trainer`` of transformers, which uses accelerate for devices, precision and
+checkpoints. An interrupted tuning resumes from its last checkpoint with the same batches.
 
-Source: DWIM (2025), supplement, sec. 10, for what is trained; LoRA (Hu et al. 2022).
+Source: DWIM (2025), supplement, sec. 10, for the training data; LoRA (Hu et al. 2022).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from viper.tuning.agent.masking import IGNORED, EncodedWorkflow, Encoder, Masked
 from viper.tuning.agent.workflow import Workflow
 
 SETTINGS = "tuning.json"
-"""Of the folder for checkpoints: what is tuned, and how."""
+"""File in the folder of checkpoints: the tuned model and the settings."""
 
 LOSSES = "losses.jsonl"
-"""Of the folder for checkpoints: the loss of each step."""
+"""File in the folder of checkpoints: the loss of each step."""
 
 HELD_OUT = "held-out.json"
-"""Of the folder for checkpoints: what the agent makes of workflows that it is not tuned on."""
+"""File in the folder of checkpoints: the loss on held-out workflows."""
 
 
 @dataclass(frozen=True)
 class TunedAgent:
-    """What is tuned.
+    """The model to tune.
 
     Attributes:
         model: folder or hub id.
-        adapter: low-rank adapter that it is used with, and that goes on being trained; None: a
-            fresh one, or the model itself.
-        template: as :class:`viper.models.llm.transformers_llm.TransformersLLM` takes it.
-        load: how it gets into memory.
+        adapter: existing low-rank adapter to continue training; None trains a new adapter or the
+            model itself.
+        template: see :class:`viper.models.llm.transformers_llm.TransformersLLM`.
+        load: options for loading the model.
     """
 
     model: str
@@ -57,15 +57,15 @@ class TunedAgent:
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """How it is tuned.
+    """Settings for tuning.
 
     Attributes:
-        steps: of the optimiser.
-        batch: rows of a pass.
-        accumulate: passes of a step.
-        rank: of a fresh adapter's matrices; 0 tunes all weights.
-        longest: tokens of a row at most.
-        seed: of fresh matrices and of the order of rows.
+        steps: number of optimiser steps.
+        batch: rows per pass.
+        accumulate: passes per step.
+        rank: rank of a new adapter's matrices; 0 tunes all weights.
+        longest: most tokens of a row.
+        seed: random seed for new matrices and for the order of rows.
         save_every: steps between checkpoints.
     """
 
@@ -100,22 +100,23 @@ def tune(
     held_out: Sequence[MaskedWorkflow] = (),
     left_out: Callable[[int], None] = lambda count: None,
 ) -> Path:
-    """Tune the model and save it to ``out``. Continue from a checkpoint of the same tuning in
+    """Tune the model and save it to ``out``. Resume from a checkpoint of the same tuning in
     ``work``.
 
     Args:
         work: folder for checkpoints and losses.
-        report: told the loss of each step.
-        held_out: actions that are not learned; ``work`` notes their loss before and after
+        report: called with the loss of each step.
+        held_out: actions that are not learned. Their loss before and after is stored in ``work``
             (:func:`read_held_out`).
-        left_out: told how many texts are longer than ``settings.longest``, where some are.
+        left_out: called with the number of texts longer than ``settings.longest``, if there are
+            any.
 
     Returns:
-        ``out``: an adapter's folder, or that of a whole model where ``settings.rank`` is 0.
+        ``out``: folder of an adapter, or of a whole model if ``settings.rank`` is 0.
 
     Raises:
         UsageError: no text is short enough, or ``work`` holds another tuning.
-        ModelError: nothing loadable there.
+        ModelError: the model cannot be loaded.
     """
     import torch
     from transformers import Trainer, TrainingArguments
@@ -123,17 +124,17 @@ def tune(
 
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
-    model, tokenizer = _loaded(tuned, settings)
+    model, tokenizer = _load(tuned, settings)
     encoder = Encoder(tokenizer, tuned.template, settings.longest)
     rows, short = encoder.encoded(texts), len(texts) - encoder.left_out
-    kept_out = encoder.encoded(held_out)
+    held_out_rows = encoder.encoded(held_out)
     if not rows:
         raise UsageError(
             f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
         )
     if short < len(texts):
         left_out(len(texts) - short)
-    _check_same(work, tuned, settings, rows, kept_out)
+    _check_same(work, tuned, settings, rows, held_out_rows)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     arguments = TrainingArguments(
         output_dir=str(work),
@@ -159,7 +160,7 @@ def tune(
     )
 
     def collate(batch: list[dict[str, Any]]) -> dict[str, Any]:
-        filled = padded([rows[one["row"]] for one in batch], pad)
+        filled = padded([rows[item["row"]] for item in batch], pad)
         return {name: torch.tensor(values) for name, values in filled.items()}
 
     trainer = Trainer(
@@ -170,18 +171,18 @@ def tune(
         callbacks=[_losses(work / LOSSES, report)],
     )
     trainer.pop_callback(PrinterCallback)
-    noted = read_held_out(work)
-    if kept_out and noted is None:
-        before, tokens = token_loss(trainer.model, kept_out, pad, settings.batch)
-        noted = HeldOut(len(kept_out), tokens, before)
-        note_held_out(work, noted)
+    figures = read_held_out(work)
+    if held_out_rows and figures is None:
+        before, tokens = token_loss(trainer.model, held_out_rows, pad, settings.batch)
+        figures = HeldOut(len(held_out_rows), tokens, before)
+        note_held_out(work, figures)
     with warnings.catch_warnings():
         # Each save says that weights of an embedding are in the adapter; they are meant to be.
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
         _train(trainer, settings.steps, _last_checkpoint(work))
-        if noted is not None:
-            after, _ = token_loss(trainer.model, kept_out, pad, settings.batch)
-            note_held_out(work, replace(noted, after=after))
+        if figures is not None:
+            after, _ = token_loss(trainer.model, held_out_rows, pad, settings.batch)
+            note_held_out(work, replace(figures, after=after))
         _save(trainer.model, tokenizer, tuned, out)
     return out
 
@@ -190,7 +191,7 @@ def token_count(tuned: TunedAgent, prompt: str) -> int:
     """Count the tokens that a model reads for a prompt.
 
     Raises:
-        ModelError: no tokenizer there.
+        ModelError: the tokenizer cannot be loaded.
     """
     from transformers import AutoTokenizer
 
@@ -212,7 +213,7 @@ def losses(work: Path) -> list[tuple[int, float]]:
     return sorted(by_step.items())
 
 
-def _loaded(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
+def _load(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
     """Load the model, ready for training, and its tokenizer."""
     import torch
     from peft import LoraConfig, get_peft_model
@@ -248,24 +249,24 @@ def _check_same(
     tuned: TunedAgent,
     settings: TuneSettings,
     rows: Sequence[EncodedWorkflow],
-    kept_out: Sequence[EncodedWorkflow],
+    held_out: Sequence[EncodedWorkflow],
 ) -> None:
-    """Refuse a folder that holds another tuning, and note this one in a fresh folder."""
-    what = {
+    """Raise if the folder holds another tuning. Record this tuning in a new folder."""
+    description = {
         "model": tuned.model,
         "adapter": tuned.adapter,
         "settings": asdict(settings),
         "rows": len(rows),
         "sha256": _digest(rows),
-        **({"held_out": _digest(kept_out)} if kept_out else {}),
+        **({"held_out": _digest(held_out)} if held_out else {}),
     }
     file = work / SETTINGS
     if file.is_file():
         try:
-            there = json.loads(file.read_text(encoding="utf-8"))
+            stored = json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
-            there = None
-        if there != what:
+            stored = None
+        if stored != description:
             raise UsageError(
                 f"{work} holds checkpoints of another tuning (model, data or settings differ); "
                 "give another folder, or delete that one"
@@ -276,11 +277,11 @@ def _check_same(
             f"{work} holds checkpoints and no {SETTINGS} that tells of what; give another folder"
         )
     work.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(what, indent=2) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
 
 
 def _train(trainer: Any, steps: int, last: str | None) -> None:
-    """Run all steps after the last checkpoint, which may be that of the last step."""
+    """Run all steps after the last checkpoint. It may be the checkpoint of the last step."""
     if last is not None and int(Path(last).name.rpartition("-")[2]) >= steps:
         trainer._load_from_checkpoint(last)  # ``train`` would take one more step
         return
@@ -290,7 +291,7 @@ def _train(trainer: Any, steps: int, last: str | None) -> None:
 def _last_checkpoint(work: Path) -> str | None:
     from transformers.trainer_utils import get_last_checkpoint
 
-    # One that was being written when the process was killed lacks its state, which comes last.
+    # A checkpoint that a kill interrupted lacks its state file, which is written last.
     for folder in sorted(work.glob("checkpoint-*")):
         if not (folder / "trainer_state.json").is_file():
             shutil.rmtree(folder)
@@ -313,7 +314,7 @@ def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
 
 
 def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:
-    """Save the adapter alone, or the whole model, as safetensors. Nothing is half-written."""
+    """Save only the adapter, or the whole model, as safetensors. The folder appears complete."""
     part = out.with_name(f"{out.name}.part")
     part.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(part, safe_serialization=True)
@@ -328,12 +329,13 @@ def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Mean loss of a token of the actions, in nats.
+    """Mean loss per token of held-out actions, in nats.
 
     Attributes:
-        rows: texts that the actions stand in.
-        tokens: of the actions.
-        before, after: tuning; ``after`` is None until it is over.
+        rows: number of texts with these actions.
+        tokens: number of tokens of the actions.
+        before: loss before tuning.
+        after: loss after tuning; None until it is finished.
     """
 
     rows: int
@@ -347,14 +349,14 @@ def split(
 ) -> tuple[list[Workflow], list[Workflow]]:
     """Split the workflows into those to tune on and those that are held out.
 
-    Workflows of the same media stay together, in whatever manner they were made: ``share`` of all
-    media, rounded down, is held out with what is asked about them.
+    Workflows about the same media stay together, whatever their collection mode: ``share`` of all
+    media, rounded down, is held out with all their queries.
     """
-    units = list(dict.fromkeys(one.unit for one in workflows))
+    units = list(dict.fromkeys(workflow.unit for workflow in workflows))
     out = set(Random(f"held out {seed}").sample(units, int(share * len(units))))
     return (
-        [one for one in workflows if one.unit not in out],
-        [one for one in workflows if one.unit in out],
+        [workflow for workflow in workflows if workflow.unit not in out],
+        [workflow for workflow in workflows if workflow.unit in out],
     )
 
 
@@ -381,7 +383,7 @@ def token_loss(
 
 
 def read_held_out(work: Path) -> HeldOut | None:
-    """Read the held-out figures of a folder, or return None if there are none that can be read."""
+    """Read the held-out figures of a folder, or return None if they are missing or unreadable."""
     try:
         return record_from_json(HeldOut, json.loads((work / HELD_OUT).read_text(encoding="utf-8")))
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""Checkers who know the label: what a turn gave is compared with what must be true.
+"""Verifiers that know the label and compare the results of turns with it.
 
-The rule-based one needs no model: what a turn leaves as an answer is doubted where it is not the
-label. The other asks a language model, which is shown the label and may not give it away.
+The rule-based verifier needs no model: it objects to an answer that is not the label. The other
+verifier asks a language model, which is shown the label and must not reveal it.
 
-Source: DWIM (2025), supplement, sec. 8 and figure 7, for what is compared; the rules are ours.
+Source: DWIM (2025), supplement, sec. 8 and figure 7, for the comparison; the rules are ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from viper.tuning.agent.workflow import step_of
 from viper.tuning.case import is_desired
 
 MAX_TOKENS = 160
-"""Of what a language model says about a turn."""
+"""Most tokens of a language model's reply about a turn."""
 
 _CONCEALED = "something else"
 
@@ -38,10 +38,10 @@ _NUMBERS = {
 
 
 class LabelVerifier:
-    """Doubts what is left as an answer and is not the label.
+    """Objects to answers that are not the label.
 
     Args:
-        label: the desired answer, as :class:`viper.tuning.case.Case` has it.
+        label: the desired answer in the form of :attr:`viper.tuning.case.Case.desired`.
     """
 
     def __init__(self, query: Query, label: Any) -> None:
@@ -68,7 +68,7 @@ class LanguageVerifier:
         label: the desired answer in words.
 
     Attributes:
-        meter: what asking cost.
+        meter: usage of the language model.
     """
 
     def __init__(self, llm: LLM, query: Query, label: str) -> None:
@@ -98,7 +98,9 @@ class LanguageVerifier:
 
 def tool_of(turns: Sequence[Turn]) -> str:
     """Return the tool that the last result came from, named as in traces, or "" if there is none.
-    It is the last tool that the turn's own code called, else the code before it."""
+
+    It is the last tool that the turn's own code called, else the last of the preceding code.
+    """
     for turn in reversed(turns):
         code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
         if code is not None and code.tools:
@@ -107,14 +109,14 @@ def tool_of(turns: Sequence[Turn]) -> str:
 
 
 def concealed(text: str, label: str, result: str) -> str:
-    """Replace the label in a text unless the result that the text is about showed it.
+    """Replace the label in a text unless the result that the text is about shows it.
 
-    Words are compared whole; a small number is concealed as a word, too.
+    Only whole words are compared. Small numbers are also concealed in words.
     """
     spelled = {label, _NUMBERS.get(label, label)}
-    for one in filter(None, spelled):
-        if f" {normalise_answer(one)} " not in f" {normalise_answer(result)} ":
-            whole = rf"(?<!\w){re.escape(one)}(?!\w)"
+    for spelling in filter(None, spelled):
+        if f" {normalise_answer(spelling)} " not in f" {normalise_answer(result)} ":
+            whole = rf"(?<!\w){re.escape(spelling)}(?!\w)"
             text = re.sub(whole, _CONCEALED, text, flags=re.IGNORECASE)
     return text
 

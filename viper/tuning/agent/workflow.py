@@ -1,6 +1,7 @@
-"""One query explored, kept as training data: the turns, the label, and how it ended.
+"""Workflow: one agent episode as training data, with its turns, the label and the outcome.
 
-Source: DWIM (2025), supplement, secs. 8 and 10. Ours: what counts as copied (:func:`is_copied`).
+Source: DWIM (2025), supplement, secs. 8 and 10. Ours: the definition of copying
+(:func:`is_copied`).
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ from viper.schema import Query, ToolCall, Turn, Usage
 from viper.tuning.agent.code import Constant, constants_after, view
 
 MODES = ("standard", "given", "discrepancy")
-"""How workflows are made: without the label, with it in the prompt, with a checker who knows it."""
+"""Collection modes: without the label, with it in the prompt, with a verifier that knows it."""
 
 _REPR = re.compile(r"(?:ImagePatch|VideoSegment)\([^()]*\)")
-"""Patches and segments as they are printed; their numbers tell nothing."""
+"""Printed patches and segments. Their numbers do not count as results."""
 
 OUTCOMES = ("right", "wrong", "copied", "unanswered")
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow with what is known of it.
+    """One agent episode on a sample.
 
     Attributes:
-        id: of the sample.
+        id: id of the sample.
         set: data set of the sample.
-        kind: type of the query in its set; "" where it has none.
-        captions: of the media, with which it opened.
-        answer: JSON; None where none was reached.
-        label: the desired answer, as :class:`viper.tuning.case.Case` has it.
-        manner: one of :data:`MODES`.
+        kind: type of the query in its set; "" if it has none.
+        captions: captions of the media at the start.
+        answer: the answer as a JSON value; None if the agent gave none.
+        label: the desired answer in the form of :attr:`viper.tuning.case.Case.desired`.
+        manner: collection mode, one of :data:`MODES`.
         outcome: one of :data:`OUTCOMES`.
-        tool_calls: of all turns.
-        made_by: the agent with its settings, in a line; others are not mixed with it.
-        cluster: what samples about the same media share; "" where every sample has its own.
-        error: why there are no turns, where the sample could not be explored.
+        tool_calls: the tool calls of all turns.
+        made_by: the agent and its settings in one line. A folder holds workflows of one agent.
+        cluster: id shared by samples about the same media; "" if every sample has its own media.
+        error: why there are no turns, if the sample could not be explored.
     """
 
     id: str
@@ -102,8 +103,8 @@ def outcome_of(turns: Sequence[Turn], answer: Any, is_right: bool) -> str:
 def is_copied(turns: Sequence[Turn]) -> bool:
     """Return whether the answer was written as a constant that no earlier result contains.
 
-    It is a constant that the agent's code spells out, under whatever name it went on, and no turn
-    before that had the value: as it is, as the length of a list, or among the words of a text.
+    The agent's code spells out the constant, possibly under another name later. No earlier turn had
+    that value: as a whole, as the length of a list, or among the words of a text.
     """
     written = written_answer(turns)
     return written is not None and restated(turns, written) is None
@@ -112,7 +113,8 @@ def is_copied(turns: Sequence[Turn]) -> bool:
 def written_answer(turns: Sequence[Turn]) -> Constant | None:
     """Return the constant that is the answer, or None if the answer was computed.
 
-    At a bound without a stored answer, the constant that the last code that was worth anything is.
+    If a limit ended the run without a stored answer, it is the constant of the last code that gave
+    a value.
     """
     constants: dict[str, Constant] = {}
     last: Constant | None = None
@@ -142,13 +144,13 @@ def restated(turns: Sequence[Turn], written: Constant) -> Turn | None:
 
 
 def tells(value: Any, literal: str) -> bool:
-    """Return whether a value equals the literal once normalised, contains it, or is a list of that
+    """Return whether a normalised value equals or contains the literal, or is a list of that
     length."""
     if value is None:
         return False
     if isinstance(value, Mapping):
-        return any(tells(one, literal) for one in value.values())
+        return any(tells(item, literal) for item in value.values())
     if isinstance(value, list | tuple):
-        return str(len(value)) == literal or any(tells(one, literal) for one in value)
+        return str(len(value)) == literal or any(tells(item, literal) for item in value)
     words = normalise_answer(value) if isinstance(value, str | int | float | bool) else ""
     return bool(words) and (words == literal or f" {literal} " in f" {words} ")

@@ -230,8 +230,8 @@ def test_what_a_lesson_that_was_cut_off_had_trained_is_not_trained_again(
     memory = TrainedFiles(tmp_path / "trained")
     for broken in (True, False):
         with Stand(tmp_path) as stand, monkeypatch.context() as patch:
-            teacher = replace(stand.updates.teacher, memory=memory)
-            stand.updates = stand.learner.updates = replace(stand.updates, teacher=teacher)
+            trainer = replace(stand.updates.trainer, memory=memory)
+            stand.updates = stand.learner.updates = replace(stand.updates, trainer=trainer)
             if broken:
                 patch.setattr(PromptPool, "add", _killed)
                 with pytest.raises(KeyboardInterrupt):
@@ -294,7 +294,7 @@ def test_a_tool_that_knows_the_concept_is_left_alone(
     with Stand(tmp_path, reflector=blames) as stand:
         stand.prompts.add("loc", "pyramid", [(prompt(0.9), Evidence("fake-detector"))])
         # The table's picture has its pyramid elsewhere, so the box is moved there.
-        stand.updates.teacher.sources.store.samples = lambda *a, **k: [  # type: ignore[method-assign]
+        stand.updates.trainer.sources.store.samples = lambda *a, **k: [  # type: ignore[method-assign]
             replace(one, things=(replace(one.things[0], box=(30.0, 30.0, 40.0, 40.0)),))
             for one in TableStore.samples(TableStore({1: ("pyramid",)}), "pyramid", 7)
         ]

@@ -1,12 +1,12 @@
-"""Asks a store or a search for a concept's data, and writes down what came from where.
+"""Collects a concept's data from a store or a search, and records the origin of every picture.
 
-Everything is bounded, and repeats where its source repeats: stores draw by the seed, and what is
-left out is left out for a reason that stands in the evidence.
+All sizes are bounded. Equal requests give equal data if the source does: stores draw by the seed.
+The evidence says why a picture was left out.
 
-Source: CLOVA (Gao et al. 2024), supplement, sec. 8, for related concepts, which must not be taken
-for the one that is learned. Differs: there a language model names them freely; here they are those
-labels of the data's own vocabulary whose texts the matcher finds most similar, so that there are
-pictures of them, and the choice needs no language model and repeats.
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8, for related concepts, which the tool must not
+confuse with the learned one. Differs: there a language model names them freely. Here they are the
+labels of the data's own vocabulary that the matcher's text encoder finds most similar. So there are
+pictures of them, and the choice is repeatable and needs no language model.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from viper.tuning.training_data import (
 )
 
 RELATED = 7
-"""Related concepts that are chosen."""
+"""Number of related concepts to choose."""
 
 _REFUSED_SHOWN = 20
-"""Left-out pictures that the evidence names."""
+"""Most left-out pictures that the evidence names."""
 
 
 class TextSide(Protocol):
-    """The part of a :class:`~viper.models.vision.roles.Matcher` that is asked here."""
+    """The text encoder of a :class:`~viper.models.vision.roles.Matcher`."""
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[M, D]``."""
@@ -61,16 +61,16 @@ def collect_annotated(
     """Collect pictures of a concept with all their boxes. No pixels are read.
 
     Args:
-        limit: positives at most, :data:`LOC_SAMPLES` or :data:`SEG_SAMPLES`.
-        negatives: pictures of related concepts at most in which the concept is known to be absent.
-        matcher: chooses related concepts from the vocabulary where the query names none; without
-            one there are no negatives then.
+        limit: most positives, :data:`LOC_SAMPLES` or :data:`SEG_SAMPLES`.
+        negatives: most pictures of related concepts in which the concept is known to be absent.
+        matcher: chooses related concepts from the vocabulary if the query names none. Without a
+            matcher there are no negatives in that case.
 
     Returns:
-        No positives: the store knows no such concept or has no picture of it.
+        The pictures; no positives if the store does not know the concept or has no picture of it.
 
     Raises:
-        UsageError: a limit out of range, or a name that may mean several concepts of the store.
+        UsageError: a limit is out of range, or the name may mean several concepts of the store.
         DataError: the store's files are missing or broken.
     """
     checked_limit(limit)
@@ -78,10 +78,10 @@ def collect_annotated(
     positives = store.samples(query.concept, limit, seed=seed)
     names = store.names_of(query.concept)
     related = _related(query, store.vocabulary, names, matcher) if negatives and names else ()
-    ids = {each.picture_id for each in positives}
-    candidates = (store.samples(name, negatives, seed=seed) for name in related)
+    ids = {picture.picture_id for picture in positives}
+    candidates = [store.samples(name, negatives, seed=seed) for name in related]
     others: list[AnnotatedPicture] = []
-    for picture in _by_turns([list(each) for each in candidates]):
+    for picture in _by_turns(candidates):
         if len(others) == negatives:
             break
         if picture.picture_id not in ids and picture.absent.intersection(names):
@@ -95,8 +95,8 @@ def collect_annotated(
         "related": list(related),
         "seed": seed,
         "limit": limit,
-        "positives": [_annotated(each) for each in positives],
-        "negatives": [_annotated(each) for each in others],
+        "positives": [_annotated_record(picture) for picture in positives],
+        "negatives": [_annotated_record(picture) for picture in others],
     }
     return Collected(query.concept, tuple(positives), tuple(others), evidence)
 
@@ -114,19 +114,19 @@ def collect_pictures(
 ) -> Collected[FoundPicture]:
     """Collect readable, distinct pictures of a concept and of related ones.
 
-    All are read once; their checksums stand in the evidence.
+    Each picture is read once, and its checksum is stored in the evidence.
 
     Args:
-        limit: positives at most.
-        negatives: pictures of related concepts at most, taken from one after the other.
-        vocabulary: where related concepts are chosen from if the query names none.
+        limit: most positives.
+        negatives: most pictures of related concepts, taken from the concepts in turn.
+        vocabulary: labels from which related concepts are chosen if the query names none.
         same: other names of the concept.
-        matcher: chooses them.
-        related: so many at most.
+        matcher: chooses the related concepts.
+        related: most related concepts.
 
     Raises:
-        UsageError: a limit out of range.
-        ModelError: the search failed (a service that does not answer).
+        UsageError: a limit is out of range.
+        ModelError: the search failed, for example because a service does not answer.
     """
     checked_limit(limit)
     checked_limit(negatives, least=0)
@@ -134,8 +134,8 @@ def collect_pictures(
     refused: list[dict[str, str]] = []
     positives = _readable(search, query.concept, limit, seen, refused)
     names = _related(query, lambda: vocabulary, same, matcher, related) if negatives else ()
-    each = -(-negatives // len(names)) if names else 0
-    results = [_readable(search, name, each, seen, refused) for name in names]
+    per_name = -(-negatives // len(names)) if names else 0
+    results = [_readable(search, name, per_name, seen, refused) for name in names]
     others = list(_by_turns(results))[:negatives]
     evidence = {
         "manner": "search",
@@ -143,8 +143,8 @@ def collect_pictures(
         "concept": query.concept,
         "related": list(names),
         "limit": limit,
-        "positives": [_found(picture, digest) for picture, digest in positives],
-        "negatives": [_found(picture, digest) for picture, digest in others],
+        "positives": [_found_record(picture, digest) for picture, digest in positives],
+        "negatives": [_found_record(picture, digest) for picture, digest in others],
         "refused": refused[:_REFUSED_SHOWN],
         "refused_count": len(refused),
     }
@@ -162,13 +162,13 @@ def related_concepts(
 ) -> tuple[str, ...]:
     """Return the labels most similar to a concept that are not the concept, most similar first.
 
-    Not chosen are the concept's other spellings and names, and labels of which one holds all words
-    of the other: a ``red cube`` is a cube, and ``cube`` may show a red one.
+    Other spellings and names of the concept are left out. So are labels that contain all words of
+    the concept, or the reverse: a ``red cube`` is a cube, and ``cube`` may show a red one.
 
     Args:
-        vocabulary: labels to choose from; of equally similar ones the earlier comes first.
-        matcher: whose text similarity decides.
-        same: other names of the concept, as synonyms.
+        vocabulary: labels to choose from; ties keep this order.
+        matcher: its text similarity decides.
+        same: other names of the concept, such as synonyms.
     """
     same_names = {spelling for name in (concept, *same) for spelling in spellings(name)}
     other = [
@@ -179,7 +179,7 @@ def related_concepts(
     ]
     if not other or count <= 0:
         return ()
-    texts = matcher.encode_texts([without_remark(each) or each for each in (concept, *other)])
+    texts = matcher.encode_texts([without_remark(name) or name for name in (concept, *other)])
     likeness = texts[1:] @ texts[0]
     order = sorted(range(len(other)), key=lambda index: (-float(likeness[index]), index))
     return tuple(other[index] for index in order[:count])
@@ -211,29 +211,29 @@ def _readable(
     seen: dict[str, str],
     refused: list[dict[str, str]],
 ) -> list[tuple[FoundPicture, str]]:
-    """Return the first readable pictures that are new, with their checksums.
+    """Return the first new and readable pictures with their checksums.
 
-    Twice as many are asked for where some are refused, once.
+    If some are refused, search once more with twice the limit.
     """
     readable: list[tuple[FoundPicture, str]] = []
-    looked_at = 0
+    checked = 0
     for count in (limit, min(2 * limit, MOST_SAMPLES)):
         pictures = search.search(text, count) if count else []
-        for picture in pictures[looked_at:]:
+        for picture in pictures[checked:]:
             why, digest = _refusal(picture, seen)
             if why:
                 refused.append({"picture": picture.picture_id, "text": text, "why": why})
             elif len(readable) < limit:
                 seen[digest] = picture.picture_id
                 readable.append((picture, digest))
-        looked_at = len(pictures)
-        if len(readable) >= limit or looked_at < count:
+        checked = len(pictures)
+        if len(readable) >= limit or checked < count:
             break
     return readable
 
 
 def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
-    """Return why a picture is left out, or "", and its checksum."""
+    """Return the reason to leave a picture out, or "", and its checksum."""
     try:
         digest = pixels_digest(picture.pixels())
     except MediaError as error:
@@ -242,18 +242,18 @@ def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _by_turns(lists: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """Return the first item of each list, then the second of each, and so on."""
-    nothing = object()
-    for row in zip_longest(*lists, fillvalue=nothing):
-        yield from (each for each in row if each is not nothing)
+    """Yield the first item of each list, then the second of each, and so on."""
+    missing = object()
+    for turn in zip_longest(*lists, fillvalue=missing):
+        yield from (item for item in turn if item is not missing)
 
 
-def _annotated(picture: AnnotatedPicture) -> dict[str, Any]:
+def _annotated_record(picture: AnnotatedPicture) -> dict[str, Any]:
     boxes = [list(picture.things[index].box) for index in picture.positives]
     return {"picture": picture.picture_id, "concept": picture.concept, "boxes": boxes}
 
 
-def _found(picture: FoundPicture, digest: str) -> dict[str, Any]:
+def _found_record(picture: FoundPicture, digest: str) -> dict[str, Any]:
     return {
         "picture": picture.picture_id,
         "text": picture.text,

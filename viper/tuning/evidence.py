@@ -1,8 +1,8 @@
 """The results of a run's calls as text, for a language model that judges them.
 
-Source: CLOVA (Gao et al. 2024, sec. 3.3): results that are no text are converted into some. Patches
-become their boxes with the detector's scores and, where a VQA model is at hand, a caption; boxes
-are told as programs see them, y pointing up. All text is bounded, whatever a trace holds.
+Source: CLOVA (Gao et al. 2024, sec. 3.3): results that are not text are converted to text. A patch
+becomes its box with the detector's score and, if there is a VQA model, a caption. Boxes have the
+coordinates that programs see, with y pointing up. The length of all text is bounded.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ MOST_CAPTIONS = 24
 LONGEST_VALUE = 200
 
 Caption = Callable[[Any], str]
-"""A reference as a log holds it to a sentence; empty where there is none."""
+"""Returns the caption of a reference in a call log; "" if there is none."""
 
 
 def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> list[str]:
     """Return one text per call, in order: the question and the result.
 
-    Of a very long log the middle is left out; its place says how many calls.
+    The middle of a very long log is replaced by the number of its calls.
 
     Args:
-        session: captions patches and pictures with the VQA model; None does without.
+        session: captions patches and pictures with the VQA model; None gives no captions.
     """
     names, caption = _Names(log), _captions(session)
     calls = list(log)
@@ -49,18 +49,18 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
 def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
     """Return one short line per call: ``2 simple_query 0.1, what color is this?: red``.
 
-    ``0.1`` is the patch at index 1 of what call 0 gave. A patch that was found is told as its
-    centre's x and y and its score in hundredths: ``34 92 83``.
+    ``0.1`` is the patch at index 1 of the result of call 0. A detected patch is written as the x
+    and y of its centre and its score in hundredths: ``34 92 83``.
 
     Args:
-        items: of a list that are told at most.
+        items: most items of a list.
     """
     names = _Names(log)
     return [_compact_step(call, names, items) for call in log]
 
 
 class _Names:
-    """What patches are called: by the call that gave them."""
+    """Names of patches, after the call that returned them."""
 
     def __init__(self, log: Sequence[ToolCall]) -> None:
         self._names: dict[str, str] = {}
@@ -78,7 +78,7 @@ class _Names:
         self._extents[str(image)] = (max(width, right), max(height, upper))
 
     def _is_whole(self, fields: Sequence[Any]) -> bool:
-        """Return whether a patch spans all that the run used of its picture."""
+        """Return whether a patch covers the extent of its picture, as far as the run shows it."""
         return list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
 
     def of(self, reference: Mapping[str, Any]) -> str:
@@ -122,7 +122,7 @@ def _value(value: Any, names: _Names) -> str:
     return _short(repr(value) if isinstance(value, str) else str(value), LONGEST_VALUE)
 
 
-def _asked(call: ToolCall, names: _Names) -> str:
+def _call_text(call: ToolCall, names: _Names) -> str:
     args = [_value(value, names) for value in call.args]
     args += [f"{name}={_value(value, names)}" for name, value in call.kwargs.items()]
     return f"{call.tool}({', '.join(args)})"
@@ -130,7 +130,7 @@ def _asked(call: ToolCall, names: _Names) -> str:
 
 def _step(call: ToolCall, names: _Names, caption: Caption) -> str:
     where = "" if call.line is None else f" (line {call.line})"
-    lines = [f"step {call.index}{where}: {_asked(call, names)}"]
+    lines = [f"step {call.index}{where}: {_call_text(call, names)}"]
     if call.error is not None:
         lines.append(f"  failed: {_short(call.error, LONGEST_VALUE)}")
     else:
@@ -174,8 +174,10 @@ def _counted(kind: str, count: int) -> str:
 
 
 def _captions(session: ToolSession | None) -> Caption:
-    """Return captions of a limited number of different patches. Later ones, and failures, have
-    none."""
+    """Return a function that captions a limited number of different patches.
+
+    Further patches and failed captions get "".
+    """
     captions: dict[str, str] = {}
 
     def caption(reference: Any) -> str:
@@ -198,22 +200,23 @@ def _compact_step(call: ToolCall, names: _Names, items: int) -> str:
     args = ", ".join(_compact_value(value, names) for value in [*call.args, *call.kwargs.values()])
     if call.error is not None:
         return f"{call.index} {call.tool} {args}: failed"
-    found = _items(call.result)
-    if isinstance(call.result, list | tuple) and all(map(is_reference, found)):
-        parts = [f"{len(found)}"]
-        for place, item in enumerate(found[:items]):
+    results = _items(call.result)
+    if isinstance(call.result, list | tuple) and all(map(is_reference, results)):
+        parts = [f"{len(results)}"]
+        for place, item in enumerate(results[:items]):
             parts.append(_compact_patch(item, call.scores[place : place + 1]))
         return f"{call.index} {call.tool} {args}: {'; '.join(parts)}"
     sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
     return f"{call.index} {call.tool} {args}: {_compact_value(call.result, names)}{sure}"
 
 
-def _compact_patch(item: Mapping[str, Any], score: Sequence[float]) -> str:
+def _compact_patch(item: Mapping[str, Any], scores: Sequence[float]) -> str:
+    """Return the text of a patch. ``scores`` holds its score, or nothing."""
     if item["kind"] != "patch" or len(item["fields"]) != 5:
         return str(item["kind"])
     left, lower, right, upper = (float(side) for side in item["fields"][1:5])
     text = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
-    return text + "".join(f" {100 * one:.0f}" for one in score)
+    return text + "".join(f" {100 * score:.0f}" for score in scores)
 
 
 def _compact_value(value: Any, names: _Names) -> str:

@@ -1,4 +1,4 @@
-"""A language model says what made an answer wrong, from the run told in text."""
+"""Reflector that asks a language model what made an answer wrong, with the run as text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPLY_TOKENS = 256
 FAULT_TOKENS = 48
 
 COMPACT_LIMIT = 900
-"""Tokens of a compact prompt at most; details of the calls go until it fits."""
+"""Most tokens of a compact prompt. Details of the calls are removed until it fits."""
 
 _MOST_LOCAL_STEPS = 40
 
@@ -37,17 +37,17 @@ _MOST_LOCAL_STEPS = 40
 class LanguageReflector:
     """The :class:`~viper.tuning.reflector.Reflector` of CLOVA: a language model reads the run.
 
-    ``global`` shows the whole run once. ``local`` goes through its calls and stops at the first
-    that is found wrong; CLOVA asks so where what the global critique led to did not help.
-    The compact style has a global form only, for writers that were trained on it.
+    Scope ``global`` shows the whole run in one prompt. Scope ``local`` judges the calls one by one
+    and stops at the first wrong one. CLOVA uses it if learning from the global critique did not
+    help. The compact style only has a global form, for writers that were trained on it.
 
     Args:
-        toolbox: captions patches for the prompts; None tells their boxes alone.
+        toolbox: captions patches for the prompts; None shows only their boxes.
         style: ``full``, ``chat`` or ``compact``.
-        results: show what each call gave; False tells program and answer alone (an ablation).
+        results: show the results of calls; False shows only program and answer (an ablation).
 
     Raises:
-        UnknownNameError: another scope or style, or ``local`` with the compact style.
+        UnknownNameError: the scope or style is unknown, or ``local`` with the compact style.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LanguageReflector:
         """Return the critique of the model.
 
         Raises:
-            CritiqueError: its words name no location that can be understood.
+            CritiqueError: its reply names no location that can be understood.
         """
         tools = {call.index: call.tool for call in case.trial.tool_calls}
         if not self._results:
@@ -79,25 +79,26 @@ class LanguageReflector:
             prompt = compact_prompt(case, self._llm.count_tokens)
             stops = Sampling(max_tokens=FAULT_TOKENS, stop=(END_OF_FAULT,))
             return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
-        reflection = self._told(case)
+        reflection = self._describe(case)
         if self._scope == "local":
             return self._step_by_step(case, reflection)
-        return parse_critique(self._asked(build_global_prompt(reflection)), tools)
+        return parse_critique(self._ask(build_global_prompt(reflection)), tools)
 
     def _step_by_step(self, case: Case, reflection: Reflection) -> Critique:
         calls = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
         for place, call in enumerate(calls):
-            reply = self._asked(build_local_prompt(reflection, place))
+            reply = self._ask(build_local_prompt(reflection, place))
             critique = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
             if critique.speaks:
                 return critique
         reason = f"the language model found nothing wrong with any of {len(calls)} calls"
         return Critique("none", None, reason)
 
-    def _asked(self, prompt: str) -> str:
+    def _ask(self, prompt: str) -> str:
         return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
 
-    def _told(self, case: Case) -> Reflection:
+    def _describe(self, case: Case) -> Reflection:
+        """Return the case as the prompts show it."""
         session = self._session(case)
         if self._scope == "local":
             log = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
@@ -113,10 +114,10 @@ class LanguageReflector:
 def compact_prompt(
     case: Case, count_tokens: Callable[[str], int], limit: int = COMPACT_LIMIT
 ) -> str:
-    """Build the compact prompt of a case, for training a writer to reflect and for asking it.
+    """Build the compact prompt of a case, for training a writer to reflect and for using it.
 
-    Where it would be longer than the limit, patches of long lists go first, then calls from the
-    middle of the run.
+    If the prompt is longer than the limit, first patches of long lists are removed, then calls from
+    the middle of the run.
     """
     log = case.trial.tool_calls
     reflection = _reflection(case, ())

@@ -1,9 +1,10 @@
-"""The closed loop for one task: reflect on a wrong answer, update what is at fault, answer again.
+"""The closed loop for one task: reflect on a wrong answer, update the part at fault, answer again.
 
-Source: CLOVA (Gao et al. 2024), sec. 3.3 and 3.4, algorithm 1. Differs: reflection and update go
-on until the task is solved, nothing is blamed, or a bound is reached. Where a plan or program was
-blamed and saying so did not help, the concepts that its calls name are tried, too: a program looks
-wrong to who does not know that its tools have never seen what it asks for.
+Source: CLOVA (Gao et al. 2024), sec. 3.3 and 3.4, algorithm 1. Differs: reflection and update
+repeat until the task is solved, the error is not attributed, or a limit is reached. If reflection
+blames the plan or program and a demonstration does not help, the concepts that the calls name are
+tried too: a right program looks wrong to a reflector that does not know that a tool has never seen
+the concept.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from viper.strategies.examples import Part
 from viper.tuning.case import Case
 from viper.tuning.learning_record import LearningRecord, Update
 from viper.tuning.reflector import Reflector
-from viper.tuning.tool_updates import About, ToolUpdates, has_learned
+from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
 
 SOLVED = 0.5
-"""A score above it is that of a right answer."""
+"""A higher score counts as right."""
 
 
 @dataclass(frozen=True)
 class LearnSettings:
-    """What a task may change besides tools.
+    """Settings for learning demonstrations from a task.
 
     Attributes:
-        correct, incorrect: keep demonstrations of that kind.
-        validate: keep only demonstrations that their own task bears out.
+        correct, incorrect: keep demonstrations of that polarity.
+        validate: keep only demonstrations that solve their own task when they are shown.
     """
 
     correct: bool = True
@@ -61,13 +62,14 @@ class Task:
     """A task that was answered, with the feedback on it.
 
     Attributes:
-        media: what it is about.
-        answered: how it went.
-        again: answers it once more with what is known by now: by the program that is given, else
-            by a new one; with demonstrations to be shown before those of the pool.
-        desired: what would have been right; None: it is not known.
-        comment: in words.
-        stale: tools may have learned since it was answered; its program is tried again first.
+        media: media of the query.
+        answered: the first answer.
+        again: answers once more with the current tools and pools. Its arguments are a program, or
+            None to write a new one, and demonstrations to show before those of the pool.
+        desired: the desired answer; None if it is not known.
+        comment: feedback in words.
+        stale: whether tools may have learned since the first answer. The program is then tried
+            again first.
     """
 
     media: Media
@@ -84,15 +86,15 @@ class Task:
 
 @dataclass
 class Learner:
-    """Learns from one task after another; not for several threads at once.
+    """Learns from one task after another. Not for several threads at once.
 
     Args:
-        updates: of tools; None teaches none.
-        reflectors: asked in turn: the next one where one blames nothing, or where what it led to
-            did not help. CLOVA's order is global, then local.
-        pool: of demonstrations.
-        origin: what new demonstrations say of where they are from.
-        on_step: told in words what is being done.
+        updates: updates tools; None trains no tools.
+        reflectors: reflectors in order. The next one is asked if a reflector attributes nothing, or
+            if the resulting update did not help. CLOVA's order is global, then local.
+        pool: pool of demonstrations.
+        origin: origin that new demonstrations record.
+        on_step: called with a description of each step.
     """
 
     updates: ToolUpdates | None
@@ -102,36 +104,37 @@ class Learner:
     origin: Origin = Origin("", "")
     on_step: Callable[[str], None] = lambda text: None
 
-    def note(self, lesson: LearningRecord) -> None:
-        """Take the attempts of an earlier process into account."""
+    def note(self, record: LearningRecord) -> None:
+        """Count the updates that an earlier process tried."""
         if self.updates is not None:
-            for update in lesson.updates:
+            for update in record.updates:
                 self.updates.tried[update.key] = self.updates.tried.get(update.key, 0) + 1
 
     def learn(self, task: Task) -> LearningRecord:
-        """Learn from a task. The pools hold all that was learned when this returns.
+        """Learn from a task. The pools are updated when this returns.
 
         Raises:
             StoreError: a pool cannot be written.
-            CancelledError: the training was cancelled; the pools are whole.
+            CancelledError: the training was cancelled; the pools are intact.
         """
         started = time.perf_counter()
-        ids = [one for trial in task.answered.trace.trials for one in trial.demonstrations]
-        self.pool.record_outcome(ids, task.answered.solved)
-        course = _TaskSession(self, task)
+        trials = task.answered.trace.trials
+        shown_ids = [shown for trial in trials for shown in trial.demonstrations]
+        self.pool.record_outcome(shown_ids, task.answered.solved)
+        session = _TaskSession(self, task)
         if task.answered.solved:
-            course.from_right()
+            session.learn_from_right()
         elif task.answered.trace.answering and (task.desired is not None or task.comment):
-            course.from_wrong()
-        return replace(course.lesson(), seconds=round(time.perf_counter() - started, 3))
+            session.learn_from_wrong()
+        return replace(session.record(), seconds=round(time.perf_counter() - started, 3))
 
 
 class _TaskSession:
-    """What one task teaches, while it does."""
+    """Learning from one task."""
 
     def __init__(self, learner: Learner, task: Task) -> None:
         self._learner, self._task, self._settings = learner, task, learner.settings
-        self._about = About(task.media, task.query.sample_id or task.query.text[:200])
+        self._source = CallSource(task.media, task.query.sample_id or task.query.text[:200])
         self._now = task.answered
         self._critiques: list[Critique] = []
         self._updates: list[Update] = []
@@ -139,8 +142,8 @@ class _TaskSession:
         self._refused = 0
         self._problem = ""
 
-    def lesson(self) -> LearningRecord:
-        """Return the record so far."""
+    def record(self) -> LearningRecord:
+        """Return the learning record so far."""
         trace = self._task.answered.trace
         return LearningRecord(
             sample_id=trace.query.sample_id or "",
@@ -156,22 +159,23 @@ class _TaskSession:
             problem=self._problem,
         )
 
-    def from_right(self) -> None:
-        """Learn from a right answer: demonstrations from plan and program, retention cases from its
-        VQA answers."""
+    def learn_from_right(self) -> None:
+        """Learn demonstrations and retention cases from a right answer.
+
+        Demonstrations come from the plan and the program, retention cases from VQA answers.
+        """
         if self._settings.correct:
             self._demonstrate(self._now.trace, None)
         if self._learner.updates is not None:
             try:
-                self._learner.updates.keep_right_answers(self._about, _calls(self._now.trace))
+                self._learner.updates.keep_right_answers(self._source, _calls(self._now.trace))
             except StoreError:
                 raise
             except ViperError as error:
                 self._problem = str(error)
 
-    def from_wrong(self) -> None:
-        """Reflect, update and answer again until the answer is right or nothing is left to
-        attribute."""
+    def learn_from_wrong(self) -> None:
+        """Reflect, update and answer again, until the answer is right or nothing is learned."""
         if self._task.stale:
             self._now = self._task.again(_program(self._now.trace), ())
         updates, blamed_writing = self._learner.updates, False
@@ -179,7 +183,7 @@ class _TaskSession:
         for round_ in range(rounds):
             if self._now.solved:
                 break
-            critique = self._reflected(round_)
+            critique = self._reflect(round_)
             if critique is not None and critique.location in ("plan", "program"):
                 if self._settings.incorrect and not blamed_writing:
                     part: Part = "plan" if critique.location == "plan" else "program"
@@ -187,14 +191,14 @@ class _TaskSession:
                 if self._now.solved:
                     break
                 blamed_writing, critique = True, None
-            if round_ == rounds - 1 or not self._teach(critique):
+            if round_ == rounds - 1 or not self._update_tool(critique):
                 break
             self._now = self._task.again(_program(self._now.trace), ())
         if self._now.solved and self._settings.correct:
             self._demonstrate(self._now.trace, None)
 
-    def _reflected(self, round_: int) -> Critique | None:
-        """Return the reflectors' critique of the current answer, or None."""
+    def _reflect(self, round_: int) -> Critique | None:
+        """Return the first critique of the current answer that attributes the error, or None."""
         task, trial = self._task, self._now.trace.answering
         plan = "" if trial is None else trial.plan or ""
         case = Case.of(self._now.trace, task.media, task.desired, task.comment, plan)
@@ -212,17 +216,17 @@ class _TaskSession:
                 return critique
         return None
 
-    def _teach(self, critique: Critique | None) -> bool:
+    def _update_tool(self, critique: Critique | None) -> bool:
         """Train a tool by the critique and return whether it learned something."""
         if self._learner.updates is None:
             return False
         log = _calls(self._now.trace)
-        done = self._learner.updates.update(self._about, critique, log)
+        done = self._learner.updates.update(self._source, critique, log)
         self._updates += done
         return has_learned(done)
 
     def _demonstrate(self, trace: Trace, wrong: CritiquedPart | None) -> None:
-        """Add the task's demonstrations if showing them to their own query solves it."""
+        """Add the task's demonstrations if showing them solves their own query."""
         learner = self._learner
         try:
             demonstrations = demonstrations_of(
@@ -231,8 +235,8 @@ class _TaskSession:
         except UsageError as error:
             self._problem = str(error)
             return
-        pool_ids = {one.id for one in learner.pool.items()}
-        demonstrations = [one for one in demonstrations if one.id not in pool_ids]
+        pool_ids = {item.id for item in learner.pool.items()}
+        demonstrations = [item for item in demonstrations if item.id not in pool_ids]
         if demonstrations and self._settings.validate:
             learner.on_step("trying a demonstration")
             answered = self._task.again(None, demonstrations)
@@ -241,7 +245,8 @@ class _TaskSession:
                 return
             if not self._now.solved:
                 self._now = answered
-            demonstrations = [replace(one, validated_on=self._about.name) for one in demonstrations]
+            on = self._source.name
+            demonstrations = [replace(item, validated_on=on) for item in demonstrations]
         self._demonstrations += learner.pool.add(demonstrations)
 
 

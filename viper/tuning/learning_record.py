@@ -1,12 +1,12 @@
-"""What was learned from one task, as a record, and the journal of a run's folder that keeps them.
+"""Learning records of tasks, and the journal in a run's folder that stores them.
 
-All of it is JSON values: where the blame lay, which tools were taught what from which data, which
-prompts were kept and why others were not, and whether the task was solved afterwards.
+A record consists of JSON values: the error attribution, the updated tools with their training data,
+the prompts that were kept or discarded and why, and whether the task was solved afterwards.
 
-What a pool holds says what was learned; the journal says from which task, why, and what did not
-hold. It is one line of JSON a task, only ever appended to. A process that is killed while it writes
-loses its own line alone, and learns from that task again: what was in the pools by then is kept
-once.
+Pools hold the learned prompts and demonstrations. The journal says from which task they come, why,
+and what was discarded. Each task is one line of JSON, and lines are only appended. A process that
+is killed while it writes loses only its own line and learns from that task again; the pools store
+equal items only once.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.stored_prompts import Evidence
 
 JOURNAL = "lessons.jsonl"
-"""Of a run's folder."""
+"""Name of the journal in a run's folder."""
 
 
 @dataclass(frozen=True)
 class PromptRecord(Evidence):
-    """A prompt that was trained: its evidence, and ``why`` it was discarded, if it was."""
+    """Evidence of a trained prompt, with the reason ``why`` it was discarded, if it was."""
 
     why: str = ""
 
 
 @dataclass(frozen=True)
 class Update:
-    """One tool that was taught one thing, or could not be.
+    """Update of one tool, successful or not.
 
     Attributes:
-        tool: the pool's name of it.
-        concept: "" for a tool without concepts.
-        found_by: ``reflection``: a critique blamed the tool; ``probe``: a call names the concept,
+        tool: the tool's name in the pool.
+        concept: the concept; "" for a tool without concepts.
+        found_by: ``reflection`` if a critique named the tool; ``probe`` if a call names the concept
             and the tool did not know it.
-        knew: share of the collected pictures that it got right before; None: not asked.
-        collected: where the data came from; see :mod:`viper.tuning.data_collection`.
-        prompts: that were trained, the discarded ones among them.
-        ids: of those that the pool keeps.
-        problem: why nothing was learned, where that was not for validation to say.
-        seconds: that it took, collecting and training.
+        knew: share of the collected pictures that the tool got right before; None if not tested.
+        collected: origin of the data; see :mod:`viper.tuning.data_collection`.
+        prompts: evidence of all trained prompts, including discarded ones.
+        ids: ids of the prompts that the pool keeps.
+        problem: error that prevented learning; "" if there was none.
+        seconds: time for collecting and training.
     """
 
     tool: str
@@ -66,21 +66,21 @@ class Update:
 
 @dataclass(frozen=True)
 class LearningRecord:
-    """What one task taught.
+    """Record of learning from one task.
 
     Attributes:
-        sample_id: of the task.
-        seed: of its answer.
-        score: of the answer, by the set's metric.
-        score_after: of the answer that was given afterwards; equal where nothing was learned.
-        desired: what would have been right, where it is known.
+        sample_id: sample id of the task.
+        seed: seed of its answer.
+        score: score of the answer by the set's metric.
+        score_after: score of the answer after learning; equal if nothing was learned.
+        desired: the desired answer, if known.
         comment: feedback in words.
-        critiques: what was blamed, in the order in which it was asked.
-        updates: of tools.
-        demonstrations: ids of those that came into the pool.
-        refused: how many new demonstrations their own task did not bear out.
-        problem: why it ended early; empty where it did not.
-        seconds: that it took, without answering.
+        critiques: critiques in the order of reflection.
+        updates: updates of tools.
+        demonstrations: ids of the demonstrations added to the pool.
+        refused: number of new demonstrations that did not solve their own task.
+        problem: error that ended learning early; "" if there was none.
+        seconds: duration, without the first answer.
     """
 
     sample_id: str
@@ -103,27 +103,27 @@ class LearningRecord:
 
 
 class Journal:
-    """The lessons of a run's folder; several processes may append."""
+    """Learning records of a run's folder. Several processes may append."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / JOURNAL
 
-    def add(self, lesson: LearningRecord) -> None:
+    def add(self, record: LearningRecord) -> None:
         """Append a record. It is on disk when this returns.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
-        append_line(self.path, lesson)
+        append_line(self.path, record)
 
     def lessons(self) -> list[LearningRecord]:
-        """Return all records in order, the last one of each task. Torn lines are skipped.
+        """Return the last record of each task, in order. Incomplete lines are skipped.
 
         Raises:
-            StoreError: the file cannot be read, or a whole line of it is no lesson.
+            StoreError: the file cannot be read, or a complete line is not a record.
         """
         records: dict[tuple[str, int], LearningRecord] = {}
-        for lesson in read_lines(self.path, LearningRecord, "a lesson"):
-            records.pop(lesson.key, None)
-            records[lesson.key] = lesson
+        for record in read_lines(self.path, LearningRecord, "a lesson"):
+            records.pop(record.key, None)
+            records[record.key] = record
         return list(records.values())

@@ -1,8 +1,8 @@
-"""Pictures of a local folder by a text: by what their names say, else by what the matcher sees.
+"""Search for pictures of a local folder by a text: by file names, else by the matcher.
 
-A matcher that does not know a concept cannot find it, and a concept that is to be learned is of
-that kind. So a folder is searched as the web is, by words: where names speak of *pyramid*, as
-``pyramid/3.jpg`` and ``old-pyramids.png`` do, those pictures are found and no others.
+The matcher cannot find a concept that it does not know, and concepts to learn are of that kind. So
+a folder is searched by words, like the web. If names contain *pyramid*, as ``pyramid/3.jpg`` and
+``old-pyramids.png`` do, only those pictures are returned.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _WORD = re.compile(r"[^\W\d_]+")
 class FolderSearch:
     """A :class:`~viper.tuning.training_data.PictureSearch` over the pictures of a folder.
 
-    Exact search among all of them; 100,000 vectors of 512 numbers are 200 MB.
+    The search is exact and compares all vectors; 100,000 vectors of 512 numbers take 200 MB.
 
     Args:
-        folder: pictures in any depth.
-        state: the folder of the user's state, where the index is kept.
-        least: cosine of text and picture from which on a picture is found by similarity.
-        progress: is told files seen to and files in all while the index is brought up to date.
+        folder: folder with pictures at any depth.
+        state: the folder of the user's state, which holds the index.
+        least: least cosine of text and picture in a search by similarity.
+        progress: called with the processed files and all files while the index is updated.
 
     Attributes:
-        refused: files that are no pictures or cannot be read.
+        refused: files that are not pictures or cannot be read.
 
     Raises:
-        UsageError: no such folder, or too many files.
+        UsageError: there is no such folder, or it holds too many files.
         StoreError: the index cannot be written.
     """
 
@@ -69,9 +69,9 @@ class FolderSearch:
         return len(self._indexed.names)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """Return the pictures whose names contain the text's words, else all, most similar first.
+        """Return pictures whose names contain the text's words, most similar first.
 
-        Files of the same content are found once.
+        If no name does, search all pictures. Files with the same content are returned once.
 
         Raises:
             UsageError: the limit is out of range.
@@ -82,11 +82,11 @@ class FolderSearch:
         likeness = self._indexed.vectors @ self._matcher.encode_texts([text])[0]
         named = np.array([_holds(words, text) for words in self._words])
         by_name = bool(named.any())
-        able = named if by_name else likeness >= self._least
+        matches = named if by_name else likeness >= self._least
         pictures: dict[str, FoundPicture] = {}
         for place in np.argsort(-likeness, kind="stable").tolist():
             content = self._indexed.contents[place]
-            if able[place] and content not in pictures:
+            if matches[place] and content not in pictures:
                 by = "name" if by_name else "similarity"
                 pictures[content] = self._found(text, place, by, float(likeness[place]))
             if len(pictures) == limit:
@@ -96,7 +96,7 @@ class FolderSearch:
     def _found(self, text: str, place: int, by: str, likeness: float) -> FoundPicture:
         name, content = self._indexed.names[place], self._indexed.contents[place]
         origin = {"file": name, "sha256": content, "by": by, "similarity": round(likeness, 4)}
-        load = partial(_unchanged, self._folder / name, content)
+        load = partial(_read_unchanged, self._folder / name, content)
         return FoundPicture(f"{self.name}:{content[:16]}", text, origin, load)
 
 
@@ -107,20 +107,20 @@ def _words(name: str) -> tuple[str, ...]:
 
 def _holds(words: Sequence[str], text: str) -> bool:
     """Return whether the words contain those of the text as a sequence, ignoring plurals."""
-    sequence = [_spelled(word) for word in _WORD.findall(text.lower())]
+    sequence = [_spellings(word) for word in _WORD.findall(text.lower())]
     starts = range(len(words) - len(sequence) + 1) if sequence else range(0)
     return any(
-        all(want & _spelled(word) for want, word in zip(sequence, words[start:], strict=False))
+        all(want & _spellings(word) for want, word in zip(sequence, words[start:], strict=False))
         for start in starts
     )
 
 
 @lru_cache(1 << 16)
-def _spelled(word: str) -> frozenset[str]:
+def _spellings(word: str) -> frozenset[str]:
     return frozenset(spellings(word))
 
 
-def _unchanged(path: Path, content: str) -> Pixels:
+def _read_unchanged(path: Path, content: str) -> Pixels:
     """Read the picture of a file if the file is unchanged since it was indexed."""
     if file_digest(path) != content:
         raise MediaError(f"{path}: has changed since it was indexed; search again")

@@ -1,7 +1,8 @@
-"""Pictures from the web by a text, through any service that answers with JSON.
+"""Search for pictures on the web by a text, through any service that answers with JSON.
 
-What a service finds changes from day to day. So each picture is kept in a folder under the checksum
-of its bytes, and the evidence names both: what was learned from can be looked at again.
+The results of a service change from day to day. So each picture is stored in a folder under the
+checksum of its bytes, and the evidence names address and checksum. Training pictures can be
+inspected later.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from viper.search.web_service import WebService, at_path
 from viper.tuning.training_data import FoundPicture, checked_limit
 
 _TRIED = 2
-"""Pictures that are tried for each one that is wanted."""
+"""Number of addresses to try for each picture."""
 
 _ADDRESS_KEPT = 500
 
@@ -34,9 +35,9 @@ class PictureService(WebService):
     """A service that finds pictures.
 
     Attributes:
-        picture: path in an item of the picture's address.
-        page: path in an item of the address of the page that shows it; empty: none.
-        max_picture_bytes: of a picture.
+        picture: path of the picture's address in an item.
+        page: path in an item of the address of the page that shows it; "" if there is none.
+        max_picture_bytes: largest size of a picture.
     """
 
     picture: str = "link"
@@ -52,14 +53,14 @@ class PictureService(WebService):
 
 
 class WebSearch:
-    """A :class:`~viper.tuning.training_data.PictureSearch` on the web; downloads what it finds.
+    """A :class:`~viper.tuning.training_data.PictureSearch` on the web that downloads its results.
 
     Args:
-        folder: where pictures are kept, each as its SHA-256.
-        sleep: waits between tries.
+        folder: folder for the pictures. Each is named by its SHA-256.
+        sleep: waits between attempts.
 
     Attributes:
-        refused: addresses that the last search found and did not take, with the reasons.
+        refused: addresses that the last search rejected, with the reasons.
 
     Raises:
         MissingExtraError: ``httpx`` is not installed.
@@ -74,12 +75,12 @@ class WebSearch:
         self._fetch = Fetcher(service, sleep)
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """Return the first pictures that the service names and that can be fetched and read.
+        """Return the service's first pictures that can be fetched and read.
 
         Raises:
             UsageError: the limit is out of range, or the key is not set.
             ModelError: the service does not answer, refuses, or answers with something else.
-            StoreError: the pictures cannot be kept.
+            StoreError: the pictures cannot be stored.
         """
         checked_limit(limit)
         pictures: dict[str, FoundPicture] = {}
@@ -88,7 +89,7 @@ class WebSearch:
             if len(pictures) == limit:
                 break
             try:
-                content = self._kept(address)
+                content = self._download(address)
             except ModelError as error:
                 refused.append((address[:_ADDRESS_KEPT], str(error)))
                 continue
@@ -96,7 +97,7 @@ class WebSearch:
                 refused.append((address[:_ADDRESS_KEPT], "is no picture that can be read"))
                 continue
             origin = {"address": address[:_ADDRESS_KEPT], "page": page, "sha256": content}
-            load = partial(_as_kept, self._folder / content, content)
+            load = partial(_read_stored, self._folder / content, content)
             name = f"{self.name}:{content[:16]}"
             pictures.setdefault(content, FoundPicture(name, text, origin, load))
         self.refused = tuple(refused)
@@ -131,8 +132,8 @@ class WebSearch:
                 "check the address of the picture search"
             ) from None
 
-    def _kept(self, address: str) -> str:
-        """Return the checksum under which a picture is cached. Fetch and read the picture first."""
+    def _download(self, address: str) -> str:
+        """Fetch, check and store a picture. Return its checksum, which is the file's name."""
         data = self._fetch.get(address, self._service.max_picture_bytes, retry=False)
         content = hashlib.sha256(data).hexdigest()
         path = self._folder / content
@@ -150,8 +151,8 @@ class WebSearch:
         return content
 
 
-def _as_kept(path: Path, content: str) -> Any:
-    """Read the picture of a cached file if its content is unchanged."""
+def _read_stored(path: Path, content: str) -> Any:
+    """Read a stored picture if its content is unchanged."""
     try:
         same = hashlib.sha256(path.read_bytes()).hexdigest() == content
     except OSError:

@@ -1,6 +1,6 @@
-"""Plans that differ from another in one thing, as a language model may misread a query.
+"""Plans with one edit, similar to the errors of a language model that misreads a query.
 
-They are injected as faults; each says in words what is wrong with it.
+They are injected as faults. Each edit describes its fault in words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON_FAMILIES: tuple[tuple[str, ...], ...] = (
     ("open", "closed"),
     ("old", "young"),
 )
-"""English words that exclude each other, for where a profile declares no families of its own."""
+"""English words that exclude each other, used if a profile declares no families."""
 
 _OPPOSITES = (
     ("left", "right"),
@@ -55,11 +55,11 @@ _OPPOSITES = (
 
 
 def _both_ways(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for one, other in pairs:
-        found.setdefault(one, other)
-        found.setdefault(other, one)
-    return found
+    opposites: dict[str, str] = {}
+    for word, other in pairs:
+        opposites.setdefault(word, other)
+        opposites.setdefault(other, word)
+    return opposites
 
 
 OPPOSITES = _both_ways(_OPPOSITES)
@@ -72,12 +72,13 @@ _LONGEST_QUOTE = 160
 
 @dataclass(frozen=True)
 class EditedPlan:
-    """A plan and in what it differs.
+    """A plan with one edit.
 
     Attributes:
         kind: ``step left out``, ``steps exchanged``, ``attribute`` (another word of a family) or
             ``relation`` (the opposite of a word of place, order or extent).
-        said: what is wrong with it, in a sentence or two; steps count as they do in this plan.
+        plan: the edited plan.
+        said: the fault in one or two sentences, with the step numbers of this plan.
     """
 
     kind: str
@@ -86,11 +87,11 @@ class EditedPlan:
 
 
 def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPlan]:
-    """Return every distinct plan with one such difference; none for a text without steps.
+    """Return every distinct plan with one edit; an empty list for a text without steps.
 
     Args:
-        plan: numbered steps, one a line, as :func:`viper.prompting.plans.read_plan` gives them.
-        families: of words that exclude each other.
+        plan: numbered steps, one per line, as :func:`viper.prompting.plans.read_plan` returns them.
+        families: families of words that exclude each other.
     """
     lines = [line for line in plan.splitlines() if line.strip()]
     steps = [_NUMBERED.sub("", line).strip() for line in lines if _NUMBERED.match(line)]

@@ -1,6 +1,6 @@
-"""Programs that differ from another in one thing, as a language model may misread a query.
+"""Programs with one edit, similar to the errors of a language model that misreads a query.
 
-They are injected as faults, and tried as the explanation of a wrong answer.
+They are injected as faults, and tried as explanations of a wrong answer.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 }
 
 _LONGEST_NOUN = 4
-"""Words of a text that may be the name of a thing."""
+"""Most words of a text that may name an object."""
 
 _Edit = Callable[[ast.AST], None]
 
 
 @dataclass(frozen=True)
 class EditedProgram:
-    """A program and in what it differs.
+    """A program with one edit.
 
     Attributes:
         kind: ``direction`` (left for right, the first for the last, more for less),
             ``superlative`` (most for least), ``order`` (another axis), ``attribute`` (another word
-            of a family), ``filter`` (a condition left out) or ``condition`` (a word put in).
-        cost: of taking the other program for one that was meant to be this, in nats: a price of
-            the kind, ``WORD_ASKED`` for each word taken out that the query says, ``WORD_USED`` for
-            each put in that the program says already.
+            of a family), ``filter`` (a condition removed) or ``condition`` (a word inserted).
+        program: the edited program.
+        cost: cost in nats of the explanation that the original program is wrong and this one was
+            meant: ``COSTS`` of the kind, ``WORD_ASKED`` for each removed word that the query
+            contains, and ``WORD_USED`` for each inserted word that the program already contains.
     """
 
     kind: str
@@ -74,12 +75,12 @@ WORD_USED = 1.0
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Which words may take each other's place.
+    """Words that may replace each other.
 
     Attributes:
-        families: of words that exclude each other.
-        asked: words that may be put in; None allows all of the families for others, but no word
-            where there was none.
+        families: families of words that exclude each other.
+        asked: words that may be inserted. None allows every word of a family in place of another
+            one, but no additional words.
     """
 
     families: Sequence[Sequence[str]]
@@ -94,9 +95,9 @@ class Vocabulary:
 
 
 def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]:
-    """Return every program with one such difference, in text order; none if it cannot be parsed.
+    """Return every program with one edit, in text order; an empty list if it cannot be parsed.
 
-    Two edits that lead to the same program count as the first of them.
+    If two edits lead to the same program, the first one counts.
     """
     try:
         tree = ast.parse(program)
@@ -137,31 +138,31 @@ def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]
     """Yield the kinds of errors that this node allows, each with its edit."""
     if isinstance(node, ast.Name) and node.id in _SWAPPED:
         kind = "superlative" if node.id in ("max", "min") else "direction"
-        yield kind, _setting("id", _SWAPPED[node.id])
+        yield kind, _set_field("id", _SWAPPED[node.id])
     elif isinstance(node, ast.Name) and node.id in _OTHER_ORDER:
-        yield "order", _setting("id", _OTHER_ORDER[node.id])
+        yield "order", _set_field("id", _OTHER_ORDER[node.id])
     elif isinstance(node, ast.Attribute) and node.attr in _SWAPPED:
-        yield "direction", _setting("attr", _SWAPPED[node.attr])
+        yield "direction", _set_field("attr", _SWAPPED[node.attr])
     elif isinstance(node, ast.Attribute) and node.attr in _OTHER_ORDER:
-        yield "order", _setting("attr", _OTHER_ORDER[node.attr])
+        yield "order", _set_field("attr", _OTHER_ORDER[node.attr])
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
-        yield "direction", _setting("ops", [_COMPARED[type(node.ops[0])]()])
+        yield "direction", _set_field("ops", [_COMPARED[type(node.ops[0])]()])
     elif isinstance(node, ast.ListComp) and node.generators[0].ifs:
-        yield "filter", _unfiltered
+        yield "filter", _remove_filter
     elif isinstance(node, ast.Subscript):
-        yield from _other_places(node)
+        yield from _mirrored_index(node)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield from _other_words(node.value, vocabulary)
 
 
-def _other_places(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
-    """Yield other indices: first for last, second for second last, and the reverse."""
+def _mirrored_index(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
+    """Yield the mirrored index: first for last, second for second last, and the reverse."""
     index = _number(node.slice)
     if index is not None:
         mirrored: ast.expr = ast.Constant(abs(index + 1))
         if index >= 0:
             mirrored = ast.UnaryOp(ast.USub(), mirrored)
-        yield "direction", _setting("slice", mirrored)
+        yield "direction", _set_field("slice", mirrored)
 
 
 def _number(node: ast.expr) -> int | None:
@@ -172,12 +173,12 @@ def _number(node: ast.expr) -> int | None:
 
 
 def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
-    """Yield texts with a word of a family exchanged, left out if others follow it, or inserted."""
+    """Yield texts with a family word exchanged, removed (unless it is last), or inserted."""
     words, query_words = text.split(), vocabulary.asked
     family_words = set(chain(*vocabulary.families))
 
     def with_words(changed: Sequence[str]) -> _Edit:
-        return _setting("value", " ".join(changed))
+        return _set_field("value", " ".join(changed))
 
     for place, word in enumerate(words):
         for family in vocabulary.families:
@@ -195,16 +196,16 @@ def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit
             yield "condition", with_words([word, *words])
 
 
-def _setting(name: str, value: object) -> _Edit:
+def _set_field(name: str, value: object) -> _Edit:
     return lambda node: setattr(node, name, value)
 
 
-def _unfiltered(node: ast.AST) -> None:
+def _remove_filter(node: ast.AST) -> None:
     assert isinstance(node, ast.ListComp)
     node.generators[0].ifs = []
 
 
-_SAID: Mapping[str, str] = {
+_PROBLEMS: Mapping[str, str] = {
     "direction": "goes the wrong way",
     "superlative": "takes the wrong extreme",
     "order": "goes by the wrong axis",
@@ -212,7 +213,7 @@ _SAID: Mapping[str, str] = {
     "filter": "leaves a condition out",
     "condition": "asks for more than the query does",
 }
-"""By the kind of :class:`EditedProgram`."""
+"""Description of a fault by the kind of :class:`EditedProgram`."""
 
 _LONGEST_LINE = 200
 
@@ -221,11 +222,11 @@ def program_fault(kind: str, right: str, wrong: str) -> str:
     """Describe the wrong line, its fault and its correct form.
 
     Args:
-        kind: of the difference.
-        right: the program that answers right, however it is laid out.
-        wrong: the other one as :func:`edited_programs` gives it; lines count in it.
+        kind: kind of the edit.
+        right: the right program in any layout.
+        wrong: the edited program of :func:`edited_programs`. Line numbers refer to it.
     """
-    problem = _SAID.get(kind, "is wrong")
+    problem = _PROBLEMS.get(kind, "is wrong")
     pairs = zip_longest(_plain(right).splitlines(), wrong.splitlines(), fillvalue="")
     for number, (before, after) in enumerate(pairs, start=1):
         if before != after:

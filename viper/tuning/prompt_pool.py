@@ -1,11 +1,11 @@
-"""The prompt pool: for every tool and concept the soft prompts that were learned, for good.
+"""The prompt pool: the learned soft prompts of every tool and concept, on disk.
 
-A prompt is learned from one instance and stands in the pool with that instance's feature; an input
-gets the mean of a concept's prompts, weighted by how like their instances it is. Every update is
-one whole version (:mod:`viper.storage.versioned`); any earlier one can be rolled back to.
+A prompt is learned from one instance and stored with that instance's feature. An input gets the
+mean of a concept's prompts, weighted by the similarity of the input to their instances. Every
+update is one whole version (:mod:`viper.storage.versioned`), and any earlier one can be restored.
 
-Source: CLOVA (Gao et al. 2024), sec. 3.4.1; its supplement, sec. 8. Differs: theirs lives in
-memory; here prompts carry their evidence and the id of the model that they were trained for.
+Source: CLOVA (Gao et al. 2024), sec. 3.4.1; its supplement, sec. 8. Differs: the paper's pool is in
+memory. Here prompts are stored with their evidence and the id of the model they were trained for.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from viper.tuning.stored_prompts import (
 )
 
 FOLDER = "prompts"
-"""Of the pool, in the state's folder."""
+"""Name of the pool's folder in the state's folder."""
 
 MOST_PROMPTS = 4_096
-"""Of one concept; of a tool without concepts, all."""
+"""Most prompts of one concept, or of a tool without concepts."""
 
 MOST_BYTES = 1 << 30
-"""That the prompts of one concept may take in memory."""
+"""Most memory that the prompts of one concept may take."""
 
 _CONCEPTS_KEPT = 512
 
 _Known = tuple[tuple[SoftPrompt, ...], Floats | None]
-"""The prompts of a concept, with their features as :func:`unit_features` has them."""
+"""The prompts of a concept, and their features from :func:`unit_features`."""
 
 
 class PromptPool:
-    """Learned prompts in a folder; safe to use from several threads and processes.
+    """Learned prompts in a folder. Safe to use from several threads and processes.
 
-    Fulfils :class:`viper.models.vision.soft_prompts.SoftPromptSource`.
+    Implements :class:`viper.models.vision.soft_prompts.SoftPromptSource`.
 
     Args:
-        folder: made by the first prompt; where there is none the pool is empty.
+        folder: folder of the pool. The first prompt creates it; without it the pool is empty.
 
     Attributes:
-        store: its versions.
+        store: versioned store of the prompts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,8 +63,7 @@ class PromptPool:
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of the pool's content for the records of runs that use it; "" if it is
-        empty."""
+        """Return a hash of the pool's content for the records of runs; "" if the pool is empty."""
         return self.store.fingerprint
 
     def add(
@@ -74,14 +73,14 @@ class PromptPool:
         learned: Sequence[tuple[SoftPrompt, Evidence]],
         note: str = "",
     ) -> list[str]:
-        """Add prompts as one version, all of them or none, and return their ids.
+        """Add prompts as one version, all or none, and return their ids.
 
-        A prompt that is there already stays as it is, with the evidence it has now.
+        A prompt that the pool already has keeps its arrays and gets the new evidence.
 
         Raises:
-            UsageError: arrays or names that cannot be kept, sizes that differ from those of the
-                concept's other prompts for the same model, or more prompts than a concept may have.
-            StoreError: full disk, or a pool that cannot be written.
+            UsageError: arrays or names are invalid, sizes differ from those of the concept's other
+                prompts for the same model, or the concept would have too many prompts.
+            StoreError: the disk is full, or the pool cannot be written.
         """
         key = concept_key(tool, concept)
         check_place(tool, key)
@@ -90,20 +89,23 @@ class PromptPool:
             stored_prompts = [
                 prompt_from_entry(entry) for entry in change.entries(prompt_kind(tool, key))
             ]
-            sizes = {one.evidence.model_id: (one.feature_size, one.shape) for one in stored_prompts}
+            sizes = {
+                stored_prompt.evidence.model_id: (stored_prompt.feature_size, stored_prompt.shape)
+                for stored_prompt in stored_prompts
+            }
             ids = []
             for (prompt, evidence), stored in zip(learned, arrays, strict=True):
                 entry = entry_of(tool, key, evidence, prompt, change.store(stored))
-                kept = prompt_from_entry(entry)
-                size = (kept.feature_size, kept.shape)
+                new = prompt_from_entry(entry)
+                size = (new.feature_size, new.shape)
                 if sizes.setdefault(evidence.model_id, size) != size:
                     raise UsageError(
                         f"a soft prompt of sizes {size}; those of {prompt_kind(tool, key)} for "
                         f"{evidence.model_id} have {sizes[evidence.model_id]}"
                     )
                 change.put(entry)
-                ids.append(kept.id)
-            count = len({one.id for one in stored_prompts} | set(ids))
+                ids.append(new.id)
+            count = len({stored_prompt.id for stored_prompt in stored_prompts} | set(ids))
             if count > MOST_PROMPTS:
                 raise UsageError(
                     f"{count} prompts for {prompt_kind(tool, key)}; at most {MOST_PROMPTS} are "
@@ -116,43 +118,43 @@ class PromptPool:
     ) -> int:
         """Remove the prompts of a tool, of one concept or with those ids, and return their number.
 
-        They stay in the earlier versions. Raises as :meth:`kept`.
+        Earlier versions keep them. Raises the errors of :meth:`kept`.
         """
-        gone = self.kept(tool, concept)
+        prompts = self.kept(tool, concept)
         if ids is not None:
-            gone = [one for one in gone if one.id in ids]
-        about = tool if concept is None else prompt_kind(tool, concept_key(tool, concept))
-        if gone:
-            with self.store.update(f"removed {len(gone)} of {about}") as change:
-                for one in gone:
-                    change.drop(one.id)
-        return len(gone)
+            prompts = [prompt for prompt in prompts if prompt.id in ids]
+        name = tool if concept is None else prompt_kind(tool, concept_key(tool, concept))
+        if prompts:
+            with self.store.update(f"removed {len(prompts)} of {name}") as change:
+                for prompt in prompts:
+                    change.drop(prompt.id)
+        return len(prompts)
 
     def kept(self, tool: str | None = None, concept: str | None = None) -> list[StoredPrompt]:
         """Return the stored prompts without their arrays: all, a tool's, or a concept's.
 
         Raises:
-            StoreError: a pool that cannot be read.
+            StoreError: the pool cannot be read.
         """
         prompts = [prompt_from_entry(entry) for entry in self.store.entries()]
         if tool is not None:
-            prompts = [one for one in prompts if one.tool == tool]
+            prompts = [prompt for prompt in prompts if prompt.tool == tool]
             if concept is not None:
                 key = concept_key(tool, concept)
-                prompts = [one for one in prompts if one.concept == key]
+                prompts = [prompt for prompt in prompts if prompt.concept == key]
         return prompts
 
     def concepts(self, tool: str, model_id: str) -> frozenset[str]:
         """Return concepts as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
 
         Raises:
-            StoreError: a pool that cannot be read.
+            StoreError: the pool cannot be read.
         """
         key = ("concepts", tool, model_id, self.store.version)
         names: frozenset[str] = self._read.get(
             key,
             lambda: frozenset(
-                one.concept for one in self.kept(tool) if one.evidence.model_id == model_id
+                prompt.concept for prompt in self.kept(tool) if prompt.evidence.model_id == model_id
             ),
         )[0]
         return names
@@ -178,8 +180,10 @@ class PromptPool:
         return mix(prompts, feature, NEAREST.get(tool), units, LEAST_ALIKE.get(tool, 0.0))
 
     def version(self, tool: str, concept: str | None) -> int:
-        """Return the version as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does;
-        0: never learned."""
+        """Return the version as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
+
+        0 means that nothing was ever learned.
+        """
         return self.store.changed(prompt_kind(tool, concept_key(tool, concept)))
 
     def close(self) -> None:
@@ -192,10 +196,10 @@ class PromptPool:
         if not changed:
             return (), None
         key = ("prompts", kind, model_id, changed)
-        loaded: _Known = self._read.get(key, lambda: self._loaded(kind, model_id))[0]
-        return loaded
+        known: _Known = self._read.get(key, lambda: self._load(kind, model_id))[0]
+        return known
 
-    def _loaded(self, kind: str, model_id: str) -> _Known:
+    def _load(self, kind: str, model_id: str) -> _Known:
         entries = [
             (stored, entry)
             for entry in self.store.entries(kind)

@@ -1,8 +1,8 @@
-"""Who says what made an answer wrong: by intervention here, by a language model next door.
+"""Error attribution: the reflector protocol, and a reflector that works by intervention.
 
-To intervene is to run a program again with one thing changed: does the desired answer come out?
-Changed is one answer of one tool, or one thing in the program itself. Whatever a program asks twice
-in the same words is one question to the tool and is changed in all its places at once.
+An intervention runs a program again with one change and checks whether it gives the desired answer.
+The change is one result of one tool, or one edit of the program. Calls that ask a tool the same
+question are changed together. :mod:`viper.tuning.language_reflector` asks a language model instead.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
 _STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
-"""What arguments that a tool took, or repaired, may raise where its candidates are read."""
+"""Errors that a call's arguments may raise when its candidates are computed again."""
 
 
 @runtime_checkable
 class Reflector(Protocol):
-    """Finds what is to blame for a wrong answer."""
+    """Protocol of error attribution for a wrong answer."""
 
     def reflect(self, case: Case) -> Critique:
-        """Return a critique. Its location is ``none`` if the error cannot be attributed with
-        reason.
+        """Return a critique. Its location is ``none`` if the error cannot be attributed.
 
         Raises:
-            CritiqueError: a language model's words say nothing that can be understood.
+            CritiqueError: the reply of a language model cannot be understood.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Weighing:
-    """How explanations are weighed against each other and against a wrong program.
+    """Settings for comparing explanations with each other and with a wrong program.
 
     The defaults were chosen on injected faults of the embedded world's validation split, see
     ``benchmarks/blame.py``.
 
     Attributes:
-        program: cost in nats of a program that is wrong in a way nobody can name; a change of one
-            thing in it that helps costs less.
-        margin: by how much, in nats, the best explanation must be cheaper than the next.
-        edits: whether changes of the program are tried at all.
+        program: cost in nats of a program that is wrong in an unknown way. An edit of the program
+            that helps costs less.
+        margin: least difference in nats between the best explanation and the next.
+        edits: whether edits of the program are tried.
     """
 
     program: float = 5.0
@@ -64,15 +63,15 @@ class Weighing:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a search goes.
+    """Limits of a search.
 
     Attributes:
-        runs: of the program at most.
-        time_s: after which no further run is begun; what was found by then is not complete.
-        cost: in nats; more implausible changes are not tried.
-        margin: in nats; once a change is found, only those that cost at most this much more
-            are tried.
-        edits: whether other programs are tried, too.
+        runs: most runs of the program.
+        time_s: time after which no further run begins. The search is then incomplete.
+        cost: largest cost in nats of a change to try.
+        margin: after the first success, only changes that cost at most this much more, in nats, are
+            tried.
+        edits: whether edits of the program are tried too.
     """
 
     runs: int = 400
@@ -84,13 +83,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cheapest change of one question's answer, or of the program, that gives the desired one.
+    """The cheapest change of one tool result, or of the program, that gives the desired answer.
 
     Attributes:
-        tool: empty for a change of the program.
-        calls: indices of the calls that asked the question, rising; none of the program.
-        cost: in nats, see :mod:`viper.tuning.alternatives` and :mod:`viper.tuning.program_edits`.
-        result: what the tool should have said, as in the log of calls; or the other program.
+        tool: name of the tool; "" for an edit of the program.
+        calls: indices of the calls that asked the question, ascending; empty for the program.
+        cost: cost in nats; see :mod:`viper.tuning.alternatives` and
+            :mod:`viper.tuning.program_edits`.
+        result: the result that the tool should have given, as in the call log; or the edited
+            program.
         what: the change in words.
     """
 
@@ -103,14 +104,15 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search came to.
+    """Result of a search.
 
     Attributes:
-        explanations: one a question at most, and one of the program; the cheapest first.
-        calls: the log of the program as it runs now, unchanged.
-        runs: how often it ran.
-        complete: False where the budget ended before the changes did.
-        already: the program gives the desired answer as it is; nothing was searched.
+        explanations: at most one per question and one for the program, cheapest first.
+        calls: call log of the unchanged program as it runs now.
+        runs: number of runs of the program.
+        complete: False if a limit ended the search before all changes were tried.
+        already: whether the unchanged program gives the desired answer, so that nothing was
+            searched.
     """
 
     explanations: tuple[Explanation, ...]
@@ -122,7 +124,7 @@ class Search:
 
 @dataclass(frozen=True)
 class _Try:
-    """One change that may explain the answer; ``program`` is set for one of the program."""
+    """A change that may explain the answer; ``program`` is set if it is an edited program."""
 
     cost: float
     calls: tuple[int, ...]
@@ -137,16 +139,17 @@ class _Try:
 
 
 class InterventionReflector:
-    """Blames what needs the most plausible change; asks no language model.
+    """Attributes the error to the part with the most plausible change. Needs no language model.
 
-    Every plausible change of every call's result is tried, and every program that differs in one
-    thing (:class:`Intervention`). What the best explanations cost decides: a call whose
-    change is clearly cheaper than that of any other tool and than a wrong program, the program
-    where no change of a result comes near it, nothing where two are about equally plausible.
-    Where the two are calls of one tool, the tool is blamed and no single call.
+    Every plausible change of every call's result is tried, and every program with one edit
+    (:class:`Intervention`). The costs of the explanations decide. A call is at fault if its change
+    is clearly cheaper than the change of any other tool and than a wrong program. The program is
+    at fault if no change of a result is nearly as cheap. If two explanations are about equally
+    plausible, the error is not attributed; if both are calls of one tool, the tool is at fault
+    without a single call.
 
     Args:
-        components: whose toolbox and sandbox run programs again.
+        components: toolbox and sandbox that run the programs again.
     """
 
     def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
@@ -156,11 +159,12 @@ class InterventionReflector:
         self._intervention = Intervention(components, limits)
 
     def reflect(self, case: Case) -> Critique:
-        """Return a critique; see :meth:`Reflector.reflect`. Without a desired answer its location
-        is ``none``.
+        """Return a critique as :meth:`Reflector.reflect` does.
+
+        Its location is ``none`` without a desired answer.
 
         Raises:
-            SandboxUnavailableError, SandboxHostError: no program can be run here.
+            SandboxUnavailableError, SandboxHostError: no program can run on this machine.
         """
         if case.desired is None:
             return Critique("none", None, "the desired answer is not known")
@@ -173,40 +177,43 @@ class InterventionReflector:
         if not search.complete:
             return Critique("none", None, f"the budget ended after {search.runs} runs")
         unnamed = Explanation("", (), self._weighing.program, None, _no_change(search))
-        ranked = sorted([*search.explanations, unnamed], key=lambda one: one.cost)
+        ranked = sorted([*search.explanations, unnamed], key=lambda explanation: explanation.cost)
         best = ranked[0]
-        rivals = [one for one in ranked[1:] if one.cost < best.cost + self._weighing.margin]
-        if any(one.tool != best.tool for one in rivals):
-            rival = next(one for one in rivals if one.tool != best.tool)
-            return Critique("none", None, f"{_told(best)}; or {_told(rival)}")
+        rivals = [
+            explanation
+            for explanation in ranked[1:]
+            if explanation.cost < best.cost + self._weighing.margin
+        ]
+        if any(explanation.tool != best.tool for explanation in rivals):
+            rival = next(explanation for explanation in rivals if explanation.tool != best.tool)
+            return Critique("none", None, f"{_text(best)}; or {_text(rival)}")
         if not best.tool:
-            return Critique("program", None, _told(best), best.result)
+            return Critique("program", None, _text(best), best.result)
         if rivals:
-            reason = f"{_told(best)}; or {_told(rivals[0])}"
+            reason = f"{_text(best)}; or {_text(rivals[0])}"
             return Critique.of_tool(best.tool, None, reason)
-        return Critique.of_tool(best.tool, best.calls[0], _told(best), best.result)
+        return Critique.of_tool(best.tool, best.calls[0], _text(best), best.result)
 
 
 class Intervention:
     """Searches for the change that would have given the desired answer.
 
     Args:
-        components: whose toolbox and sandbox run the program; no language model writes.
-        limits: of each search.
+        components: toolbox and sandbox that run the program. The language model is not used.
+        limits: limits of each search.
     """
 
     def __init__(self, components: Components, limits: Limits = Limits()) -> None:
         self._components, self._limits = components, limits
 
     def search(self, case: Case) -> Search:
-        """Search for every question of the run whose plausible alternatives explain the desired
-        answer.
+        """Search for the cheapest change of each question that gives the desired answer.
 
-        Changes are tried in the order of their cost, then of their calls, so that a search gives
-        the same every time unless its time ends.
+        Changes are tried in order of cost, then of calls. So a search is repeatable unless its time
+        runs out.
 
         Raises:
-            SandboxUnavailableError, SandboxHostError: no program can be run here.
+            SandboxUnavailableError, SandboxHostError: no program can run on this machine.
         """
         began = time.monotonic()
         base, answered = self._run(case, {})
@@ -214,23 +221,27 @@ class Intervention:
             return Search((), base.tool_calls, 1, already=True)
         explanations: dict[tuple[int, ...], Explanation] = {}
         runs, bound = 1, self._limits.cost
-        for one in self._tries(case, base.tool_calls):
-            if one.cost > bound:
+        for change in self._tries(case, base.tool_calls):
+            if change.cost > bound:
                 break
-            if one.calls in explanations:
+            if change.calls in explanations:
                 continue
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
                 return _search(explanations, base, runs, complete=False)
             runs += 1
-            again, answered = self._run(case, dict.fromkeys(one.calls, one.result), one.program)
-            if answered and _asked_the_same(base.tool_calls, again.tool_calls, one.calls):
-                explanations[one.calls] = one.explanation()
-                bound = min(bound, one.cost + self._limits.margin)
+            again, answered = self._run(
+                case, dict.fromkeys(change.calls, change.result), change.program
+            )
+            if answered and _asked_the_same(base.tool_calls, again.tool_calls, change.calls):
+                explanations[change.calls] = change.explanation()
+                bound = min(bound, change.cost + self._limits.margin)
         return _search(explanations, base, runs)
 
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
-        """Return all interventions to try, the cheapest first. Of equals the earlier call wins, the
-        program first."""
+        """Return all interventions to try, cheapest first.
+
+        Of equal costs, edits of the program come first, then earlier calls.
+        """
         session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
         context = CallContext(session, log, desired_texts(case))
         tries = []
@@ -240,20 +251,23 @@ class Intervention:
                 changes = alternatives_of(first, context)
             except _STRANGE_ARGUMENTS:
                 continue
-            tries += [_Try(one.cost, calls, first.tool, one.what, one.result) for one in changes]
+            tries += [
+                _Try(change.cost, calls, first.tool, change.what, change.result)
+                for change in changes
+            ]
         if self._limits.edits:
             families = self._components.toolbox.settings.attribute_families
             vocabulary = Vocabulary.of_query(families, case.query.text)
             tries += [
-                _Try(one.cost, (), "", f"another {one.kind} in the program", program=one.program)
-                for one in edited_programs(case.trial.program, vocabulary)
+                _Try(edit.cost, (), "", f"another {edit.kind} in the program", program=edit.program)
+                for edit in edited_programs(case.trial.program, vocabulary)
             ]
-        return sorted(tries, key=lambda one: (one.cost, one.calls))
+        return sorted(tries, key=lambda change: (change.cost, change.calls))
 
     def _run(
         self, case: Case, overrides: Mapping[int, Any], program: str | None = None
     ) -> tuple[Trial, bool]:
-        """Run the program, or another one, again and return whether it gives the desired answer."""
+        """Run the program, or an edited one, and return whether it gives the desired answer."""
         settings = self._components.settings
         context = RunContext(case.query, case.media, settings, threading.Event())
         generation = Generation(program or case.trial.program, "", "first", None, None)
@@ -264,7 +278,7 @@ class Intervention:
 
 
 def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
-    """Return groups of indices of calls that ask one tool the same, in order of the first call."""
+    """Return the indices of calls in groups that ask a tool the same question, in call order."""
     indices: dict[str, list[int]] = {}
     for call in log:
         key = json.dumps([call.tool, list(call.args), dict(call.kwargs)], sort_keys=True)
@@ -275,7 +289,7 @@ def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
 def _asked_the_same(
     before: Sequence[ToolCall], after: Sequence[ToolCall], calls: Sequence[int]
 ) -> bool:
-    """Return whether the changed calls that ran again still ask the same."""
+    """Return whether the changed calls that ran again still ask the same question."""
     return all(
         (before[i].tool, before[i].args, before[i].kwargs)
         == (after[i].tool, after[i].args, after[i].kwargs)
@@ -290,13 +304,15 @@ def _search(
     runs: int,
     complete: bool = True,
 ) -> Search:
-    ordered = sorted(explanations.values(), key=lambda one: (one.cost, one.calls))
+    ordered = sorted(
+        explanations.values(), key=lambda explanation: (explanation.cost, explanation.calls)
+    )
     return Search(tuple(ordered), base.tool_calls, runs, complete)
 
 
-def _told(one: Explanation) -> str:
-    where = f"call {one.calls[0]}: " if one.calls else ""
-    return f"{where}{one.what} (cost {one.cost:.2f})"
+def _text(explanation: Explanation) -> str:
+    where = f"call {explanation.calls[0]}: " if explanation.calls else ""
+    return f"{where}{explanation.what} (cost {explanation.cost:.2f})"
 
 
 def _no_change(search: Search) -> str:

@@ -1,6 +1,6 @@
-"""One learned soft prompt with its evidence, and how it stands in a versioned store.
+"""Learned soft prompt with its evidence, and its entry in a versioned store.
 
-What is read may have been written by anybody: shapes, dtypes and values are checked.
+Stored prompts are untrusted, so shapes, dtypes and values are checked on reading.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ _FEATURE, _VECTORS = "feature", "prompt"
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a prompt is trusted.
+    """Evidence for a prompt: its training and validation.
 
     Attributes:
-        model_id: of the tool that it was trained for; it is used with no other.
-        trained_on: names of the instances, as their source names them.
-        validated_on: of those that were held out.
-        before: share of the held-out instances that the tool got right without it; None: not asked.
-        after: the same with it.
-        manner: how the instances were collected: ``inferred``, ``annotated``, ``searched``.
-        task: the query whose failure asked for it.
-        steps: of training.
-        seed: of training.
+        model_id: id of the model that the prompt was trained for. It is used with no other model.
+        trained_on: names of the training instances in their source.
+        validated_on: names of the held-out instances.
+        before: share of the held-out instances that the tool got right without the prompt; None if
+            it was not tested.
+        after: the same share with the prompt.
+        manner: how the instances were collected: ``inferred``, ``annotated`` or ``searched``.
+        task: the query whose failure caused the training.
+        steps: number of training steps.
+        seed: random seed of training.
     """
 
     model_id: str
@@ -58,11 +59,11 @@ class StoredPrompt:
     """A prompt of a pool, without its arrays.
 
     Attributes:
-        id: tells prompts apart; the same content has the same.
-        concept: as :func:`concept_key` spells it; "" for a tool without concepts.
+        id: hash of the content.
+        concept: key of the concept (:func:`concept_key`); "" for a tool without concepts.
         feature_size: D of :class:`viper.models.vision.soft_prompts.SoftPrompt`.
-        shape: N and W.
-        born: the pool's version that it came with.
+        shape: N and W of the same.
+        born: version of the pool that added the prompt.
     """
 
     id: str
@@ -90,7 +91,7 @@ def check_place(tool: str, concept: str) -> None:
     """Check a tool and a concept.
 
     Raises:
-        UsageError: says what was seen and expected.
+        UsageError: one of them is invalid; says what was expected.
     """
     if not _TOOL.fullmatch(tool):
         raise UsageError(f"{tool!r} is no name of a tool; expected small letters, as seg or vqa")
@@ -108,7 +109,8 @@ def arrays_of(prompt: SoftPrompt) -> Arrays:
     """Return the arrays of a prompt as they are stored.
 
     Raises:
-        UsageError: another dtype or number of dimensions, too large, or values that are not finite.
+        UsageError: an array has another dtype or number of dimensions, is too large, or has values
+            that are not finite.
     """
     arrays = {_FEATURE: prompt.feature, _VECTORS: prompt.vectors}
     problem = _problem(arrays)
@@ -119,7 +121,7 @@ def arrays_of(prompt: SoftPrompt) -> Arrays:
 
 def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, file: str) -> Entry:
     """Return the store's entry of a prompt whose arrays are stored under that name."""
-    named = json.dumps([tool, concept, evidence.model_id, file])
+    identity = json.dumps([tool, concept, evidence.model_id, file])
     record = {
         "tool": tool,
         "concept": concept,
@@ -127,7 +129,7 @@ def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, fi
         "feature_size": int(prompt.feature.shape[0]),
         "shape": [int(size) for size in prompt.vectors.shape],
     }
-    key = hashlib.sha256(named.encode()).hexdigest()[:12]
+    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return Entry(key, prompt_kind(tool, concept), record, file)
 
 
@@ -135,7 +137,7 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
     """Build the prompt from an entry of a versioned store.
 
     Raises:
-        StoreError: the entry is none.
+        StoreError: the entry is not a valid prompt.
     """
     try:
         prompt = record_from_json(
@@ -155,7 +157,7 @@ def soft_prompt(stored: StoredPrompt, arrays: Arrays) -> SoftPrompt:
     """Build the prompt from its stored arrays.
 
     Raises:
-        StoreError: they are others than its record says, or not finite.
+        StoreError: the arrays do not match the record, or are not finite.
     """
     problem = _problem(arrays)
     if problem is None:

@@ -1,4 +1,4 @@
-"""Teaches one tool one concept: collects data, trains prompts, keeps those that hold.
+"""Training of one tool on one concept: collects data, trains prompts, keeps the validated ones.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4, algorithm 1, the update of a tool.
 """
@@ -28,30 +28,37 @@ from viper.tuning.training_data import (
 )
 
 ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
-"""Tools that learn from annotated pictures, and from how many at most."""
+"""Tools that learn from annotated pictures, with their most pictures."""
 
 SEARCHED: Mapping[str, int] = {"match": POSITIVES, "replace": POSITIVES}
-"""Tools that learn from pictures that a search finds."""
+"""Tools that learn from pictures of a search, with their most pictures."""
 
 NEGATIVES: Mapping[str, int] = {"match": 80}
-"""Pictures of other concepts for tools that learn from searched ones, where not as many as of it:
-a matcher that was shown few takes much else for the concept."""
+"""Most pictures of other concepts, for tools that need another number than of the concept.
+
+A matcher that saw few of them confuses many other things with the concept.
+"""
 
 RELATED_TO: Mapping[str, int] = {"match": 40}
-"""Of so many other concepts, where not of :data:`viper.tuning.data_collection.RELATED`."""
+"""Most related concepts, for tools that need another number than
+:data:`viper.tuning.data_collection.RELATED`."""
 
 
 KNOWN = 0.8
-"""A tool that is right about so many held-out pictures of a concept, by itself, knows it: a prompt
-has little to win there, and takes things for the concept that are none."""
+"""Share of held-out pictures that a tool must get right without a prompt to know a concept.
+
+A prompt for a known concept gains little and causes false positives.
+"""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Where data for concepts comes from; None: there is no such source here.
+    """Sources of data for concepts; None if a source is missing.
 
     Attributes:
-        positives: pictures of a concept at most, whatever a tool would take.
+        store: source of annotated pictures.
+        search: search for pictures.
+        positives: most pictures of a concept for every tool; None leaves it to the tool.
     """
 
     store: AnnotatedStore | None = None
@@ -61,12 +68,12 @@ class Sources:
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """What came of teaching a tool.
+    """Result of training a tool.
 
     Attributes:
-        trained: all prompts, kept or not.
-        ids: of those that the pool has now.
-        collected: where the data came from, JSON values; see :mod:`viper.tuning.data_collection`.
+        trained: all trained prompts, including discarded ones.
+        ids: ids of the prompts that the pool has now.
+        collected: origin of the data as JSON values; see :mod:`viper.tuning.data_collection`.
     """
 
     tool: str
@@ -81,19 +88,19 @@ class TrainingResult:
 
 
 Memory = MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]
-"""What was trained from which data, for teachers that begin anew with the same models."""
+"""Cache of trained prompts by tool, model, options and data."""
 
 
 @dataclass(frozen=True)
 class ToolTrainer:
-    """Teaches the tools of a profile; what they learn goes into a pool.
+    """Trains the tools of a profile and stores the prompts in a pool.
 
     Args:
-        models: whose backends are taught.
-        pool: keeps what holds.
-        sources: of data.
-        memory: prompts are not trained again from collected data that stands in it: training is
-            a function of the data, the model and the options alone. None: always trained.
+        models: models whose backends are trained.
+        pool: pool for the validated prompts.
+        sources: sources of data.
+        memory: cache of trained prompts, since training depends only on the data, the model and the
+            options. None always trains.
     """
 
     models: ModelSet
@@ -112,19 +119,19 @@ class ToolTrainer:
         """Collect data about a concept and train the tool on it.
 
         Args:
-            task: the query whose failure asked for it; part of the evidence.
+            task: the query whose failure caused the training; part of the evidence.
 
         Raises:
-            UsageError: no source of data for the tool, nothing found there, or a model that
-                takes no soft prompts.
+            UsageError: there is no source of data for the tool, the source has no pictures, or the
+                model takes no soft prompts.
             StoreError: the pool cannot be written.
-            CancelledError: raised by ``on_progress``; the pool stays as it was.
+            CancelledError: raised by ``on_progress``; the pool is unchanged.
         """
-        lesson = self.collect(tool, concept, options.seed)
-        return self.learn(tool, concept, lesson, options, on_progress, lesson.evidence, task)
+        data = self.collect(tool, concept, options.seed)
+        return self.learn(tool, concept, data, options, on_progress, data.evidence, task)
 
     def collect(self, tool: str, concept: str, seed: int = 0) -> Collected[Any]:
-        """Collect the data for a concept; raise as :meth:`teach`."""
+        """Collect the data for a concept. Raises the errors of :meth:`teach`."""
         sources, query = self.sources, ConceptQuery(concept)
         matcher = self.models.shared("matcher")
         data: Collected[Any] | None = None
@@ -158,50 +165,49 @@ class ToolTrainer:
         self,
         tool: str,
         concept: str | None,
-        lesson: Any,
+        data: Any,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
         collected: Mapping[str, Any] | None = None,
         task: str = "",
     ) -> TrainingResult:
-        """Train on the data and store all prompts that hold as one version of the pool.
+        """Train on the data and store all validated prompts as one version of the pool.
 
         Raises:
-            UsageError: as :meth:`teach`.
-            StoreError, CancelledError: as there.
+            UsageError, StoreError, CancelledError: see :meth:`teach`.
         """
-        trained = self._trained(tool, lesson, options, on_progress)
+        trained = self._train(tool, data, options, on_progress)
         if concept is not None and options.validate:
-            trained = _needed(trained)
+            trained = _discard_unneeded(trained)
         prompts = [
-            (one.prompt, replace(one.evidence, task=task or one.evidence.task))
-            for one in trained
-            if one.kept
+            (result.prompt, replace(result.evidence, task=task or result.evidence.task))
+            for result in trained
+            if result.kept
         ]
         ids = self.pool.add(tool, concept, prompts) if prompts else []
         return TrainingResult(tool, concept, tuple(trained), tuple(ids), collected or {})
 
-    def _trained(
-        self, tool: str, lesson: Any, options: TunerOptions, on_progress: Progress | None
+    def _train(
+        self, tool: str, data: Any, options: TunerOptions, on_progress: Progress | None
     ) -> Sequence[TrainedPrompt]:
         tuner = tuner_for(tool)
         using = partial(self.models.using, tuner.role)
-        if self.memory is None or not isinstance(lesson, Collected):
-            return tuner.learn(using, lesson, options, on_progress)
-        data = json.dumps(lesson.evidence, sort_keys=True)
-        key = (tool, self.models.trait(tuner.role, "model_id"), options, lesson.concept, data)
+        if self.memory is None or not isinstance(data, Collected):
+            return tuner.learn(using, data, options, on_progress)
+        evidence = json.dumps(data.evidence, sort_keys=True)
+        key = (tool, self.models.trait(tuner.role, "model_id"), options, data.concept, evidence)
         trained = self.memory.get(key)
         if trained is None:
-            trained = self.memory[key] = tuner.learn(using, lesson, options, on_progress)
+            trained = self.memory[key] = tuner.learn(using, data, options, on_progress)
         return trained
 
 
-def _needed(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPrompt]:
-    """Return the prompts, all discarded if the tool knows the concept without them
-    (:data:`KNOWN`)."""
-    shares = [one.evidence.before for one in trained if one.evidence.before is not None]
+def _discard_unneeded(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPrompt]:
+    """Return the prompts, all discarded if the tool already knows the concept (:data:`KNOWN`)."""
+    all_shares = (result.evidence.before for result in trained)
+    shares = [share for share in all_shares if share is not None]
     before = fmean(shares) if shares else 0.0
     if before < KNOWN:
         return trained
     why = f"not needed: {before:.2f} of the held-out pictures are right without it"
-    return [one if one.why else replace(one, why=why) for one in trained]
+    return [result if result.why else replace(result, why=why) for result in trained]

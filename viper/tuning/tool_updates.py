@@ -1,11 +1,10 @@
-"""Teaches the tools that are at fault for a wrong answer.
+"""Updates of the tools that are at fault for a wrong answer.
 
-A concept is taught only to a tool that is found not to know it: what it already gets right in the
-collected pictures is not what was wrong. What was tried is remembered, so that no concept is
-collected for over and over.
+A tool is trained on a concept only if a test on the collected pictures shows that it does not know
+the concept. Attempts are counted, so that data for a concept is not collected again and again.
 
-Source: CLOVA (Gao et al. 2024), sec. 3.4. Differs: several tools may be updated in one task, and
-where reflection blames no tool, the concepts that calls name are tried in the same way.
+Source: CLOVA (Gao et al. 2024), sec. 3.4. Differs: several tools may be updated in one task. If
+reflection names no tool, the concepts that calls name are tried in the same way.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Prog
 from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 
 MOST_RIGHT_ANSWERS = 200
-"""Questions that the visual answerer got right by itself, kept to hold its prompts back."""
+"""Most questions that VQA got right by itself. They are kept so that prompts do less harm."""
 
 _RIGHT_PER_TASK = 2
 
 MOST_ANSWER = 60
-"""Characters of an answer: a word or a few, never an explanation."""
+"""Most characters of an answer: one word or a few, never an explanation."""
 
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """Which tools are taught, and how far one task goes.
+    """Settings for updating tools.
 
     Attributes:
-        only: tools that may be taught, by the pool's names; None: all that can be.
-        updates: of tools in one task at most.
-        tries: lessons of one tool on one concept at most, each with other data.
-        probe: where reflection blames no tool, try the concepts that calls name.
-        validate: discard prompts that do not hold on held-out data.
-        seed: of data and training.
+        only: names of the tools in the pool that may be trained; None allows all trainable tools.
+        updates: most updates of tools in one task.
+        tries: most trainings of one tool on one concept, each with other data.
+        probe: try the concepts that calls name if reflection names no tool.
+        validate: discard prompts that do not help on held-out data.
+        seed: random seed for data and training.
     """
 
     only: frozenset[str] | None = None
@@ -59,8 +58,8 @@ class ToolSettings:
 
 
 @dataclass(frozen=True)
-class About:
-    """What a program's calls were about: the pictures, and a name for the evidence."""
+class CallSource:
+    """The media that a program's calls used, with a name for the evidence."""
 
     media: Media
     name: str
@@ -68,20 +67,20 @@ class About:
 
 @dataclass
 class ToolUpdates:
-    """Updates tools, one task after another; not for several threads at once.
+    """Updates tools, one task after another. Not for several threads at once.
 
     Args:
-        toolbox: with the tools as they were taught so far.
-        teacher: teaches them.
-        on_step: told in words what is being done.
-        on_progress: of training; may raise CancelledError.
+        toolbox: the tools in their current state.
+        trainer: trains them.
+        on_step: called with a description of each step.
+        on_progress: called with the progress of training; may raise CancelledError.
 
     Attributes:
-        tried: how many lessons each tool had on each concept.
+        tried: number of trainings by tool and concept.
     """
 
     toolbox: Toolbox
-    teacher: ToolTrainer
+    trainer: ToolTrainer
     settings: ToolSettings = ToolSettings()
     on_step: Callable[[str], None] = lambda text: None
     on_progress: Progress | None = None
@@ -92,12 +91,11 @@ class ToolUpdates:
         return self.settings.only is None or tool in self.settings.only
 
     def update(
-        self, about: About, critique: Critique | None, log: Sequence[ToolCall]
+        self, source: CallSource, critique: Critique | None, log: Sequence[ToolCall]
     ) -> list[Update]:
         """Train the tool that a critique names, else the first unknown concept that a call names.
 
-        What was tried without success stands in the list too. Empty: nothing was at fault that
-        can be taught.
+        Return all updates, including failed ones. The list is empty if there was nothing to train.
 
         Raises:
             StoreError: the pool cannot be written.
@@ -105,42 +103,44 @@ class ToolUpdates:
         """
         done: list[Update] = []
         if critique is not None and critique.tool is not None:
-            blamed = [call for call in log if call.tool == critique.tool]
+            faulty_calls = [call for call in log if call.tool == critique.tool]
             if critique.step is not None:
-                blamed = [call for call in blamed if call.index == critique.step]
+                faulty_calls = [call for call in faulty_calls if call.index == critique.step]
             if ABILITY_TOOLS.get(critique.tool) == "vqa":
-                done += self._teach_answer(about, blamed[:1], critique.desired)
+                done += self._teach_answer(source, faulty_calls[:1], critique.desired)
             else:
-                done += self._teach_first(about, self._suspects(blamed), "reflection")
+                done += self._teach_first(source, self._suspects(faulty_calls), "reflection")
         if not has_learned(done) and self.settings.probe:
-            done += self._teach_first(about, self._suspects(log), "probe")
+            done += self._teach_first(source, self._suspects(log), "probe")
         return done
 
-    def keep_right_answers(self, about: About, log: Sequence[ToolCall]) -> None:
+    def keep_right_answers(self, source: CallSource, log: Sequence[ToolCall]) -> None:
         """Store a few questions per task that VQA got right, with zero prompts.
 
         Source: CLOVA's supplement, sec. 8.1.2.
 
         Raises:
             StoreError: the pool cannot be written.
-            ViperError: a model that takes no soft prompts.
+            ViperError: the model takes no soft prompts.
         """
-        if not self.teaches("vqa") or len(self.teacher.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
+        if not self.teaches("vqa") or len(self.trainer.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
             return
         cases = [
             AnsweredQuestion(
-                _name(about, call), self._seen(about, call), question, call.result, True
+                _name(source, call), self._seen(source, call), question, call.result, True
             )
             for call in log
             if _is_answered(call) and (question := _question(call))
         ]
         if cases:
-            self.teacher.learn("vqa", None, cases[:_RIGHT_PER_TASK], self._options(0))
+            self.trainer.learn("vqa", None, cases[:_RIGHT_PER_TASK], self._options(0))
 
     def _suspects(self, log: Sequence[ToolCall]) -> list[Suspect]:
-        return suspects(log, self.teacher.sources.store)
+        return suspects(log, self.trainer.sources.store)
 
-    def _teach_first(self, about: About, suspects: Sequence[Suspect], by: str) -> list[Update]:
+    def _teach_first(
+        self, source: CallSource, suspects: Sequence[Suspect], by: str
+    ) -> list[Update]:
         """Train the first of these concepts that its tool does not know."""
         done: list[Update] = []
         for suspect in suspects:
@@ -148,13 +148,13 @@ class ToolUpdates:
                 continue
             if self.tried.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:
                 continue
-            update = self._teach(about, suspect, by)
+            update = self._teach(source, suspect, by)
             done += [] if update is None else [update]
             if has_learned(done):
                 break
         return done
 
-    def _teach(self, about: About, suspect: Suspect, by: str) -> Update | None:
+    def _teach(self, source: CallSource, suspect: Suspect, by: str) -> Update | None:
         """Collect data, test the tool and train it; return None if it knows the concept."""
         tool, concept, started = suspect.tool, suspect.concept, time.perf_counter()
         tried = self.tried.get((tool, concept), 0)
@@ -162,28 +162,30 @@ class ToolUpdates:
         base = Update(tool, concept, by)
         try:
             self.on_step(f"collecting data about {concept} for {tool}")
-            data = self.teacher.collect(tool, concept, self.settings.seed + tried)
+            data = self.trainer.collect(tool, concept, self.settings.seed + tried)
             knew = known_share(self.toolbox, tool, concept, data)
             if knew is not None and knew >= KNOWN:
                 self.tried[tool, concept] = self.settings.tries
                 return None
             base = replace(base, knew=knew, collected=data.evidence)
             self.on_step(f"teaching {tool}: {concept}")
-            options, task = self._options(tried), about.name
-            taught = self.teacher.learn(
+            options, task = self._options(tried), source.name
+            result = self.trainer.learn(
                 tool, concept, data, options, self.on_progress, data.evidence, task
             )
-            update = _with(base, taught)
+            update = _with_result(base, result)
         except (StoreError, CancelledError):
             raise
         except ViperError as error:
             update = replace(base, problem=str(error))
         return replace(update, seconds=round(time.perf_counter() - started, 3))
 
-    def _teach_answer(self, about: About, blamed: Sequence[ToolCall], desired: Any) -> list[Update]:
+    def _teach_answer(
+        self, source: CallSource, faulty_calls: Sequence[ToolCall], desired: Any
+    ) -> list[Update]:
         """Train VQA on the answer that it should have given."""
         answer = answer_text(desired)
-        question = _question(blamed[0]) if blamed else None
+        question = _question(faulty_calls[0]) if faulty_calls else None
         key = ("vqa", f"{question} -> {answer}")
         if answer is None or question is None or not self.teaches("vqa"):
             return []
@@ -195,13 +197,13 @@ class ToolUpdates:
         base = Update("vqa", "", "reflection", collected=evidence)
         try:
             self.on_step(f"teaching vqa: {question} {answer}")
-            name, pixels = _name(about, blamed[0]), self._seen(about, blamed[0])
+            name, pixels = _name(source, faulty_calls[0]), self._seen(source, faulty_calls[0])
             case = AnsweredQuestion(name, pixels, question, answer)
-            options, task = self._options(0), about.name
-            taught = self.teacher.learn(
+            options, task = self._options(0), source.name
+            result = self.trainer.learn(
                 "vqa", None, [case], options, self.on_progress, evidence, task
             )
-            update = _with(base, taught)
+            update = _with_result(base, result)
         except (StoreError, CancelledError):
             raise
         except ViperError as error:
@@ -211,14 +213,17 @@ class ToolUpdates:
     def _options(self, tried: int) -> TunerOptions:
         return TunerOptions(seed=self.settings.seed + tried, validate=self.settings.validate)
 
-    def _seen(self, about: About, call: ToolCall) -> Any:
-        """Return the pixels that a call's tool was shown."""
-        session = self.toolbox.session(about.media)
+    def _seen(self, source: CallSource, call: ToolCall) -> Any:
+        """Return the pixels of the region that a call asked about."""
+        session = self.toolbox.session(source.media)
         return region_crop(session, session.region(restore_references(call.args[0])))
 
 
 def answer_text(desired: Any) -> str | None:
-    """Return a desired result as VQA models say it: lower case, yes or no, digits; else None."""
+    """Return a desired result in the form of VQA answers: lower case, yes or no, digits.
+
+    Return None if it cannot be an answer.
+    """
     if isinstance(desired, bool):
         return "yes" if desired else "no"
     if isinstance(desired, int | float):
@@ -235,16 +240,18 @@ def answer_text(desired: Any) -> str | None:
 
 def has_learned(done: Sequence[Update]) -> bool:
     """Return whether any of the updates left a prompt in the pool."""
-    return any(one.ids for one in done)
+    return any(update.ids for update in done)
 
 
-def _with(base: Update, taught: TrainingResult) -> Update:
-    prompts = tuple(PromptRecord(**vars(one.evidence), why=one.why) for one in taught.trained)
-    return replace(base, prompts=prompts, ids=tuple(taught.ids))
+def _with_result(base: Update, result: TrainingResult) -> Update:
+    prompts = tuple(
+        PromptRecord(**vars(trained.evidence), why=trained.why) for trained in result.trained
+    )
+    return replace(base, prompts=prompts, ids=tuple(result.ids))
 
 
-def _name(about: About, call: ToolCall) -> str:
-    return f"{about.name}#{call.index}"
+def _name(source: CallSource, call: ToolCall) -> str:
+    return f"{source.name}#{call.index}"
 
 
 def _question(call: ToolCall) -> str | None:

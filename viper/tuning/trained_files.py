@@ -1,7 +1,7 @@
-"""What was trained from which data, in a folder: a course that is resumed trains nothing again.
+"""Cache of trained prompts in a folder, so that resumed learning trains nothing again.
 
-One file for each lesson, named by what it depends on, on disk whole or not at all. A file that
-cannot be read, whatever is wrong with it, is as if it were not there: its lesson is learned again.
+Each training has one file, named by a hash of everything it depends on and written in one step. A
+file that cannot be read counts as missing, and its training is repeated.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]):
     """A :data:`viper.tuning.tool_training.Memory` that outlives the process.
 
     Args:
-        folder: taken by this alone; made where it is missing.
+        folder: folder used only by this cache; created if missing.
 
     Raises (when something is stored):
-        StoreError: full disk or another error; an earlier file is left as it was.
+        StoreError: the disk is full, or another error; an earlier file stays unchanged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,12 +40,12 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]):
 
     def __getitem__(self, key: tuple[Any, ...]) -> Sequence[TrainedPrompt]:
         try:
-            return _read(read_plain_file(self._path(key), MAX_FILE_BYTES), repr(key))
+            return _decode(read_plain_file(self._path(key), MAX_FILE_BYTES), repr(key))
         except (StoreError, UsageError):
             raise KeyError(key) from None
 
     def __setitem__(self, key: tuple[Any, ...], value: Sequence[TrainedPrompt]) -> None:
-        write_file(self._path(key), _written(value, repr(key)))
+        write_file(self._path(key), _encode(value, repr(key)))
 
     def __delitem__(self, key: tuple[Any, ...]) -> None:
         try:
@@ -68,29 +68,31 @@ class TrainedFiles(MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]):
         return self.folder / (hashlib.sha256(repr(key).encode()).hexdigest() + _SUFFIX)
 
 
-def _written(value: Sequence[TrainedPrompt], key: str) -> bytes:
+def _encode(prompts: Sequence[TrainedPrompt], key: str) -> bytes:
     import numpy as np
     from safetensors.numpy import save
 
     arrays = {
         f"{at}.{name}": np.ascontiguousarray(array)
-        for at, one in enumerate(value)
-        for name, array in arrays_of(one.prompt).items()
+        for at, trained in enumerate(prompts)
+        for name, array in arrays_of(trained.prompt).items()
     }
     record = {
         "key": key,
-        "trained": [{"evidence": to_json(one.evidence), "why": one.why} for one in value],
+        "trained": [
+            {"evidence": to_json(trained.evidence), "why": trained.why} for trained in prompts
+        ],
     }
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     return save(arrays)
 
 
-def _read(content: bytes, key: str) -> list[TrainedPrompt]:
+def _decode(content: bytes, key: str) -> list[TrainedPrompt]:
     """Read the trained prompts of a file.
 
     Raises:
-        StoreError: it is none, or that of another key.
-        UsageError: arrays that are no soft prompts.
+        StoreError: the file has another format or another key.
+        UsageError: its arrays are not soft prompts.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -101,11 +103,13 @@ def _read(content: bytes, key: str) -> list[TrainedPrompt]:
         if record["key"] != key:
             raise StoreError("a lesson of another key")
         prompts = []
-        for at, one in enumerate(record["trained"]):
+        for at, trained in enumerate(record["trained"]):
             prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
             arrays_of(prompt)
             prompts.append(
-                TrainedPrompt(prompt, record_from_json(Evidence, one["evidence"]), str(one["why"]))
+                TrainedPrompt(
+                    prompt, record_from_json(Evidence, trained["evidence"]), str(trained["why"])
+                )
             )
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"no lesson: {error}") from None

@@ -1,9 +1,9 @@
-"""What is collected to teach a tool a concept, and where it may come from.
+"""Data to train a tool on a concept, and the protocols of its sources.
 
-Three manners, each for the tools that learn from it: boxes and masks out of a store that people
-annotated (the detector, the segmenter), pictures found by a text (the matcher, the classifier, the
-inpainter), and answers inferred from what would have been right (:mod:`viper.tuning.tool_updates`).
-Stores and searches are stated here as Protocols; :mod:`viper.tuning.data_collection` asks them.
+There are three collection modes. The detector and the segmenter learn from boxes and masks of an
+annotated store. The matcher, the classifier and the inpainter learn from pictures that a search
+finds for a text. VQA learns from answers inferred from feedback (:mod:`viper.tuning.tool_updates`).
+Stores and searches are Protocols here; :mod:`viper.tuning.data_collection` uses them.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4, "Data collection"; the numbers: its supplement, sec. 8.
 """
@@ -23,19 +23,19 @@ from viper.schema import PixelBox
 from viper.tuning.concept_names import MAX_NAME, plain
 
 LOC_SAMPLES = 200
-"""Annotated pictures for the detector at most."""
+"""Most annotated pictures for the detector."""
 
 SEG_SAMPLES = 50
-"""Annotated pictures for the segmenter at most."""
+"""Most annotated pictures for the segmenter."""
 
 POSITIVES = 7
 """Pictures of a concept for the matcher, the classifier and the inpainter."""
 
 MOST_SAMPLES = 10_000
-"""Of one request, whatever is asked for."""
+"""Most pictures of one request."""
 
 Mask = NDArray[np.bool_]
-"""bool [H, W] of the whole picture: where the object is seen."""
+"""bool [H, W] of the whole picture, True at the visible pixels of the object."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ConceptQuery:
     """A concept to collect data for.
 
     Attributes:
-        concept: its name.
-        related: concepts like it and yet others, as negatives; empty: chosen from what the source
-            of the data knows, see :mod:`viper.tuning.data_collection`.
+        concept: name of the concept.
+        related: similar but different concepts, as negatives. If empty, they are chosen from the
+            vocabulary of the source, see :mod:`viper.tuning.data_collection`.
 
     Raises:
         UsageError: the name is blank or too long.
@@ -68,9 +68,9 @@ class Annotation:
     """One object of a picture.
 
     Attributes:
-        labels: what it is called, its usual name first, then others that are as right.
+        labels: names of the object, its usual name first, then equally right ones.
         box: ``(x0, y0, x1, y1)`` in pixels from the top-left corner.
-        mask: gives bool [H, W] when it is called; None where there is no mask. May raise
+        mask: function that returns bool [H, W], or None if there is no mask. It may raise
             :class:`~viper.errors.DataError` for an outline that cannot be read.
     """
 
@@ -81,15 +81,15 @@ class Annotation:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatedPicture:
-    """A picture with everything that is annotated in it, so that old concepts stay in sight.
+    """A picture with all its annotations, so that training also sees known concepts.
 
     Attributes:
-        picture_id: names it for good within its store: the same id, the same pixels.
-        concept: what was asked for, by the store's name of it.
+        picture_id: permanent id in the store; the same id always has the same pixels.
+        concept: the requested concept by its name in the store.
         things: all annotated objects.
-        positives: indices of those things that show the concept; never empty.
-        absent: labels of the store's vocabulary that are known to be on nothing in it.
-        incomplete: labels of which some objects in it may be without a box.
+        positives: indices of the objects that show the concept; never empty.
+        absent: labels of the store's vocabulary that no object in the picture has.
+        incomplete: labels whose objects may lack boxes in the picture.
         load: reads uint8 [H, W, 3], RGB; may raise :class:`~viper.errors.MediaError`.
     """
 
@@ -108,12 +108,12 @@ class AnnotatedPicture:
 
 @dataclass(frozen=True, eq=False)
 class FoundPicture:
-    """A picture that a search found for a text; nobody vouches that it shows it.
+    """A picture that a search returned for a text. It may not show the text's content.
 
     Attributes:
-        picture_id: names it for good within its search.
-        text: what was searched for.
-        origin: where it is from, as JSON values: a file, an address, a checksum, why it was found.
+        picture_id: permanent id in the search.
+        text: the text that was searched for.
+        origin: origin as JSON values: a file, an address, a checksum, how it was found.
         load: reads uint8 [H, W, 3], RGB; may raise :class:`~viper.errors.MediaError`.
     """
 
@@ -129,7 +129,7 @@ class FoundPicture:
 
 @runtime_checkable
 class AnnotatedStore(Protocol):
-    """An open-vocabulary annotated set."""
+    """Protocol of an annotated data set with an open vocabulary."""
 
     name: str
 
@@ -142,23 +142,25 @@ class AnnotatedStore(Protocol):
         ...
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
-        """Return up to ``limit`` pictures of a concept, drawn by the seed; empty if the concept is
-        unknown.
+        """Return up to ``limit`` pictures of a concept, drawn by the seed.
 
-        The same arguments give the same pictures in the same order.
+        The list is empty if the concept is unknown. The same arguments give the same pictures in
+        the same order.
         """
         ...
 
 
 @runtime_checkable
 class PictureSearch(Protocol):
-    """Pictures by a text."""
+    """Protocol of a search for pictures by a text."""
 
     name: str
 
     def search(self, text: str, limit: int) -> list[FoundPicture]:
-        """Return up to ``limit`` pictures, best first. Raising ``limit`` appends results and never
-        reorders them."""
+        """Return up to ``limit`` pictures, best first.
+
+        Raising ``limit`` appends results and never reorders them.
+        """
         ...
 
 
@@ -167,13 +169,13 @@ Picture = TypeVar("Picture", AnnotatedPicture, FoundPicture)
 
 @dataclass(frozen=True, eq=False)
 class Collected(Generic[Picture]):
-    """What was collected for a concept.
+    """Data collected for a concept.
 
     Attributes:
         positives: pictures of the concept, in the order of the source.
-        negatives: pictures of related concepts that do not show it, as far as is known.
-        evidence: JSON values for the trace store: the source, the arguments, and of every picture
-            what it is and where it is from.
+        negatives: pictures of related concepts, which probably do not show the concept.
+        evidence: JSON values for the learning record: the source, the arguments, and the content
+            and origin of every picture.
     """
 
     concept: str
@@ -186,7 +188,7 @@ def checked_limit(limit: int, least: int = 1) -> int:
     """Return the limit if it is valid.
 
     Raises:
-        UsageError: it is not within [``least``, :data:`MOST_SAMPLES`].
+        UsageError: the limit is not within [``least``, :data:`MOST_SAMPLES`].
     """
     if not least <= limit <= MOST_SAMPLES:
         raise UsageError(

@@ -1,12 +1,13 @@
-"""Teaching a tool from annotated pictures: queries fitted to what it says of regions of them.
+"""Training of a tool on annotated pictures: queries are fitted to the features of their regions.
 
-The few pictures are made many by pasting (:mod:`viper.tuning.soft_prompts.pasting`) and looked at
-once; the queries are then fitted to what the tool says of the boxes or segments that it finds. The
-query of each instance leaves some of the other pictures out and is judged on those.
+Pasting composes many pictures from the few collected ones
+(:mod:`viper.tuning.soft_prompts.pasting`). The tool encodes each picture once, and the queries are
+fitted to its features of the detected boxes or segments. The query of each instance leaves some of
+the other pictures out and is validated on those.
 
-Source: CLOVA (Gao et al. 2024), supplement, secs. 8.2 and 8.3. Differs: the logistic loss is taken
-over all regions at once, by L-BFGS in 60 steps; each prompt is trained on most of the pictures and
-not on one alone, since a concept is not seen in one object.
+Source: CLOVA (Gao et al. 2024), supplement, secs. 8.2 and 8.3. Differs: the logistic loss is
+minimised over all regions together, by L-BFGS in 60 steps. Each prompt is trained on most of the
+pictures instead of one, because one object does not show the whole concept.
 """
 
 from __future__ import annotations
@@ -46,26 +47,26 @@ RegionsT = TypeVar("RegionsT", bound=Regions)
 
 
 def held_out(lesson: TrainingData, at: int) -> list[int]:
-    """Return the indices of the pictures that judge the prompt of a positive one, never its own.
+    """Return the indices of the pictures held out for the prompt of a positive picture.
 
-    Positives come first, then negatives. They go round, so that each picture is held out by as
-    many prompts.
+    Positives come first, then negatives. The picture itself is never held out for its own prompt.
+    The choice rotates, so that every picture is held out by the same number of prompts.
     """
     positives, negatives = len(lesson.positives), len(lesson.negatives)
     some = max(1, round(HELD_OUT * positives))
     few = round(HELD_OUT * negatives)
-    mine = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
+    own = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
     others = [(at * few + step) % negatives for step in range(few)]
-    return sorted({*mine, *(positives + one for one in others)})
+    return sorted({*own, *(positives + other for other in others)})
 
 
 def f1(near: NDArray[np.floating[Any]], same: float, beside: Floats | None = None) -> float:
-    """Return the F1 score of boxes matched one to one, in their order; 1 if there are none.
+    """Return the F1 score of regions matched one to one, in their order; 1 if there are none.
 
     Args:
-        near: float [N, M], IoU of what was found with what is wanted.
-        same: least IoU of two that are the same.
-        beside: float [N, K], IoU with what may be found or not.
+        near: float [N, M], IoU of each result with each target.
+        same: least IoU of two equal regions.
+        beside: float [N, K], IoU of each result with regions that may be found or not.
     """
     free, hits, false = set(range(near.shape[1])), 0, 0
     for place in range(len(near)):
@@ -80,14 +81,14 @@ def f1(near: NDArray[np.floating[Any]], same: float, beside: Floats | None = Non
 
 
 class TrainingSession(ABC, Generic[RegionsT]):
-    """One lesson of annotated pictures being learned.
+    """Training of one tool on annotated pictures.
 
     Attributes:
-        pictures: how many are made of the collected ones.
-        batch: pictures that the tool looks at while it is held.
-        salt: tells what is drawn for this tool from what is drawn for others.
+        pictures: number of pictures to compose from the collected ones.
+        batch: number of pictures that the tool encodes each time it is held.
+        salt: part of the random seed that differs between tools.
         scenes: the collected pictures, positives first.
-        helds: for each positive picture the places of those that judge its prompt.
+        helds: for each positive picture, the indices of the pictures held out for its prompt.
     """
 
     pictures: ClassVar[int]
@@ -103,8 +104,10 @@ class TrainingSession(ABC, Generic[RegionsT]):
     ) -> None:
         self.using, self.lesson, self.options = using, lesson, options
         collected = (*lesson.positives, *lesson.negatives)
-        self.names = [one.picture_id for one in collected]
-        self.scenes = [masked_picture(one, lesson.concept, at) for at, one in enumerate(collected)]
+        self.names = [picture.picture_id for picture in collected]
+        self.scenes = [
+            masked_picture(picture, lesson.concept, at) for at, picture in enumerate(collected)
+        ]
         self.helds = [held_out(lesson, at) for at in range(len(lesson.positives))]
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)
@@ -120,7 +123,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
 
     @abstractmethod
     def fitting(self, regions: RegionsT) -> Fitting:
-        """Return the fitting of queries to the regions of all pictures."""
+        """Return the object that fits queries to the regions of all pictures."""
 
     @abstractmethod
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
@@ -134,37 +137,39 @@ class TrainingSession(ABC, Generic[RegionsT]):
 
     @abstractmethod
     def share(self, result: Any, scene: MaskedPicture) -> float:
-        """Return how right the result for a picture is, in [0, 1]."""
+        """Return the score of the result for a picture, in [0, 1]."""
 
     @abstractmethod
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
-        """Return why the prompt of a positive picture is discarded, or "" if it is not.
+        """Return why the prompt of a positive picture is discarded, or "" if it is kept.
 
         Args:
-            before, after: float [N], how right each held-out picture is without and with it.
+            before, after: float [N], score of each held-out picture without and with the prompt.
         """
 
     def trained(self) -> list[TrainedPrompt]:
         """Train the prompts of all positive pictures.
 
         Raises:
-            UsageError: nothing is found to learn from.
+            UsageError: the tool finds no region to learn from.
         """
-        originals, parts = self._looked()
+        originals, parts = self._encode_all()
         fitting = self.fitting(type(parts[0]).joined(parts))
         rate = self.options.rate or RATE
         queries = [fitting.query(held, self.steps, rate, self._on_step) for held in self.helds]
         prompts = list(self.prompts(fitting, queries))
-        return [self._judged(at, vectors, originals) for at, vectors in enumerate(prompts)]
+        return [self._validate(at, vectors, originals) for at, vectors in enumerate(prompts)]
 
     def shares(self, results: Sequence[Any], scenes: Sequence[MaskedPicture]) -> Floats:
         """Return float32 [N]: :meth:`share` of each picture."""
         pairs = zip(results, scenes, strict=True)
         return np.array([self.share(*pair) for pair in pairs], np.float32)
 
-    def _looked(self) -> tuple[list[Any], list[RegionsT]]:
-        """Return the encodings of the collected pictures, and the regions of these and of composed
-        ones."""
+    def _encode_all(self) -> tuple[list[Any], list[RegionsT]]:
+        """Return the encodings of the collected pictures and the regions of all pictures.
+
+        The composed pictures come after the collected ones.
+        """
         rng = np.random.default_rng([self.options.seed, self.salt])
         recolour, count = not is_of_colour(self.scenes), len(self.scenes)
         originals: list[Any] = []
@@ -176,27 +181,28 @@ class TrainingSession(ABC, Generic[RegionsT]):
                 for place in places
             ]
             with self.using() as backend:
-                looked = self.look(backend, scenes)
-            originals += [encoding for encoding, _ in looked][: max(0, count - start)]
+                pairs = self.look(backend, scenes)
+            originals += [encoding for encoding, _ in pairs][: max(0, count - start)]
             parts += [
-                self.regions(one, scene) for (_, one), scene in zip(looked, scenes, strict=True)
+                self.regions(detections, scene)
+                for (_, detections), scene in zip(pairs, scenes, strict=True)
             ]
             self._on_step()
         return originals, parts
 
-    def _judged(self, at: int, vectors: Floats, originals: Sequence[Any]) -> TrainedPrompt:
-        """Judge the prompt of one positive picture on those held out."""
+    def _validate(self, at: int, vectors: Floats, originals: Sequence[Any]) -> TrainedPrompt:
+        """Validate the prompt of one positive picture on the pictures held out."""
         held, names = self.helds[at], self.names
-        scenes = [self.scenes[one] for one in held]
+        scenes = [self.scenes[place] for place in held]
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
-            results = self.answers(backend, [originals[one] for one in held], vectors)
+            results = self.answers(backend, [originals[place] for place in held], vectors)
         before, after = (self.shares(some, scenes) for some in results)
-        trained_on = [at, *(one for one in range(len(names)) if one not in (at, *held))]
+        trained_on = [at, *(place for place in range(len(names)) if place not in (at, *held))]
         evidence = Evidence(
             model_id,
-            tuple(names[one] for one in trained_on),
-            tuple(names[one] for one in held),
+            tuple(names[place] for place in trained_on),
+            tuple(names[place] for place in held),
             round(float(np.mean(before)), 4),
             round(float(np.mean(after)), 4),
             "annotated",
@@ -208,16 +214,16 @@ class TrainingSession(ABC, Generic[RegionsT]):
 
 
 class AnnotatedTuner:
-    """A tuner whose lessons are annotated pictures, two positive ones at least.
+    """A tuner that learns from annotated pictures, at least two of them positive.
 
     Attributes:
-        course: what is done with a lesson.
-        needs: the backends that can be taught, for people.
+        session_type: class that trains on the data.
+        needs: backends that can be trained, for error messages.
     """
 
     tool: str
     role: str
-    course: ClassVar[type[TrainingSession[Any]]]
+    session_type: ClassVar[type[TrainingSession[Any]]]
     needs: ClassVar[str]
 
     @staticmethod
@@ -235,9 +241,9 @@ class AnnotatedTuner:
         """Train prompts as :meth:`viper.tuning.soft_prompts.base.Tuner.learn` does.
 
         Raises:
-            UsageError: a backend that takes no soft prompts, fewer than two positive pictures, or
-                pictures without any object of the concept.
-            MediaError, DataError: a picture of the lesson cannot be read.
+            UsageError: the backend takes no soft prompts, there are fewer than two positive
+                pictures, or no picture has an object of the concept.
+            MediaError, DataError: a picture cannot be read.
         """
         if len(lesson.positives) < 2:
             raise UsageError(
@@ -248,4 +254,4 @@ class AnnotatedTuner:
             if not self.can_learn(backend):
                 name = getattr(backend, "model_id", type(backend).__name__)
                 raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
-        return self.course(using, lesson, options, on_progress).trained()
+        return self.session_type(using, lesson, options, on_progress).trained()

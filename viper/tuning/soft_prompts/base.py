@@ -1,8 +1,8 @@
-"""Training-validation prompt tuning: what every tool's tuner takes and gives, and which there are.
+"""Training-validation prompt tuning: the protocol of the tools' tuners, and their registry.
 
-A tuner trains one soft prompt for each training instance, and judges each on data that it was not
-trained on; a prompt that does not help there, or harms what the tool knew, is discarded. The
-tool's weights never change.
+A tuner trains one soft prompt for each training instance and validates each on held-out data. A
+prompt is discarded if it does not help there, or harms concepts that the tool knew. The tool's
+weights never change.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1; the numbers: its supplement, sec. 8.
 """
@@ -24,15 +24,16 @@ from viper.tuning.stored_prompts import Evidence
 LessonT = TypeVar("LessonT", contravariant=True)
 
 Using = Callable[[], AbstractContextManager[Any]]
-"""Gives the backend for this thread alone; see :meth:`viper.tools.models.ModelSet.using`."""
+"""Returns a context with exclusive use of the backend; see
+:meth:`viper.tools.models.ModelSet.using`."""
 
 Progress = Callable[[int, int], None]
-"""Told after each step of training: how many were done, how many there will be in all."""
+"""Called after each step of training with the finished steps and all steps."""
 
 
 @dataclass
 class Steps:
-    """Counts steps for who follows the training; call it after each."""
+    """Counts the steps of training and reports them. Call it after each step."""
 
     on_progress: Progress | None
     total: int
@@ -46,10 +47,10 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class TrainedPrompt:
-    """One soft prompt with what is known of it.
+    """One trained soft prompt with its evidence.
 
     Attributes:
-        why: why it was discarded, in words; empty: it is kept.
+        why: why it was discarded, in words; "" if it is kept.
     """
 
     prompt: SoftPrompt
@@ -63,12 +64,13 @@ class TrainedPrompt:
 
 @dataclass(frozen=True, eq=False)
 class AnsweredQuestion:
-    """A question about a picture with the answer that it should have; the lesson of VQA.
+    """A question about a picture with its right answer: the training data of VQA.
 
     Attributes:
-        name: tells it from others in the evidence.
-        pixels: uint8 [H, W, 3] as the model is shown them.
-        right_already: the model answered so by itself: it is kept with a zero prompt.
+        name: name of the question in the evidence.
+        pixels: uint8 [H, W, 3], the input of the model.
+        right_already: whether the model gave this answer by itself. The question is then kept with
+            a zero prompt.
     """
 
     name: str
@@ -80,13 +82,13 @@ class AnsweredQuestion:
 
 @dataclass(frozen=True)
 class TunerOptions:
-    """How a tuner trains.
+    """Settings of a tuner.
 
     Attributes:
-        steps: of training each prompt; None: the tuner's own number.
-        rate: of learning; None: the tuner's own.
-        seed: of everything that is drawn.
-        validate: False keeps every prompt that was trained (for ablations).
+        steps: training steps for each prompt; None uses the tuner's default.
+        rate: learning rate; None uses the tuner's default.
+        seed: random seed.
+        validate: False keeps every trained prompt (for ablations).
     """
 
     steps: int | None = None
@@ -99,11 +101,11 @@ USUAL = TunerOptions()
 
 
 class Tuner(Protocol[LessonT]):
-    """Teaches one tool.
+    """Protocol of the trainer of one tool's soft prompts.
 
     Attributes:
-        tool: the pool's name of it.
-        role: whose backend is taught.
+        tool: the tool's name in the pool.
+        role: role whose backend is trained.
     """
 
     tool: str
@@ -118,16 +120,16 @@ class Tuner(Protocol[LessonT]):
     ) -> list[TrainedPrompt]:
         """Train prompts and return all, in the order of their instances, discarded ones included.
 
-        The backend is held for a step at a time, so that it answers others in between.
+        The backend is held for one step at a time, so that it can answer other calls in between.
 
         Args:
-            lesson: positives and negatives (``loc`` and ``seg``:
-                ``Collected[AnnotatedPicture]``, ``match`` and ``replace``:
-                ``Collected[FoundPicture]``), or of ``vqa`` a list of :class:`AnsweredQuestion`.
+            lesson: training data. ``loc`` and ``seg``: ``Collected[AnnotatedPicture]``. ``match``
+                and ``replace``: ``Collected[FoundPicture]``. ``vqa``: a list of
+                :class:`AnsweredQuestion`.
 
         Raises:
-            UsageError: a backend that takes no soft prompts, or too little to learn from.
-            CancelledError: raised by ``on_progress``; nothing is half kept.
+            UsageError: the backend takes no soft prompts, or there is too little data.
+            CancelledError: raised by ``on_progress``; no prompt is stored.
         """
         ...
 
@@ -143,7 +145,7 @@ _TUNERS: Mapping[str, str] = MappingProxyType(
 )
 
 TOOLS = tuple(_TUNERS)
-"""The tools that can be taught, by the pool's names; ``match`` is SELECT and CLASSIFY."""
+"""Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY."""
 
 ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
     {
@@ -158,15 +160,14 @@ ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
         "replace": "replace",
     }
 )
-"""Which tool stands behind what programs call; others take no soft prompts."""
+"""Trainable tool by the name that programs call. Other calls take no soft prompts."""
 
 
 def tuner_for(tool: str) -> Tuner[Any]:
-    """Return a tool's tuner with the defaults of CLOVA's supplement in the architecture's own
-    width.
+    """Return a tool's tuner with the defaults of CLOVA's supplement.
 
     Raises:
-        UnknownNameError: there is no such tool that can be taught.
+        UnknownNameError: there is no trainable tool of that name.
     """
     if tool not in _TUNERS:
         raise UnknownNameError("tool that can be taught", tool, TOOLS)

@@ -1,4 +1,4 @@
-"""Queries fitted to what a tool says of regions of pictures: boxes or segments, all alike."""
+"""Fits queries to a tool's features of regions in pictures. Regions are boxes or segments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DECAY = 3e-5
 """Weight of the squared length of a query."""
 
 Query = tuple[Floats, float]
-"""float32 [D] and a shift."""
+"""A query, float32 [D], and its shift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +24,11 @@ class Regions:
     """Regions of many pictures.
 
     Attributes:
-        features: float32 [N, D], what the tool says of each.
+        features: float32 [N, D], the tool's features of each region.
         shown: bool [N], whether the region is an object that shows the concept.
-        canvas: int64 [N], which collected picture the region's picture was made from.
-        source: int64 [N], which collected picture its object was in first.
+        canvas: int64 [N], index of the collected picture that is the background of the region's
+            picture.
+        source: int64 [N], index of the collected picture that the region's object comes from.
     """
 
     features: Floats
@@ -39,13 +40,14 @@ class Regions:
     def of(
         cls, features: Floats, near: Floats, scene: MaskedPicture, same: float, bare: float
     ) -> tuple[Regions, NDArray[np.int64]]:
-        """Build the regions of a picture whose content is clear, with their indices.
+        """Build the unambiguous regions of a picture. Return them with their indices.
 
         Args:
             features: float32 [N, D].
-            near: float [N, M], IoU of each with the objects of :meth:`MaskedPicture.counted`.
-            same: a region is an object's where their IoU is at least this;
-            bare: nothing's where it has less than this with all.
+            near: float [N, M], IoU of each region with the objects of
+                :meth:`MaskedPicture.counted`.
+            same: least IoU of a region with an object to count as the object.
+            bare: a region with a lower IoU with every object counts as background.
         """
         things = [thing for thing, _ in scene.counted()]
         best = near.max(axis=1, initial=0.0)
@@ -62,14 +64,14 @@ class Regions:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Join all regions, in order."""
-        names = [one.name for one in fields(cls)]
-        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def without(self, held: Collection[int]) -> NDArray[np.int64]:
-        """Return int64 [M]: the indices of regions in which the held-out pictures have no part.
+        """Return int64 [M]: the indices of the regions that are independent of held-out pictures.
 
-        Neither is the region an object that was in one of them first, nor is the picture made of
-        one. An object of theirs may still be a neighbour; what it is called plays no part.
+        Their objects come from other pictures, and their backgrounds are other pictures. An object
+        of a held-out picture may still be a neighbour, but its label is not used.
         """
         chosen = ~np.isin(self.canvas, list(held)) & ~np.isin(self.source, list(held))
         return np.flatnonzero(chosen)
@@ -80,14 +82,14 @@ class Regions:
 
 
 class Fitting:
-    """Logistic regression on features brought to one scale.
+    """Logistic regression on standardised features.
 
-    There are more features than regions, so a query is sought as a sum of these; their products
-    are reckoned once for all the queries of a lesson.
+    There are more features than regions, so a query is expressed as a weighted sum of the regions'
+    features. Their inner products are computed once for all queries.
 
     Args:
-        known: of all the lesson's pictures.
-        widths: of the parts of a description, D in all; each part says as much as any.
+        regions: regions of all pictures of the training data.
+        widths: widths of the parts of a feature vector, D in total. Each part gets equal weight.
     """
 
     def __init__(self, regions: Regions, widths: Sequence[int]) -> None:
@@ -106,11 +108,11 @@ class Fitting:
     ) -> Query:
         """Fit a query and a shift whose logits separate the concept's regions from all others.
 
-        L-BFGS on the logistic loss of all regions of pictures not held out; the rarer side
-        weighs more, by the root of the ratio.
+        L-BFGS minimises the logistic loss of all regions that are independent of the held-out
+        pictures. The concept's regions are weighted by the square root of the class ratio.
 
         Returns:
-            float32 [D] and a number, for features as they come.
+            float32 [D] and a number, for features that are not standardised.
         """
         import torch
         from torch.nn import functional
@@ -144,13 +146,14 @@ class Fitting:
         return query.astype(np.float32), total
 
     def margin(self, taught: Sequence[tuple[Collection[int], Floats, float]]) -> float:
-        """Return the logit that separates the concept from others for queries fitted without them.
+        """Return the logit that best separates the concept from others on held-out objects.
 
-        A query is surer of what it was fitted to than of anything else. Taken is the cut of the
-        greatest F1 score over all objects of held-out pictures, wherever they were pasted.
+        Held-out objects are used because a query gives higher logits to the objects it was fitted
+        to. The logit has the greatest F1 score over all objects of held-out pictures, wherever
+        they were pasted.
 
         Args:
-            taught: for each query the pictures held out, itself and its shift.
+            taught: for each query the held-out pictures, the query and its shift.
         """
         parts, truths = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
         for held, query, shift in taught:

@@ -1,11 +1,10 @@
-"""Teaches a detector of OWL's family a concept: a query over the boxes that it proposes.
+"""Trains a detector of the OWL family on a concept: a query over the boxes that it proposes.
 
-Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: all other objects in the
-pictures, whatever they are called, and boxes of nothing are the negatives, instead of 13 names that
-are absent: a query is compared with places, not with names. There is no loss of boxes, since the
-box head reads features that nothing changes. The logistic loss is taken without the focal weight
-that a detector needs where nearly all are easy. What is shared with the segmenter:
-:mod:`viper.tuning.soft_prompts.annotated`.
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: the negatives are all other objects
+in the pictures and boxes of the background, instead of 13 absent names, because a query is compared
+with places and not with names. There is no box loss, because the features that the box head reads
+do not change. The logistic loss has no focal weight; a detector needs one only if nearly all
+regions are easy. :mod:`viper.tuning.soft_prompts.annotated` is shared with the segmenter.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 
 CUT = 0.3
-"""Score of what is as likely the concept as not: where profiles begin to keep boxes."""
+"""Score of a box that is as likely the concept as not; the threshold at which profiles start."""
 
 SAME_BOX = 0.6
-"""Least IoU of a box and the object that it finds, where a prompt is judged."""
+"""Least IoU of a detected box and its object when a prompt is validated."""
 
 MOST_FALSE = 0.5
-"""Share of held-out pictures without the concept in which a prompt may find it."""
+"""Largest share of held-out pictures without the concept in which a prompt may find it."""
 
 NEAR, BARE = 0.35, 0.3
-"""A box is an object's where it has at least this IoU with it; nothing's where it has less than
-this with all."""
+"""A box with at least the first IoU counts as the object. A box with less than the second IoU with
+every object counts as background."""
 
 RIDGE = 0.5
-"""Weight of the squared length of what moves boxes, against that of a whole picture of features."""
+"""Weight of the ridge penalty when the movement of boxes is fitted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +52,14 @@ class Proposed(Regions):
     """Proposals of many pictures.
 
     Attributes:
-        moves: float32 [N, 4], how its box would have to move to its object's; NaN without one.
+        moves: float32 [N, 4], movement from each box to the box of its object; NaN without one.
     """
 
     moves: Floats
 
 
 def proposed(proposals: Proposals, scene: MaskedPicture) -> Proposed:
-    """Return the boxes that a detector proposes in a picture, where their content is clear."""
+    """Return the unambiguous boxes that a detector proposes in a picture."""
     boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
     near = overlaps(proposals.boxes, boxes)
     rows, places = Regions.of(proposals.features, near, scene, NEAR, BARE)
@@ -75,9 +74,9 @@ def proposed(proposals: Proposals, scene: MaskedPicture) -> Proposed:
 
 
 def fitted_moves(fitting: Fitting, regions: Proposed, held: Collection[int]) -> Floats:
-    """Return float32 [4, D + 1]: the movement of boxes, fitted to those near an object.
+    """Return float32 [4, D + 1]: a linear map from features to the movement of a box.
 
-    Ridge regression on all of these, whatever the objects are, in pictures not held out.
+    It is fitted by ridge regression to the boxes near any object, in pictures not held out.
     """
     import torch
 
@@ -108,7 +107,7 @@ class _LocSession(TrainingSession[Proposed]):
         return Fitting(regions, [places * regions.features.shape[1] // PLACES for places in BLOCKS])
 
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
-        taught = [(held, *one) for held, one in zip(self.helds, queries, strict=True)]
+        taught = [(held, *query) for held, query in zip(self.helds, queries, strict=True)]
         cut = float(np.log(CUT / (1 - CUT))) - fitting.margin(taught)
         for held, query, shift in taught:
             yield prompt_of(query, shift + cut, fitted_moves(fitting, self._known, held))
@@ -119,8 +118,8 @@ class _LocSession(TrainingSession[Proposed]):
         concept = self.lesson.concept
         taught = [LearnedPrompt(concept, vectors)]
         return (
-            [backend.detect(one, [concept])[0] for one in encodings],
-            [backend.detect_adapted(one, concept, taught) for one in encodings],
+            [backend.detect(encoding, [concept])[0] for encoding in encodings],
+            [backend.detect_adapted(encoding, concept, taught) for encoding in encodings],
         )
 
     def share(self, result: Sequence[Detection], scene: MaskedPicture) -> float:
@@ -128,7 +127,7 @@ class _LocSession(TrainingSession[Proposed]):
         return _f1([item.box for item in result if item.score >= CUT], targets)
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
-        absent = np.array([one >= len(self.lesson.positives) for one in self.helds[at]])
+        absent = np.array([place >= len(self.lesson.positives) for place in self.helds[at]])
         gained = float(after[~absent].mean() - before[~absent].mean())
         if gained <= 0:
             return (
@@ -151,7 +150,7 @@ def _f1(boxes: Sequence[Sequence[float]], targets: Sequence[Sequence[float]]) ->
 class LocTuner(AnnotatedTuner):
     """The tuner of ``find``."""
 
-    tool, role, course = "loc", "detector", _LocSession
+    tool, role, session_type = "loc", "detector", _LocSession
     needs = 'an OWLv2 (backend = "owlv2")'
 
     @staticmethod

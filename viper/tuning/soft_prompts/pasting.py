@@ -1,13 +1,13 @@
-"""Many pictures of a concept out of few: its objects cut out and set into other collected ones.
+"""Composes many training pictures from few by pasting objects into other collected pictures.
 
-All that is annotated is cut out and pasted alike, so that being pasted tells nothing. Where the
-concept is not one of colour, colours are exchanged too; whether it is, is seen from the objects.
+All annotated objects are pasted, so that pasting itself is no evidence for the concept. Colours are
+exchanged too unless the concept is a colour, which is determined from the objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,15 @@ from viper.tuning.concept_names import plain
 from viper.tuning.training_data import AnnotatedPicture
 
 ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-"""In which order the channels of a picture may stand."""
+"""Possible orders of a picture's colour channels."""
 
 ONE_COLOUR = 1 / 3
-"""A concept whose objects' colours are nearer to each other than this, as a share of how near
-they are to other objects', is one of colour. Measured on two lessons of each reserved concept:
-at most 0.29 for the colours, at least 0.37 for the others."""
+"""Largest ratio of the colour distance among a concept's objects to their distance from other
+objects for which the concept counts as a colour. Measured on two data sets of each reserved
+concept: at most 0.29 for the colours, at least 0.37 for the others."""
 
 LEAST_SEEN = 0.4
-"""Share of an object that must be seen for it to count."""
+"""Least visible share of an object that counts."""
 
 _MOST_COVERED = 0.35
 _MOST_PASTED = 3
@@ -39,9 +39,9 @@ class Thing:
 
     Attributes:
         mask: bool [H, W] of the whole picture.
-        shown: whether it shows the concept.
-        source: which of the collected pictures it was in first.
-        area: pixels that it had there or when it was pasted.
+        shown: whether the object shows the concept.
+        source: index of the collected picture that the object comes from.
+        area: number of its pixels there, or when it was pasted.
     """
 
     mask: Mask
@@ -60,12 +60,13 @@ class Thing:
 
 @dataclass(frozen=True, eq=False)
 class MaskedPicture:
-    """A collected picture, or one made of several.
+    """A collected or composed picture with the masks of its objects.
 
     Attributes:
         pixels: uint8 [H, W, 3].
-        source: which of the collected pictures it is, or is made from.
-        whole: everything in it that shows the concept is annotated.
+        things: objects with their masks.
+        source: index of the collected picture, or of the background of a composed one.
+        whole: whether every object that shows the concept is annotated.
     """
 
     pixels: Pixels
@@ -74,13 +75,15 @@ class MaskedPicture:
     whole: bool = True
 
     def counted(self) -> list[tuple[Thing, tuple[int, int, int, int]]]:
-        """Return the sufficiently visible things with their boxes."""
-        seen = [one for one in self.things if one.mask.sum() >= LEAST_SEEN * max(1, one.area)]
-        return [(one, one.box) for one in seen if min(one.box[2:]) > 0]
+        """Return the sufficiently visible objects with their boxes."""
+        things = [
+            thing for thing in self.things if thing.mask.sum() >= LEAST_SEEN * max(1, thing.area)
+        ]
+        return [(thing, thing.box) for thing in things if min(thing.box[2:]) > 0]
 
 
 def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> MaskedPicture:
-    """Build a collected picture with its masks. An object without a mask is its box.
+    """Build a collected picture with its masks. The mask of an object without one is its box.
 
     Raises:
         MediaError, DataError: the picture or a mask cannot be read.
@@ -110,8 +113,7 @@ def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
 
 
 def _chroma(scenes: Sequence[MaskedPicture], positive: bool) -> Floats:
-    """Return float [N, 3]: the median colour of each object, its channels as shares of their
-    sum."""
+    """Return float [N, 3]: the median colour of each object, as shares of the channels' sum."""
     rows = [
         np.median(scene.pixels[thing.mask].astype(np.float32), axis=0) + 1
         for scene in scenes
@@ -131,10 +133,9 @@ def _distances(first: Floats, second: Floats) -> Floats:
 def composed(
     scenes: Sequence[MaskedPicture], rng: np.random.Generator, recolour: bool
 ) -> MaskedPicture:
-    """Compose a picture: one of the pictures, perhaps mirrored, lighter or darker, with objects
-    pasted in.
+    """Compose a picture: a random picture, mirrored or not, lighter or darker, with pasted objects.
 
-    Every other object that is pasted shows the concept, as far as there are others.
+    Half of the pasted objects show the concept on average, if there are others.
 
     Args:
         recolour: exchange the channels of the picture and of each object.
@@ -149,12 +150,12 @@ def composed(
         for thing in canvas.things
     ]
     for _ in range(int(rng.integers(0, _MOST_PASTED + 1))):
-        _paste(pixels, things, *_drawn(scenes, rng), rng, recolour)
+        _paste(pixels, things, *_random_thing(scenes, rng), rng, recolour)
     lit = np.clip(pixels * rng.uniform(0.85, 1.15), 0, 255).astype(np.uint8)
     return MaskedPicture(lit, tuple(things), canvas.source, canvas.whole)
 
 
-def _drawn(
+def _random_thing(
     scenes: Sequence[MaskedPicture], rng: np.random.Generator
 ) -> tuple[MaskedPicture, Thing]:
     positive = bool(rng.random() < 0.5)
@@ -195,11 +196,11 @@ def _paste(
     place = np.s_[top : top + high, left : left + wide]
     mask = np.zeros((height, width), np.bool_)
     mask[place] = opacity > 0.5
-    if any((one.mask & mask).sum() > _MOST_COVERED * max(1, one.area) for one in things):
+    if any((other.mask & mask).sum() > _MOST_COVERED * max(1, other.area) for other in things):
         return
     share = opacity[..., None]
     pixels[place] = (pixels[place] * (1 - share) + resized * share).astype(np.uint8)
-    things[:] = [Thing(one.mask & ~mask, one.shown, one.source, one.area) for one in things]
+    things[:] = [replace(other, mask=other.mask & ~mask) for other in things]
     things.append(Thing(mask, thing.shown, thing.source, int(mask.sum())))
 
 

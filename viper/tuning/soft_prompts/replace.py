@@ -1,8 +1,8 @@
-"""Teaches the inpainter what a word looks like: textual inversion.
+"""Trains the inpainter on a word by textual inversion.
 
-One vector stands in the text encoder for the concept's name. It is trained by the diffusion loss on
-pictures that were found for the concept, and kept if pictures that it was not trained on are
-restored better with it than with the word as the model knew it, and than with any related word.
+One vector replaces the concept's name in the text encoder. It is trained by the diffusion loss on
+pictures that a search found for the concept. It is kept if held-out pictures are restored better
+with it than with the original word and than with any related word.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.5; Gal et al. 2023, An Image is Worth One Word.
 """
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from viper.models.vision.adapter_inpainter import InpainterTraining, Masked
 
 STEPS, RATE = 150, 3e-2
-"""Of Adam."""
+"""Steps and learning rate of Adam."""
 
 BATCH = 14
-"""Squares of a step."""
+"""Squares per step."""
 
 LEAST_PICTURES = 2
-"""One to learn from, one held out."""
+"""Least number of pictures: one to learn from, one held out."""
 
 HELD_OUT = 2
-"""Pictures at most that are not trained on; of few pictures one."""
+"""Most held-out pictures; one if there are few pictures."""
 
 FRAMES = ("{}", "a {}", "the {}", "a {} thing", "a {} object")
-"""How a picture is described; which of them fit a noun and which an adjective is not known."""
+"""Descriptions of a picture. They cover nouns and adjectives, since the word's class is unknown."""
 
 TRIED, JUDGED, REPEATED = 2, 8, 4
-"""Draws to choose the first vector by, and to judge the last; of how many squares a picture."""
+"""Random draws to choose the first vector, draws to validate the last, squares per picture."""
 
 SHARES = (0.5, 0.8)
-"""Width and height of what is masked, each as a share of the picture's.
+"""Range of the mask's width and height as shares of the picture's.
 
-A found picture has no outline; a search finds its object in the middle, with some context. At work,
-what is masked takes two thirds of the square that the model sees.
+A searched picture has no outline; its object is usually in the middle with some context. In use,
+the mask takes two thirds of the square that the model sees.
 """
 
 _JUDGED = "the {}"
 _LIKENESS = np.ones(1, np.float32)
-"""What is painted is not there yet to be compared: all inputs are alike."""
+"""Constant feature: the object to paint does not exist yet, so inputs cannot be compared."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ReplaceTuner:
         """Train one prompt on all pictures but those held out.
 
         Raises:
-            UsageError: a backend that takes no soft prompts, or fewer than two pictures.
+            UsageError: the backend takes no soft prompts, or there are fewer than two pictures.
             CancelledError: raised by ``on_progress``.
         """
         learning = _Learning(using, lesson, options, on_progress)
@@ -83,7 +83,7 @@ class ReplaceTuner:
 
 
 class _Learning:
-    """One run of the tuner."""
+    """Training on one concept."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Learning:
     def result(self) -> TrainedPrompt:
         training = [i for i in range(len(self._gallery.names)) if i not in self._held]
         vector = self._train(training, self._start(training))
-        before, after, why = self._judged(vector)
+        before, after, why = self._validate(vector)
         names = self._gallery.names
         evidence = Evidence(
             model_id=self._model_id,
@@ -157,20 +157,21 @@ class _Learning:
 
         words = [self._concept, *self._related]
         with torch.no_grad():
-            errors = self._compared(training, [(word, None) for word in words], TRIED, 3)
+            errors = self._compare(training, [(word, None) for word in words], TRIED, 3)
         best = words[int(errors.mean(axis=0).argmin())]
         with self._using() as backend:
             return _lessons(backend).word_vector(best)
 
-    def _judged(self, vector: Tensor) -> tuple[float, float, str]:
-        """Return the share of held-out pictures that the concept explains best, before and after,
-        and why not.
+    def _validate(self, vector: Tensor) -> tuple[float, float, str]:
+        """Return the shares of held-out pictures that the concept restores best, and a reason.
 
-        A picture is explained best by the words that restore it with the least error.
+        The shares are those with the original word and with the vector. The reason says why the
+        vector is discarded; "" keeps it. Of all words, the best one restores a picture with the
+        least error.
         """
         kinds = [(self._concept, vector), (self._concept, None)]
         kinds += [(word, None) for word in self._related]
-        errors = self._compared(self._held, kinds, JUDGED, 4)
+        errors = self._compare(self._held, kinds, JUDGED, 4)
         taught, plain, others = errors[:, 0], errors[:, 1], errors[:, 2:]
         bar = others.min(axis=1, initial=np.inf)
         before, after = float((plain < bar).mean()), float((taught < bar).mean())
@@ -188,15 +189,14 @@ class _Learning:
             )
         return before, after, why
 
-    def _compared(
+    def _compare(
         self,
         which: Sequence[int],
         kinds: Sequence[tuple[str, Tensor | None]],
         count: int,
         salt: int,
     ) -> Any:
-        """Return the mean error of each picture under each word, float [P, K], on the same
-        examples."""
+        """Return float [P, K]: the mean error of each picture with each word, on equal examples."""
         import torch
 
         total = np.zeros((len(which), len(kinds)))
@@ -224,7 +224,7 @@ def _lessons(backend: Any) -> Any:
     """Return the backend's training interface.
 
     Raises:
-        UsageError: it takes no soft prompts.
+        UsageError: the backend takes no soft prompts.
     """
     make = getattr(backend, "lessons", None)
     if make is None:
@@ -236,23 +236,23 @@ def _lessons(backend: Any) -> Any:
 
 
 def _held_out(count: int) -> tuple[int, ...]:
-    """Return the number of held-out pictures: as in the paper, or one if there are few pictures."""
+    """Return the indices of the held-out pictures: two as in the paper, or one of few pictures."""
     return tuple(range(min(HELD_OUT, max(1, count // 3))))
 
 
 def _related_words(lesson: Collected[FoundPicture]) -> tuple[str, ...]:
     """Return the single words of the negatives' search texts, without the concept's own."""
     own = set(concept_key("replace", lesson.concept).split())
-    words = [word for each in lesson.negatives for word in each.text.casefold().split()]
+    words = [word for picture in lesson.negatives for word in picture.text.casefold().split()]
     return tuple(dict.fromkeys(word for word in words if word not in own))
 
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Found pictures as the model sees them.
+    """Pictures of a search as the model sees them.
 
     Attributes:
-        names: as their search names them.
+        names: ids of the pictures in the search.
         squares: float [P, 3, S, S] in [-1, 1].
     """
 
@@ -264,7 +264,7 @@ def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
     """Return the middle square of each picture at the model's resolution.
 
     Raises:
-        MediaError: a picture that cannot be read.
+        MediaError: a picture cannot be read.
     """
     import torch
 
@@ -283,12 +283,12 @@ def middle(pixels: Pixels) -> Pixels:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Pictures to restore, the same for all prompts that are compared on them.
+    """Pictures to restore. All prompts are compared on the same examples.
 
     Attributes:
-        which: the picture of each.
-        masked: what the model is shown of it.
-        times: int64 [B], how much noise.
+        which: index of each example's picture.
+        masked: the visible part of each picture.
+        times: int64 [B], diffusion times, which determine the amount of noise.
         noise: float [B, C, s, s].
     """
 

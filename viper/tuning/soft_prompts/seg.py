@@ -1,12 +1,12 @@
-"""Teaches a segmenter a concept: a query over the segments that it finds.
+"""Trains a segmenter on a concept: a query over the segments that it finds.
 
-What the queries say of the objects of pictures that they were not fitted to decides how sure they
-must be so as to leave other objects alone, and whether they are kept.
+The logits of the queries on held-out objects decide two things: the logit that a segment needs to
+get the concept's name, and whether a query is kept.
 
-Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: what is learned is a query and not
-100 vectors, for the reason that ``vision.adapter_segmenter`` gives, by the logistic loss
-over segments instead of the loss of masks, which nothing changes. What is shared with the detector:
-:mod:`viper.tuning.soft_prompts.annotated`.
+Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: one query is learned instead of 100
+vectors, for the reason given in ``vision.adapter_segmenter``. The logistic loss over segments
+replaces the loss of masks, because the masks do not change.
+:mod:`viper.tuning.soft_prompts.annotated` is shared with the detector.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from viper.tuning.soft_prompts.pasting import MaskedPicture
 from viper.tuning.stored_prompts import concept_key
 
 LEFT_ALONE = 0.998
-"""Share of the other objects held out that are not called by the concept's name. A segment has one
-name: an old one is lost with each that is wrong."""
+"""Share of other held-out objects that must keep their own names.
+
+A segment has one name, so each wrong name replaces a right one.
+"""
 
 LEAST_NAMED = 0.1
-"""Share of the concept's objects held out that must be; else the concept is not told apart."""
+"""Least share of the concept's held-out objects that must get its name."""
 
 SAME, NOTHING = 0.5, 0.4
-"""A segment is an object's where their masks have at least this IoU; nothing's where it has less
-than this with all."""
+"""A segment with at least the first mask IoU counts as the object. A segment with less than the
+second IoU with every object counts as background."""
 
 
 def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
@@ -54,13 +56,13 @@ def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
 
 
 def segments_of(segments: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:
-    """Return the segments of a picture whose content is clear.
+    """Return the unambiguous segments of a picture.
 
     Args:
         features: float32 [N, D] of the segments.
     """
     masks = [thing.mask for thing, _ in scene.counted()]
-    near = mask_ious([one.mask for one in segments], masks)
+    near = mask_ious([segment.mask for segment in segments], masks)
     return Regions.of(features, near, scene, SAME, NOTHING)[0]
 
 
@@ -75,12 +77,13 @@ def f1(masks: Sequence[Mask], targets: Sequence[Mask], ignored: Sequence[Mask] =
 
 @dataclass(frozen=True, eq=False)
 class _Held:
-    """What is said of objects by those queries that were not fitted to them.
+    """Logits of queries on objects that they were not fitted to.
 
     Attributes:
-        said: float [M], the mean of their logits: all queries together will be asked, not one.
-        shown: bool [M], which of these objects show the concept.
-        by: bool [Q, M], by which queries.
+        said: float [M], mean logit of each object. The mean is used because all queries are applied
+            together later.
+        shown: bool [M], whether each object shows the concept.
+        by: bool [Q, M], whether each query was applied to each object.
     """
 
     said: Floats
@@ -91,8 +94,7 @@ class _Held:
     def of(
         cls, regions: Regions, helds: Sequence[Sequence[int]], queries: Sequence[Query]
     ) -> _Held:
-        """Return the logits of queries on the objects of the pictures that each query leaves
-        out."""
+        """Apply each query to the objects of the pictures that it leaves out."""
         logits, by = (
             np.zeros(len(regions.shown)),
             np.zeros((len(queries), len(regions.shown)), np.bool_),
@@ -107,13 +109,13 @@ class _Held:
 
     @property
     def cut(self) -> float:
-        """Return the logit below which :data:`LEFT_ALONE` of the other objects stay."""
+        """Return the logit that :data:`LEFT_ALONE` of the other objects do not exceed."""
         others = self.said[~self.shown]
         return float(np.quantile(others, LEFT_ALONE)) if len(others) else 0.0
 
     @property
     def named(self) -> float:
-        """Return the share of the concept's objects above that logit."""
+        """Return the share of the concept's objects above :attr:`cut`."""
         return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
@@ -147,15 +149,16 @@ class _SegSession(TrainingSession[Regions]):
     ) -> tuple[list[Any], list[Any]]:
         taught = [LearnedPrompt(self._name, vectors)]
         return (
-            [backend.segments(one, None) for one in encodings],
-            [backend.segments_adapted(one, taught) for one in encodings],
+            [backend.segments(encoding, None) for encoding in encodings],
+            [backend.segments_adapted(encoding, taught) for encoding in encodings],
         )
 
     def share(self, result: Sequence[Segment], scene: MaskedPicture) -> float:
         counted = [thing for thing, _ in scene.counted()]
         targets = [thing.mask for thing in counted if thing.shown]
         hidden = [thing.mask for thing in scene.things if thing.shown and thing not in counted]
-        return f1([one.mask for one in result if one.label == self._name], targets, hidden)
+        masks = [segment.mask for segment in result if segment.label == self._name]
+        return f1(masks, targets, hidden)
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
         seen, named = self._seen, self._seen.named
@@ -164,9 +167,9 @@ class _SegSession(TrainingSession[Regions]):
                 f"not told apart: {named:.0%} of its held-out objects are surer to be it than "
                 f"nearly all others are; {LEAST_NAMED:.0%} are asked for"
             )
-        mine = seen.said[seen.by[at] & seen.shown]
-        if not (mine > seen.cut).any():
-            return f"of no use: it names none of {len(mine)} held-out objects"
+        logits = seen.said[seen.by[at] & seen.shown]
+        if not (logits > seen.cut).any():
+            return f"of no use: it names none of {len(logits)} held-out objects"
         if after.mean() < before.mean():
             return (
                 f"harmful: {after.mean():.2f} right in {len(after)} held-out pictures, "
@@ -182,7 +185,7 @@ class _SegSession(TrainingSession[Regions]):
 class SegTuner(AnnotatedTuner):
     """The tuner of ``segment``."""
 
-    tool, role, course = "seg", "segmenter", _SegSession
+    tool, role, session_type = "seg", "segmenter", _SegSession
     needs = 'a MaskFormer or a Mask2Former (backend = "maskformer")'
 
     @staticmethod

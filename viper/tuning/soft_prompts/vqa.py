@@ -1,11 +1,11 @@
-"""Teaches the visual answerer: a prompt for each question that failed, zeros for the others.
+"""Trains VQA: a prompt for each question that failed, a zero prompt for the others.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.1: 16 vectors, language-modelling loss, Adam.
-Differs: the rate is 0.03 instead of 0.001, 100 steps of which hardly move vectors of this size; and
-of several questions with the same answer the first is learned before the others, which start from
-what it learned and take the paper's 100 steps: a word that the model has never said takes some
-hundreds of steps, and prompts that were found apart would not mix (the mean of prompts for
-"pink" that started from one another says "pink" about 12 of 12 new pictures).
+Differs: the rate is 0.03, because 100 steps at the paper's 0.001 hardly move vectors of this size.
+Of several questions with the same answer, the first is trained before the others, which start from
+its prompt and take the paper's 100 steps. A word that the model has never said needs some hundreds
+of steps, and the mean of independently trained prompts would not work. The mean of prompts for
+"pink" that started from one another answers "pink" for 12 of 12 new pictures.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS, RATE = 100, 0.03
-"""Of training each prompt with Adam."""
+"""Steps and learning rate of Adam for each prompt."""
 
 FIRST_STEPS = 600
-"""Of the first question of an answer at most; it ends as soon as the answer is said."""
+"""Most steps for the first question of an answer. Training ends once the answer is predicted."""
 
 MOST_HARMED = 0.05
-"""Share of the questions that were right already that a prompt may turn wrong."""
+"""Largest share of already right questions that a prompt may turn wrong."""
 
 _SAID = 1.3
-"""An answer is said when each token is so many times as likely as any other one."""
+"""A token counts as predicted if it is this many times as likely as any other token."""
 
 _SETTLED = 0.2
-"""Weight of tokens that are said already, beside those that are not."""
+"""Weight in the loss of tokens that are already predicted; others have weight 1."""
 
 
 class VqaTuner:
@@ -65,8 +65,8 @@ class VqaTuner:
     ) -> list[TrainedPrompt]:
         """Train prompts as :meth:`~viper.tuning.soft_prompts.base.Tuner.learn` does.
 
-        A prompt is kept if its own question is answered rightly with it (as in the paper), and
-        beside the zero prompts of the others hardly any of those that were right becomes wrong.
+        A prompt is kept if its own question is answered right with it (as in the paper), and if,
+        mixed with the zero prompts of other questions, it turns hardly any right answer wrong.
         """
         if not lesson:
             raise UsageError("nothing to teach vqa with: expected at least one answered question")
@@ -82,17 +82,16 @@ class VqaTuner:
             with using() as backend:
                 start = _adapter(backend).start[None]
             start = _train(using, group[:1], start, first, options, on_step, until_said=True)
-            each = np.repeat(start, len(group), axis=0)
-            each = _train(using, group, each, steps, options, on_step)
-            for case, vectors in zip(group, each, strict=True):
+            starts = np.repeat(start, len(group), axis=0)
+            trained = _train(using, group, starts, steps, options, on_step)
+            for case, vectors in zip(group, trained, strict=True):
                 case.prompt = prompt_of(vectors)
-        taken = first + steps
-        return [_judged(using, case, cases, options, taken) for case in cases]
+        return [_validate(using, case, cases, options, first + steps) for case in cases]
 
 
 @dataclass(eq=False)
 class _Case:
-    """A question of the lesson as the model sees it; ``prompt`` is what was learned, or zeros."""
+    """A question in the model's encoding; ``prompt`` is the trained prompt, or zeros."""
 
     asked: AnsweredQuestion
     model_id: str
@@ -133,7 +132,7 @@ def _train(
     on_step: Steps,
     until_said: bool = False,
 ) -> Floats:
-    """Train the vectors ``[B, 16, W]`` of cases with the same answer side by side."""
+    """Train the vectors ``[B, 16, W]`` of cases with the same answer in one batch."""
     import torch
 
     device = cases[0].states.device
@@ -172,23 +171,22 @@ def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Pad states ``[B, L, W]`` of questions of different lengths, and return a mask of the real
-    ones."""
+    """Pad the states of questions to ``[B, L, W]``. Return them with a mask ``[B, L]``."""
     import torch
 
-    longest = max(one.shape[1] for one in states)
+    longest = max(state.shape[1] for state in states)
     padded = states[0].new_zeros(len(states), longest, states[0].shape[-1])
     seen = torch.zeros(len(states), longest, dtype=torch.long, device=padded.device)
-    for row, one in enumerate(states):
-        padded[row, : one.shape[1]] = one[0]
-        seen[row, : one.shape[1]] = 1
+    for row, state in enumerate(states):
+        padded[row, : state.shape[1]] = state[0]
+        seen[row, : state.shape[1]] = 1
     return padded, seen
 
 
-def _judged(
+def _validate(
     using: Using, case: _Case, cases: Sequence[_Case], options: TunerOptions, steps: int
 ) -> TrainedPrompt:
-    """Return a case's prompt with its evidence, and why it is discarded."""
+    """Return a case's prompt with its evidence, and the reason if it is discarded."""
     prompt = SoftPrompt(case.feature, case.prompt)
     if case.asked.right_already:
         name = (case.asked.name,)
@@ -221,7 +219,7 @@ def _judged(
 
 
 def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:
-    """Return whether a prompt, beside others' zero prompts, makes a right question wrong."""
+    """Return whether a prompt, mixed with others' zero prompts, turns a right answer wrong."""
     held = [SoftPrompt(other.feature, other.prompt) for other in zeros if other is not case]
     vectors = mix([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])
     if vectors is None:

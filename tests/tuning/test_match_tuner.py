@@ -19,7 +19,7 @@ from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_training as judging
 from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for
 from viper.tuning.soft_prompts.match import MatchTuner
-from viper.tuning.soft_prompts.match_lesson import VIEWS, known_words, views_of
+from viper.tuning.soft_prompts.match_data import VIEWS, known_words, views_of
 from viper.tuning.training_data import Collected, FoundPicture
 from viper_lab.world.found import WorldPictureSearch
 

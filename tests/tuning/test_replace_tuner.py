@@ -136,7 +136,7 @@ def test_what_does_not_help_on_held_out_pictures_is_discarded(
         row = [adapted if vector is not None else values[word] for word, vector in kinds]
         return np.array([row] * len(which))
 
-    monkeypatch.setattr(tuner._Learning, "_compared", compared)
+    monkeypatch.setattr(tuner._Learning, "_compare", compared)
     (trained,) = learn(inpainter, options=TunerOptions(steps=1))
     assert why in trained.why and trained.kept == (not why)
     assert trained.evidence.after == float(adapted < min(others))

@@ -46,13 +46,13 @@ HELD_OUT = 0.3
 RegionsT = TypeVar("RegionsT", bound=Regions)
 
 
-def held_out(lesson: TrainingData, at: int) -> list[int]:
+def held_out(data: TrainingData, at: int) -> list[int]:
     """Return the indices of the pictures held out for the prompt of a positive picture.
 
     Positives come first, then negatives. The picture itself is never held out for its own prompt.
     The choice rotates, so that every picture is held out by the same number of prompts.
     """
-    positives, negatives = len(lesson.positives), len(lesson.negatives)
+    positives, negatives = len(data.positives), len(data.negatives)
     some = max(1, round(HELD_OUT * positives))
     few = round(HELD_OUT * negatives)
     own = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
@@ -96,22 +96,18 @@ class TrainingSession(ABC, Generic[RegionsT]):
     salt: ClassVar[int]
 
     def __init__(
-        self,
-        using: Using,
-        lesson: TrainingData,
-        options: TunerOptions,
-        on_progress: Progress | None,
+        self, using: Using, data: TrainingData, options: TunerOptions, on_progress: Progress | None
     ) -> None:
-        self.using, self.lesson, self.options = using, lesson, options
-        collected = (*lesson.positives, *lesson.negatives)
+        self.using, self.data, self.options = using, data, options
+        collected = (*data.positives, *data.negatives)
         self.names = [picture.picture_id for picture in collected]
         self.scenes = [
-            masked_picture(picture, lesson.concept, at) for at, picture in enumerate(collected)
+            masked_picture(picture, data.concept, at) for at, picture in enumerate(collected)
         ]
-        self.helds = [held_out(lesson, at) for at in range(len(lesson.positives))]
+        self.helds = [held_out(data, at) for at in range(len(data.positives))]
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)
-        self._on_step = Steps(on_progress, looks + len(lesson.positives) * self.steps)
+        self._on_step = Steps(on_progress, looks + len(data.positives) * self.steps)
 
     @abstractmethod
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
@@ -234,7 +230,7 @@ class AnnotatedTuner:
     def learn(
         self,
         using: Using,
-        lesson: TrainingData,
+        data: TrainingData,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
@@ -245,13 +241,13 @@ class AnnotatedTuner:
                 pictures, or no picture has an object of the concept.
             MediaError, DataError: a picture cannot be read.
         """
-        if len(lesson.positives) < 2:
+        if len(data.positives) < 2:
             raise UsageError(
-                f"{len(lesson.positives)} picture of {lesson.concept!r}; the {self.role} needs "
+                f"{len(data.positives)} picture of {data.concept!r}; the {self.role} needs "
                 "two, one of them to judge what it learned from the other"
             )
         with using() as backend:
             if not self.can_learn(backend):
                 name = getattr(backend, "model_id", type(backend).__name__)
                 raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
-        return self.session_type(using, lesson, options, on_progress).trained()
+        return self.session_type(using, data, options, on_progress).trained()

@@ -21,7 +21,7 @@ from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.stored_prompts import Evidence
 
-LessonT = TypeVar("LessonT", contravariant=True)
+DataT = TypeVar("DataT", contravariant=True)
 
 Using = Callable[[], AbstractContextManager[Any]]
 """Returns a context with exclusive use of the backend; see
@@ -100,7 +100,7 @@ class TunerOptions:
 USUAL = TunerOptions()
 
 
-class Tuner(Protocol[LessonT]):
+class Tuner(Protocol[DataT]):
     """Protocol of the trainer of one tool's soft prompts.
 
     Attributes:
@@ -114,7 +114,7 @@ class Tuner(Protocol[LessonT]):
     def learn(
         self,
         using: Using,
-        lesson: LessonT,
+        data: DataT,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
@@ -123,7 +123,7 @@ class Tuner(Protocol[LessonT]):
         The backend is held for one step at a time, so that it can answer other calls in between.
 
         Args:
-            lesson: training data. ``loc`` and ``seg``: ``Collected[AnnotatedPicture]``. ``match``
+            data: training data. ``loc`` and ``seg``: ``Collected[AnnotatedPicture]``. ``match``
                 and ``replace``: ``Collected[FoundPicture]``. ``vqa``: a list of
                 :class:`AnsweredQuestion`.
 

@@ -115,7 +115,7 @@ class _LocSession(TrainingSession[Proposed]):
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
-        concept = self.lesson.concept
+        concept = self.data.concept
         taught = [LearnedPrompt(concept, vectors)]
         return (
             [backend.detect(encoding, [concept])[0] for encoding in encodings],
@@ -127,7 +127,7 @@ class _LocSession(TrainingSession[Proposed]):
         return _f1([item.box for item in result if item.score >= CUT], targets)
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
-        absent = np.array([place >= len(self.lesson.positives) for place in self.helds[at]])
+        absent = np.array([place >= len(self.data.positives) for place in self.helds[at]])
         gained = float(after[~absent].mean() - before[~absent].mean())
         if gained <= 0:
             return (

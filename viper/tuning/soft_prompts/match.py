@@ -1,23 +1,24 @@
-"""Teaches the matcher a concept: SELECT and CLASSIFY.
+"""Trains the matcher on a concept: CLOVA's SELECT and CLASSIFY.
 
-Each picture of the concept gets a prompt, which it leads: it is seen three times as often as each
-of the others that keep it company, and two of these are held out to judge it. A picture that
-prompts of the others do not take for the concept has none that is kept; one that is clearly wrong
-keeps none company.
+Each picture of the concept gets a prompt. The prompt is trained on its own picture three times as
+often as on each other positive, and two of the others are held out to validate it. The prompt of a
+picture that the others' prompts do not match to the concept is discarded. Clearly wrong pictures
+are not used for other prompts.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.4: 7 positives, pictures of related concepts
-as negatives, 100 steps of Adam at 1e-2. Differs, as measured on the reserved concepts (12 of
-them, one at a time, validation scenes, mean share of right answers with all prompts kept; .31
-before):
+as negatives, 100 steps of Adam at 1e-2. Differs in the following. The figures are mean shares of
+right answers on validation scenes for 12 reserved concepts, one at a time, with all prompts kept;
+the share before training is .31.
 
-- a text has a row of its own (``vision.adapter_matcher``), which carries the learning of the
-  embedded matcher: .88 with it alone;
-- a ResNet's rows learn at a third of the rate: at the full one they gain nothing, cost old words;
-- the other positives keep a prompt company: .77 where each was trained on its picture alone, .87;
-- held out are two others of the concept for each prompt, not the first picture for all, since that
-  may itself be wrong;
-- colour channels are exchanged in training where the held-out pictures do not suffer by it: half as
-  many old objects are then taken for a new shape or pattern.
+- A text has its own row (``vision.adapter_matcher``), which carries the learning of the embedded
+  matcher: .88 with this row alone.
+- The rows of a ResNet learn at a third of the rate. At the full rate they gain nothing and harm
+  known words.
+- A prompt is also trained on the other positives: .87, against .77 with its own picture alone.
+- Two other positives are held out for each prompt, not the first picture for all prompts, because
+  that picture may be wrong.
+- Colour channels are exchanged in training unless held-out pictures suffer. Then only half as many
+  other objects are confused with a new shape or pattern.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from viper.tuning.soft_prompts.base import (
     TunerOptions,
     Using,
 )
-from viper.tuning.soft_prompts.match_lesson import Looked, Pictures, looked_at
+from viper.tuning.soft_prompts.match_data import EncodedData, Pictures, encode_pictures
 from viper.tuning.soft_prompts.match_training import (
     LEAST_MARGIN,
     Margins,
     Schedule,
     margins_of,
+    matched,
     picture_margins,
-    taken,
     trained_prompts,
 )
 from viper.tuning.stored_prompts import Evidence
@@ -55,27 +56,28 @@ if TYPE_CHECKING:
 STEPS, RATE = 100, 1e-2
 
 STAGE_RATE = 0.3
-"""Rate of a ResNet's rows as a share of the text's; a Vision Transformer's tokens have the same."""
+"""Rate of a ResNet's rows relative to the text's rate. A Vision Transformer's tokens use the text's
+rate."""
 
 JUDGING_STEPS, JUDGING_RATE = 60, 2e-2
-"""Of the prompts that only judge pictures."""
+"""Steps and rate of the prompts that only judge pictures."""
 
 LEAD = 3
-"""How many times as often as each other picture a prompt sees the one that it is of."""
+"""Frequency of a prompt's own picture in training, relative to each other picture."""
 
 HELD_OUT = 2
-"""Pictures of the concept that a prompt is judged by."""
+"""Pictures of the concept that validate a prompt."""
 
 EXCHANGE_LOSS = 1.5
-"""Channels are exchanged if held-out pictures are then taken for the concept by no less than so
-much less, in the units of ``LEAST_MARGIN``."""
+"""Largest loss of margin on held-out pictures for which colour channels are exchanged, in the units
+of ``LEAST_MARGIN``."""
 
 MORE_TAKEN = 0.15
-"""Share of held-out negatives that a prompt may take for the concept beyond what was taken."""
+"""Largest increase of the share of held-out negatives that are matched to the concept."""
 
 
 class MatchTuner:
-    """Teaches the matcher; see :class:`~viper.tuning.soft_prompts.base.Tuner`."""
+    """The :class:`~viper.tuning.soft_prompts.base.Tuner` of the matcher."""
 
     tool = "match"
     role = "matcher"
@@ -83,20 +85,20 @@ class MatchTuner:
     def learn(
         self,
         using: Using,
-        lesson: Collected[FoundPicture],
+        data: Collected[FoundPicture],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
         """Train one prompt for each positive and return all, discarded ones included.
 
         Raises:
-            UsageError: a matcher that takes no soft prompts, no negatives, or a single positive
-                when prompts must be validated.
-            MediaError: a picture that cannot be read.
+            UsageError: the matcher takes no soft prompts, there are no negatives, or there is only
+                one positive and prompts must be validated.
+            MediaError: a picture cannot be read.
             CancelledError: raised by ``on_progress``.
         """
-        count = len(lesson.positives)
-        _check(lesson, options)
+        count = len(data.positives)
+        _check(data, options)
         with using() as backend:
             if not hasattr(type(backend), "encode_image_adapted"):
                 raise UsageError(
@@ -110,36 +112,36 @@ class MatchTuner:
         rounds = 2 * (count > 1)
         on_step = Steps(on_progress, steps + rounds * JUDGING_STEPS)
 
-        looked, verdict = _views_that_suit(using, places, lesson, judging, on_step)
+        encoded, verdict = _best_views(using, places, data, judging, on_step)
         trusted = company = list(range(count))
         if options.validate and verdict is not None:
             trusted, company = verdict.trusted, verdict.company
         held = [_held_out(i, trusted) for i in range(count)]
         shares = _shares(held, company)
         prompts = trained_prompts(
-            using, places, replace(looked.lesson, shares=shares), schedule, on_step
+            using, places, replace(encoded.data, shares=shares), schedule, on_step
         )
         evidence = Evidence(model_id, manner="searched", steps=steps, seed=options.seed)
-        judge = _Judge(using, looked, lesson, shares, held, evidence)
-        return judge.judged(prompts, verdict if options.validate else None)
+        validation = _Validation(using, encoded, data, shares, held, evidence)
+        return validation.results(prompts, verdict if options.validate else None)
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """Judges the prompts of a lesson, each by what it was not trained on."""
+class _Validation:
+    """Validates each prompt on pictures that it was not trained on."""
 
     using: Using
-    looked: Looked
-    lesson: Collected[FoundPicture]
+    encoded: EncodedData
+    collected: Collected[FoundPicture]
     shares: Tensor
     held: Sequence[Sequence[int]]
     evidence: Evidence
 
-    def judged(self, prompts: Tensor, verdict: Margins | None) -> list[TrainedPrompt]:
+    def results(self, prompts: Tensor, verdict: Margins | None) -> list[TrainedPrompt]:
         """Return every prompt with its evidence. Without margins none is discarded."""
-        lesson = self.looked.lesson
-        before, _ = margins_of(self.using, lesson, lesson.positives, None)
-        after, _ = margins_of(self.using, lesson, lesson.positives, prompts)
+        data = self.encoded.data
+        before, _ = margins_of(self.using, data, data.positives, None)
+        after, _ = margins_of(self.using, data, data.positives, prompts)
         least = LEAST_MARGIN if verdict is None else verdict.least
         hit_before, hit_after = before[0] >= least, after >= least
         more = self._more_taken(prompts)
@@ -153,27 +155,28 @@ class _Judge:
             gained = float((after[i] - before[0])[own].mean()) if own else 0.0
             why = ""
             if verdict is not None:
-                why = _why(i, self.lesson.concept, verdict, (shares[0], shares[1], gained), more[i])
+                why = _why(
+                    i, self.collected.concept, verdict, (shares[0], shares[1], gained), more[i]
+                )
             results.append(TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why))
         return results
 
     def _more_taken(self, prompts: Tensor) -> list[float]:
-        """Return by how much each prompt raises the share of other pictures matched to the
-        concept."""
-        looked, shares = self.looked, []
+        """Return for each prompt the increase of the share of negatives matched to the concept."""
+        encoded, shares = self.encoded, []
         for which in (None, prompts):
-            _, like = margins_of(self.using, looked.lesson, looked.held, which)
-            hits = taken(looked.lesson, like, looked.held.plain[0], looked.held_true)
+            _, like = margins_of(self.using, encoded.data, encoded.held, which)
+            hits = matched(encoded.data, like, encoded.held.plain[0], encoded.held_true)
             shares.append(hits.float().mean(dim=1))
         more: list[float] = (shares[1] - shares[0]).tolist()
         return more
 
     def _prompt(self, i: int, vectors: Tensor) -> SoftPrompt:
-        feature = self.looked.lesson.positives.plain[0, i]
+        feature = self.encoded.data.positives.plain[0, i]
         return SoftPrompt(feature.cpu().numpy().copy(), vectors.float().cpu().numpy().copy())
 
     def _evidence(self, i: int, shares: Sequence[float | None]) -> Evidence:
-        names = [picture.picture_id for picture in self.lesson.positives]
+        names = [picture.picture_id for picture in self.collected.positives]
         company = [j for j in self.shares[i].nonzero()[:, 0].tolist() if j != i]
         return replace(
             self.evidence,
@@ -191,11 +194,12 @@ def _why(
     held: tuple[float | None, float | None, float],
     more: float,
 ) -> str:
-    """Return in words why a prompt is discarded, or "" if it is not.
+    """Return in words why a prompt is discarded, or "" if it is kept.
 
     Args:
-        held: shares of the held-out pictures that are right before and after, and by how much more
-            they are taken for the concept in the mean: two pictures alone often tie.
+        held: shares of right held-out pictures before and after, and the mean increase of their
+            margin, which breaks the frequent ties of two pictures.
+        more: increase of the share of negatives matched to the concept.
     """
     before, after, gained = held
     if i not in verdict.trusted:
@@ -214,37 +218,37 @@ def _why(
     return ""
 
 
-def _views_that_suit(
+def _best_views(
     using: Using,
     places: Any,
-    lesson: Collected[FoundPicture],
+    data: Collected[FoundPicture],
     judging: Schedule,
     on_step: Callable[[], None],
-) -> tuple[Looked, Margins | None]:
-    """Return the pictures, with colour channels exchanged if that helps, and their margins."""
-    pictures = Pictures.of(lesson)
-    looked = looked_at(using, pictures, False, judging.seed)
-    if len(lesson.positives) == 1:
-        return looked, None
-    verdict = picture_margins(using, places, looked.lesson, judging, on_step)
-    other = looked_at(using, pictures, True, judging.seed)
-    exchanged = picture_margins(using, places, other.lesson, judging, on_step)
+) -> tuple[EncodedData, Margins | None]:
+    """Return the encoded pictures, with exchanged channels if suitable, and their margins."""
+    pictures = Pictures.of(data)
+    encoded = encode_pictures(using, pictures, False, judging.seed)
+    if len(data.positives) == 1:
+        return encoded, None
+    verdict = picture_margins(using, places, encoded.data, judging, on_step)
+    other = encode_pictures(using, pictures, True, judging.seed)
+    exchanged = picture_margins(using, places, other.data, judging, on_step)
     if exchanged.agreement >= verdict.agreement - EXCHANGE_LOSS:
         return other, exchanged
-    return looked, verdict
+    return encoded, verdict
 
 
 def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
-    """Return the pictures that judge a prompt: the next trusted ones in turn.
+    """Return the pictures that validate a prompt: the next trusted ones in rotation.
 
-    At least as many are left to train on.
+    At most half of the others are held out.
     """
     others = sorted((j for j in trusted if j != i), key=lambda j: (j < i, j))
     return others[: min(HELD_OUT, (len(others) + 1) // 2)]
 
 
 def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
-    """Return float ``[P, P]``: how often each prompt is trained on each picture."""
+    """Return float ``[P, P]``: the relative frequency of each picture in training each prompt."""
     import torch
 
     count = len(held)
@@ -255,16 +259,16 @@ def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float32)
 
 
-def _check(lesson: Collected[FoundPicture], options: TunerOptions) -> None:
-    count = len(lesson.positives)
-    if not lesson.negatives:
+def _check(data: Collected[FoundPicture], options: TunerOptions) -> None:
+    count = len(data.positives)
+    if not data.negatives:
         raise UsageError(
-            f"no pictures of anything but {lesson.concept!r}; the matcher needs negatives, too"
+            f"no pictures of anything but {data.concept!r}; the matcher needs negatives, too"
         )
     if not count:
-        raise UsageError(f"no pictures of {lesson.concept!r} to learn from")
+        raise UsageError(f"no pictures of {data.concept!r} to learn from")
     if count == 1 and options.validate:
         raise UsageError(
-            f"1 picture of {lesson.concept!r}; at least 2 are needed, "
+            f"1 picture of {data.concept!r}; at least 2 are needed, "
             "one to learn from and one to judge by"
         )

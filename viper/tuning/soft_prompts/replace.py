@@ -68,7 +68,7 @@ class ReplaceTuner:
     def learn(
         self,
         using: Using,
-        lesson: Collected[FoundPicture],
+        data: Collected[FoundPicture],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
@@ -78,7 +78,7 @@ class ReplaceTuner:
             UsageError: the backend takes no soft prompts, or there are fewer than two pictures.
             CancelledError: raised by ``on_progress``.
         """
-        learning = _Learning(using, lesson, options, on_progress)
+        learning = _Learning(using, data, options, on_progress)
         return [learning.result()]
 
 
@@ -88,23 +88,23 @@ class _Learning:
     def __init__(
         self,
         using: Using,
-        lesson: Collected[FoundPicture],
+        data: Collected[FoundPicture],
         options: TunerOptions,
         on_progress: Progress | None,
     ) -> None:
         self._using, self._options, self._on_progress = using, options, on_progress
         self._steps = options.steps or STEPS
-        self._concept = concept_key("replace", lesson.concept)
-        if len(lesson.positives) < LEAST_PICTURES:
+        self._concept = concept_key("replace", data.concept)
+        if len(data.positives) < LEAST_PICTURES:
             raise UsageError(
-                f"{len(lesson.positives)} picture of {lesson.concept!r}; the inpainter learns from "
+                f"{len(data.positives)} picture of {data.concept!r}; the inpainter learns from "
                 f"{LEAST_PICTURES} or more: one is held out"
             )
         with using() as backend:
-            side, self._model_id = _lessons(backend).side, backend.model_id
-        self._gallery = gallery_of(lesson.positives, side)
-        self._held = _held_out(len(lesson.positives))
-        self._related = _related_words(lesson)
+            side, self._model_id = _interface_of(backend).side, backend.model_id
+        self._gallery = gallery_of(data.positives, side)
+        self._held = _held_out(len(data.positives))
+        self._related = _related_words(data)
 
     def result(self) -> TrainedPrompt:
         training = [i for i in range(len(self._gallery.names)) if i not in self._held]
@@ -140,9 +140,9 @@ class _Learning:
             frames = [FRAMES[i] for i in rng.integers(len(FRAMES), size=BATCH)]
             prompts = [frame.format(self._concept) for frame in frames]
             with self._using() as backend:
-                lessons = _lessons(backend)
-                batch = examples(lessons, self._gallery, which, (self._options.seed, 2, step))
-                self._errors(lessons, batch, prompts, vector).mean().backward()
+                interface = _interface_of(backend)
+                batch = examples(interface, self._gallery, which, (self._options.seed, 2, step))
+                self._errors(interface, batch, prompts, vector).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
             if 2 * step >= self._steps - 1:
@@ -160,7 +160,7 @@ class _Learning:
             errors = self._compare(training, [(word, None) for word in words], TRIED, 3)
         best = words[int(errors.mean(axis=0).argmin())]
         with self._using() as backend:
-            return _lessons(backend).word_vector(best)
+            return _interface_of(backend).word_vector(best)
 
     def _validate(self, vector: Tensor) -> tuple[float, float, str]:
         """Return the shares of held-out pictures that the concept restores best, and a reason.
@@ -202,25 +202,24 @@ class _Learning:
         total = np.zeros((len(which), len(kinds)))
         for turn in range(count):
             with self._using() as backend, torch.no_grad():
-                lessons = _lessons(backend)
-                batch = examples(
-                    lessons, self._gallery, list(which) * REPEATED, (self._options.seed, salt, turn)
-                )
+                interface = _interface_of(backend)
+                seed, repeated = (self._options.seed, salt, turn), list(which) * REPEATED
+                batch = examples(interface, self._gallery, repeated, seed)
                 for kind, (word, vector) in enumerate(kinds):
                     prompts = [_JUDGED.format(word)] * len(batch.which)
-                    error = self._errors(lessons, batch, prompts, vector)
+                    error = self._errors(interface, batch, prompts, vector)
                     total[:, kind] += error.reshape(REPEATED, -1).mean(dim=0).cpu().numpy()
         return total / count
 
     def _errors(
-        self, lessons: Any, batch: Examples, prompts: Sequence[str], vector: Tensor | None
+        self, interface: Any, batch: Examples, prompts: Sequence[str], vector: Tensor | None
     ) -> Tensor:
         taught = {} if vector is None else {self._concept: vector[None]}
-        errors: Tensor = lessons.errors(batch.masked, batch.times, batch.noise, prompts, taught)
+        errors: Tensor = interface.errors(batch.masked, batch.times, batch.noise, prompts, taught)
         return errors
 
 
-def _lessons(backend: Any) -> Any:
+def _interface_of(backend: Any) -> Any:
     """Return the backend's training interface.
 
     Raises:
@@ -240,10 +239,10 @@ def _held_out(count: int) -> tuple[int, ...]:
     return tuple(range(min(HELD_OUT, max(1, count // 3))))
 
 
-def _related_words(lesson: Collected[FoundPicture]) -> tuple[str, ...]:
+def _related_words(data: Collected[FoundPicture]) -> tuple[str, ...]:
     """Return the single words of the negatives' search texts, without the concept's own."""
-    own = set(concept_key("replace", lesson.concept).split())
-    words = [word for picture in lesson.negatives for word in picture.text.casefold().split()]
+    own = set(concept_key("replace", data.concept).split())
+    words = [word for picture in data.negatives for word in picture.text.casefold().split()]
     return tuple(dict.fromkeys(word for word in words if word not in own))
 
 
@@ -299,7 +298,7 @@ class Examples:
 
 
 def examples(
-    lessons: InpainterTraining, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
+    interface: InpainterTraining, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
 ) -> Examples:
     """Return one example per picture index, mirrored half the time, with evenly spread times."""
     import torch
@@ -311,9 +310,9 @@ def examples(
     squares = torch.where(mirrored, squares.flip(-1), squares)
     masks = torch.from_numpy(np.stack([_box(side, rng) for _ in which]))[:, None].float()
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    masked = lessons.masked(squares, masks, generator)
+    masked = interface.masked(squares, masks, generator)
     spread = (rng.random() + rng.permutation(count) / count) % 1.0
-    times = torch.from_numpy((spread * lessons.moments).astype(np.int64))
+    times = torch.from_numpy((spread * interface.moments).astype(np.int64))
     noise = torch.randn(masked.latents.shape, generator=generator)
     return Examples(tuple(which), masked, times, noise)
 

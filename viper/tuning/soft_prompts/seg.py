@@ -134,8 +134,8 @@ class _SegSession(TrainingSession[Regions]):
     def fitting(self, regions: Regions) -> Fitting:
         if not regions.shown.any():
             raise UsageError(
-                f"the segmenter finds no outline of any {self.lesson.concept!r} in the "
-                f"{len(self.lesson.positives)} pictures of it; it can learn names of what it finds"
+                f"the segmenter finds no outline of any {self.data.concept!r} in the "
+                f"{len(self.data.positives)} pictures of it; it can learn names of what it finds"
             )
         return Fitting(regions, self._widths)
 
@@ -179,7 +179,7 @@ class _SegSession(TrainingSession[Regions]):
 
     @property
     def _name(self) -> str:
-        return concept_key("seg", self.lesson.concept)
+        return concept_key("seg", self.data.concept)
 
 
 class SegTuner(AnnotatedTuner):

@@ -59,7 +59,7 @@ class VqaTuner:
     def learn(
         self,
         using: Using,
-        lesson: Sequence[AnsweredQuestion],
+        data: Sequence[AnsweredQuestion],
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
     ) -> list[TrainedPrompt]:
@@ -68,9 +68,9 @@ class VqaTuner:
         A prompt is kept if its own question is answered right with it (as in the paper), and if,
         mixed with the zero prompts of other questions, it turns hardly any right answer wrong.
         """
-        if not lesson:
+        if not data:
             raise UsageError("nothing to teach vqa with: expected at least one answered question")
-        cases = [_case(using, case) for case in lesson]
+        cases = [_case(using, case) for case in data]
         groups: dict[str, list[_Case]] = {}
         for case in cases:
             if not case.asked.right_already:

@@ -1,7 +1,7 @@
-"""A lesson of the matcher as its tuner looks at it: views, known words, and what is held out.
+"""Encoded training data of the matcher: views of pictures, known words, held-out negatives.
 
-What a soft prompt does not change of the image tower's work is done once for each view and kept:
-training then costs a few layers a step, and next to nothing where the image tower stays as it is.
+The part of the image tower that soft prompts do not change runs once for each view, and its output
+is stored. A training step then runs only a few layers, or none if the image tower stays fixed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 VIEWS = 6
-"""Of each picture; the first is the picture itself."""
+"""Number of views of each picture; the first is the picture itself."""
 
 _BATCH = 32
 
 _SCALE, _SQUEEZE, _TURN, _SHIFT = 0.17, 0.07, 0.15, 0.12
-"""How far a view is scaled, squeezed, turned (radians) and shifted (halves of the side) at most."""
+"""Largest scaling, squeezing, rotation (radians) and shift (in half sides) of a view."""
 
 _EXPOSURE = 0.1
-"""Standard deviation of the factor on a view's values, taken from their least one."""
+"""Standard deviation of the random brightness factor of a view."""
 
-_TOLD_APART = 0.8
-"""A word is known where a picture that it is true of is more like it than one that it is not true
-of, so often; .5 is chance."""
+_KNOWN_ACCURACY = 0.8
+"""Least ranking accuracy of a known word: the share of pairs in which a picture with the word is
+more similar to it than a picture without it; .5 is chance."""
 
 _EVERY = 5
-"""Of the negatives every so many-th is held out, where there are so many."""
+"""Every fifth negative is held out, if there are that many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Views:
     """Views of some pictures.
 
     Attributes:
-        begun: ``[V, n, ...]`` what ``OpenClipMatcher.begun`` gave of each.
-        plain: float32 ``[V, n, D]``, their embeddings by the matcher as it came.
+        begun: ``[V, n, ...]``, intermediate features by ``OpenClipMatcher.run_stem``.
+        plain: float32 ``[V, n, D]``, embeddings by the original matcher.
     """
 
     begun: Tensor
@@ -55,12 +55,12 @@ class Views:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Words that the matcher knows, and which of them are true of the negatives.
+    """Words that the matcher knows, and the words that are true of each negative.
 
     Attributes:
-        texts: O of them.
-        embedded: float32 ``[O, D]``, of length 1.
-        true: bool ``[n, O]``; every picture has one.
+        texts: O words.
+        embedded: float32 ``[O, D]``, L2-normalised embeddings.
+        true: bool ``[n, O]``; every picture has at least one true word.
     """
 
     texts: tuple[str, ...]
@@ -69,12 +69,12 @@ class Words:
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """What prompts of a concept are trained on.
+class MatchData:
+    """Training data for the prompts of a concept.
 
     Attributes:
-        shares: float ``[K, P]``: how often each of K prompts sees each of the P positives.
-        scale: the matcher's factor on a cosine.
+        shares: float ``[K, P]``, relative frequency of each of P positives for each of K prompts.
+        scale: the matcher's factor on cosines.
     """
 
     concept: str
@@ -86,23 +86,23 @@ class Lesson:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
-    """What was seen.
+class EncodedData:
+    """Encoded pictures of the collected data.
 
     Attributes:
-        lesson: what prompts are trained on; one that sees all positives alike.
-        held: h pictures of other concepts that are held out.
-        held_true: bool ``[h, O]``: the known words that are true of them.
+        data: training data for one prompt that sees all positives equally often.
+        held: h held-out pictures of other concepts.
+        held_true: bool ``[h, O]``, the known words that are true of them.
     """
 
-    lesson: Lesson
+    data: MatchData
     held: Views
     held_true: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The pixels of a lesson, read once, and what the negatives were searched for."""
+    """The pixels of the training data, and the search texts ``names`` of the negatives."""
 
     concept: str
     positives: Sequence[Pixels]
@@ -110,30 +110,31 @@ class Pictures:
     names: Sequence[str]
 
     @classmethod
-    def of(cls, lesson: Collected[FoundPicture]) -> Pictures:
+    def of(cls, data: Collected[FoundPicture]) -> Pictures:
         """Read the pictures of the training data.
 
         Raises:
-            MediaError: a picture that cannot be read.
+            MediaError: a picture cannot be read.
         """
-        mine = [picture.pixels() for picture in lesson.positives]
-        others = [picture.pixels() for picture in lesson.negatives]
-        return cls(lesson.concept, mine, others, [one.text for one in lesson.negatives])
+        positives = [picture.pixels() for picture in data.positives]
+        negatives = [picture.pixels() for picture in data.negatives]
+        texts = [picture.text for picture in data.negatives]
+        return cls(data.concept, positives, negatives, texts)
 
 
-def looked_at(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> Looked:
+def encode_pictures(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> EncodedData:
     """Encode all pictures of the training data.
 
     Args:
-        exchanged: in views with exchanged colour channels, see :func:`views_of`.
+        exchanged: whether views have exchanged colour channels; see :func:`views_of`.
     """
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    mine = views_of(using, pictures.positives, exchanged, generator)
-    others = views_of(using, pictures.negatives, exchanged, generator)
+    positives = views_of(using, pictures.positives, exchanged, generator)
+    negatives = views_of(using, pictures.negatives, exchanged, generator)
     with using() as backend:
-        words = known_words(backend, pictures.names, others.plain[0])
+        words = known_words(backend, pictures.names, negatives.plain[0])
         scale = float(backend.logit_scale)
     numbers = torch.arange(len(pictures.names))
     is_held = numbers % _EVERY == _EVERY - 1
@@ -141,16 +142,16 @@ def looked_at(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> L
         is_held[:] = True
     remaining = numbers[~is_held] if not is_held.all() else numbers
     held = numbers[is_held]
-    return Looked(
-        Lesson(
+    return EncodedData(
+        MatchData(
             pictures.concept,
-            mine,
-            others.of(remaining),
+            positives,
+            negatives.of(remaining),
             replace(words, true=words.true[remaining]),
             torch.ones(1, len(pictures.positives)),
             scale,
         ),
-        others.of(held),
+        negatives.of(held),
         words.true[held],
     )
 
@@ -161,8 +162,8 @@ def views_of(
     """Return mirrored, scaled, turned, shifted, brighter and darker views of pictures.
 
     Args:
-        exchanged: the colour channels of all views but the first are exchanged at random: another
-            colour, the same shape and pattern.
+        exchanged: exchange the colour channels of all views but the first at random. This changes
+            the colour and keeps shape and pattern.
     """
     import torch
 
@@ -171,13 +172,14 @@ def views_of(
     begun, plain = [], []
     for number in range(VIEWS):
         seen = inputs if number == 0 else _view(inputs, exchanged, generator)
-        parts = [_looked_at(using, part) for part in seen.split(_BATCH)]
+        parts = [_encode(using, part) for part in seen.split(_BATCH)]
         begun.append(torch.cat([part[0] for part in parts]))
         plain.append(torch.cat([part[1] for part in parts]).float())
     return Views(torch.stack(begun), torch.stack(plain))
 
 
-def _looked_at(using: Using, part: Tensor) -> tuple[Any, Any]:
+def _encode(using: Using, part: Tensor) -> tuple[Any, Any]:
+    """Return intermediate features and embeddings of some views."""
     import torch
 
     with using() as backend, torch.no_grad():
@@ -192,14 +194,14 @@ def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
 
     count = len(inputs)
 
-    def drawn(reach: float) -> Tensor:
+    def uniform(reach: float) -> Tensor:
         return (2 * torch.rand(count, generator=generator) - 1) * reach
 
-    turn, scale, squeeze = drawn(_TURN), 1 + drawn(_SCALE), 1 + drawn(_SQUEEZE)
+    turn, scale, squeeze = uniform(_TURN), 1 + uniform(_SCALE), 1 + uniform(_SQUEEZE)
     mirror = 1 - 2 * (torch.rand(count, generator=generator) < 0.5).float()
     rows = (
-        (scale * mirror * squeeze * turn.cos(), -scale * turn.sin(), drawn(_SHIFT)),
-        (scale * mirror * turn.sin(), scale * turn.cos() / squeeze, drawn(_SHIFT)),
+        (scale * mirror * squeeze * turn.cos(), -scale * turn.sin(), uniform(_SHIFT)),
+        (scale * mirror * turn.sin(), scale * turn.cos() / squeeze, uniform(_SHIFT)),
     )
     moves = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)  # (n, 2, 3)
     exposure = 1 + _EXPOSURE * torch.randn(count, 1, 1, 1, generator=generator)
@@ -216,13 +218,13 @@ def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
 def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
     """Return the names, and each of their words, that the matcher recognises in pictures.
 
-    What a picture was searched for need not be on it: a word is taken for true of a picture if
-    it stands in its name and the matcher agrees; where it agrees with none, the word that it finds
-    most like the picture.
+    A picture may not show its search text. So a word counts as true of a picture if it is in the
+    picture's name and the matcher agrees. If the matcher agrees with none of the words, the word
+    most similar to the picture counts as true.
 
     Args:
         backend: the matcher.
-        names: of n pictures.
+        names: names of n pictures.
         plain: float32 ``[n, D]``, their embeddings.
     """
     import torch
@@ -232,8 +234,10 @@ def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
     embedded = torch.from_numpy(backend.encode_texts(every)).to(plain.device)
     likeness = plain @ embedded.T  # (n, words)
     named = torch.tensor([[word in own for word in every] for own in parts], device=plain.device)
-    accuracies = torch.tensor([_told_apart(likeness[:, i], named[:, i]) for i in range(len(every))])
-    indices = torch.nonzero(accuracies >= min(_TOLD_APART, float(accuracies.max())))[:, 0]
+    accuracies = torch.tensor(
+        [_ranking_accuracy(likeness[:, i], named[:, i]) for i in range(len(every))]
+    )
+    indices = torch.nonzero(accuracies >= min(_KNOWN_ACCURACY, float(accuracies.max())))[:, 0]
     likeness, named = likeness[:, indices], named[:, indices]
     true = named & (likeness >= _between(likeness, named))
     none = ~true.any(dim=1)
@@ -241,9 +245,8 @@ def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
     return Words(tuple(every[int(i)] for i in indices), embedded[indices], true)
 
 
-def _told_apart(likeness: Tensor, named: Tensor) -> float:
-    """Return the share of pairs, one picture with the word and one without, that are ranked
-    right."""
+def _ranking_accuracy(likeness: Tensor, named: Tensor) -> float:
+    """Return the share of right rankings over pairs of a picture with and one without the word."""
     if named.all() or not named.any():
         return 0.5
     return float((likeness[named][:, None] > likeness[~named][None]).float().mean())

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from viper.errors import UnknownNameError, UsageError
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
+from viper.prompting.messages import as_text
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
@@ -280,7 +281,7 @@ class Reasoner:
         strategy = named_strategy(run_options.strategy)
         if isinstance(strategy, ShowsPrompt):
             return strategy.prompt(self.components, context)
-        return write_prompt(self.components, context)
+        return as_text(write_prompt(self.components, context))
 
     def _context(
         self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from viper.api import api_set
 from viper.models.llm.scripted import ScriptedLLM
+from viper.prompting import exploring as exploring_module
+from viper.prompting import seeking as seeking_module
 from viper.prompting.builder import build_select_prompt
-from viper.prompting.exploring import Action, Step, explore_prompt
+from viper.prompting.exploring import Action, Step
+from viper.prompting.messages import as_text
 from viper.prompting.query_lines import build_query_prompt
 from viper.prompting.reflection import (
     Reflection,
@@ -22,18 +26,36 @@ from viper.prompting.reflection import (
     build_global_prompt,
     build_local_prompt,
 )
-from viper.prompting.seeking import (
-    ActionChoice,
-    Decision,
-    DecisionExample,
-    judge_prompt,
-    plan_prompt,
-    short_answer_prompt,
-    split_prompt,
-)
+from viper.prompting.seeking import ActionChoice, Decision, DecisionExample
 from viper.prompting.select import build_choice_prompt
 from viper.schema import Answer, Query, Turn
 from viper.tuning.agent.verifier import LanguageVerifier
+
+
+def judge_prompt(*args: Any, **named: Any) -> str:
+    """Return the prompt as text."""
+    return as_text(seeking_module.judge_prompt(*args, **named))
+
+
+def plan_prompt(*args: Any, **named: Any) -> str:
+    """Return the prompt as text."""
+    return as_text(seeking_module.plan_prompt(*args, **named))
+
+
+def short_answer_prompt(*args: Any, **named: Any) -> str:
+    """Return the prompt as text."""
+    return as_text(seeking_module.short_answer_prompt(*args, **named))
+
+
+def split_prompt(*args: Any, **named: Any) -> str:
+    """Return the prompt as text."""
+    return as_text(seeking_module.split_prompt(*args, **named))
+
+
+def explore_prompt(*args: Any, **named: Any) -> str:
+    """Return the prompt as text."""
+    return as_text(exploring_module.explore_prompt(*args, **named))
+
 
 GOLDEN = Path(__file__).parent / "golden_other"
 UPDATE = os.environ.get("VIPER_UPDATE_GOLDEN") == "1"

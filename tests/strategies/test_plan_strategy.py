@@ -60,7 +60,7 @@ def test_a_plan_first_then_the_program_from_it() -> None:
         result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
     asked = [call.prompt for call in bench.llm.calls]
     assert result.answer is not None and result.answer.box == (10.0, 40.0, 20.0, 50.0)
-    assert asked[0].endswith("## Plan\n") and f"## Plan\n\n{PLAN}\n" in asked[1]
+    assert asked[0].endswith("## Plan") and asked[1].endswith(f"## Plan\n\n{PLAN}")
     (trial,) = result.trace.trials
     assert (trial.plan, trial.plan_prompt, trial.prompt) == (PLAN, *asked)
     assert result.trace.strategy == "plan" and result.trace.plan == PLAN
@@ -213,7 +213,7 @@ def test_a_planner_beside_a_compact_writer(tmp_path: Path) -> None:
     with Bench([LEFTMOST], parts=parts) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
     assert result.answer is not None and len(planner.calls) == len(bench.llm.calls) == 1
-    assert planner.calls[0].prompt.endswith("## Plan\n") and planner.calls[0].sampling.stop == ()
+    assert planner.calls[0].prompt.endswith("## Plan") and planner.calls[0].sampling.stop == ()
     written = bench.llm.calls[0].prompt
     assert "# plan: 1. Find all cubes. 2. Take the leftmost of those of step 1.\n" in written
     assert "program correct 1" in written and "incorrect" not in written

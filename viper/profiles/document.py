@@ -65,6 +65,7 @@ class _Header:
 
     name: str
     description: str = ""
+    facts: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,8 @@ class ProfileDocument(_Header, _Resources):
     """A checked profile; nothing is loaded yet.
 
     Attributes:
+        facts: what a program writer should know about the models: the words of the detector, the
+            form of captions. Chat prompts show it.
         models: the language models by role: ``llm`` writes programs, ``critic`` says what made an
             answer wrong, the others play a role of one strategy in place of ``llm``.
         bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.

@@ -106,6 +106,7 @@ class Profile:
             settings=replace(self._run_settings(), api=self.api or document.run.api),
             examples=LearnedExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
+            facts=document.facts,
             preload=document.preload,
             library=library,
             embed=partial(_embedded, models) if "embedder" in document.roles else None,

@@ -1,9 +1,10 @@
 """Builds the prompts that ask a language model for a program or for an answer.
 
 There are three styles: ``compact`` for small program writers trained on exactly that format,
-``full`` for models that continue a file, and ``chat`` as the message to a model that follows
-instructions. A ``full`` prompt ends with ``def execute_command(``, which the completion continues.
-The wording lives in ``templates/*.md``.
+``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
+instructions: the system message holds the API, the examples and the rules, the user's message the
+query. A failed program and what went wrong are further turns. A ``full`` prompt ends with
+``def execute_command(``, which the completion continues. The wording lives in ``templates/*.md``.
 
 Source: Stanić et al. 2024, A.3 (feedback) and A.4 (order of API, examples, guidelines, earlier
 program, query); the words are ours.
@@ -11,12 +12,9 @@ program, query); the words are ours.
 
 from __future__ import annotations
 
-import textwrap
+import builtins
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from string import Template
 from typing import Any, Literal
 
 from viper.api.sets import ApiEntry
@@ -30,8 +28,13 @@ from viper.prompting.compact import (
     compact_selection,
     one_line,
 )
+from viper.prompting.extract import ENTRY
+from viper.prompting.feedback import FailedProgram, feedback_text
+from viper.prompting.messages import Prompt, assistant, user
+from viper.prompting.template import fill, fill_turns
+from viper.sandbox.facades import MODULES
 from viper.sandbox.outcome import describe_failure
-from viper.schema import PROMPT_STYLES, Failure, Query
+from viper.schema import PROMPT_STYLES, Query
 
 __all__ = [
     "STYLES",
@@ -41,12 +44,16 @@ __all__ = [
     "compact_document",
     "entry_point",
     "guidelines_for",
+    "is_open_video",
 ]
 
 Style = Literal["compact", "full", "chat"]
 STYLES = PROMPT_STYLES
 
 _ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
+_CAREFUL = ("ground", "question", "choice", "open")
+"""Kinds of query with a template of careful programs."""
+
 _MEDIA = {"choice": "a video"}
 _PICTURES = {
     "image": "The picture of the query is `IMAGE`.",
@@ -54,14 +61,6 @@ _PICTURES = {
     "of two, the first is also `LEFT` and the second `RIGHT`.",
 }
 """Names of the query's pictures in line programs."""
-
-
-@dataclass(frozen=True)
-class FailedProgram:
-    """An earlier program for the same query and the reason why it gave no answer."""
-
-    program: str
-    failure: Failure
 
 
 def build_prompt(
@@ -72,15 +71,18 @@ def build_prompt(
     style: str = "compact",
     feedback: FailedProgram | None = None,
     lines: bool = False,
-) -> str:
+    facts: str = "",
+) -> Prompt:
     """Build the prompt that asks for a program.
 
     Args:
         query: a query whose task is resolved (not ``auto``).
         entries: the names to list, ``api_set(name).entries(task)``.
         examples: solved queries, shown in this order.
-        feedback: shown before the query; the compact style uses one comment line for it.
+        feedback: shown before the query, in the chat style after it; the compact style uses one
+            comment line for it.
         lines: the program consists of lines that call modules and has no entry point.
+        facts: what the profile says about its models; chat prompts show it.
 
     Raises:
         UnknownNameError: the style does not exist.
@@ -90,7 +92,13 @@ def build_prompt(
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
     return program_prompt(
-        query, entries, _examples_text(examples, style), style=style, feedback=feedback, lines=lines
+        query,
+        entries,
+        _examples_text(examples, style),
+        style=style,
+        feedback=feedback,
+        lines=lines,
+        facts=facts,
     )
 
 
@@ -103,13 +111,14 @@ def program_prompt(
     feedback: FailedProgram | None = None,
     plan: str = "",
     lines: bool = False,
-) -> str:
+    facts: str = "",
+) -> Prompt:
     """Build a ``full`` or ``chat`` prompt around the text of its examples.
 
     Args:
         examples_text: the sections of examples with the blank lines after them, or "".
         plan: numbered steps for the program, separated by newlines.
-        lines: as for :func:`build_prompt`.
+        lines, facts: as for :func:`build_prompt`.
     """
     rules = _rules(query, entries, lines)
     if plan:
@@ -118,14 +127,22 @@ def program_prompt(
         "api": render(entries, "full"),
         "entry_point": entry_point(query.task, query.media),
         "examples": examples_text,
-        "feedback": "" if feedback is None else _feedback_text(feedback),
         "guidelines": rules,
         "media": media_words(query),
     }
     if style == "chat":
         plan_section = f"\n\n## Plan\n\n{plan}" if plan else ""
-        name = "chat_lines" if lines else "chat"
-        return fill(name, {**values, "query": chat_query(query) + plan_section})
+        values |= {
+            "query": chat_query(query) + plan_section,
+            "facts": f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else "",
+            "careful": "" if lines else _careful_examples(query, entries),
+        }
+        asked = fill_turns("chat_lines" if lines else "chat", values)
+        if feedback is None:
+            return asked
+        said = f"```python\n{feedback.program.strip()}\n```"
+        return (*asked, assistant(said), user(feedback_text(feedback, entries)))
+    values["feedback"] = "" if feedback is None else _feedback_section(feedback)
     query_lines = compact_query(query.text, query.options) + plan_comment(plan)
     values["query"] = query_lines.rstrip("\n")
     for name in ("guidelines", "feedback"):
@@ -155,16 +172,23 @@ def build_select_prompt(
     return fill("select", values).rstrip("\n")
 
 
-def guidelines_for(task: str, sees_patches: bool = True, several: bool = False) -> str:
+def guidelines_for(
+    task: str, sees_patches: bool = True, several: bool = False, is_open: bool = False
+) -> str:
     """Return the rules of the full and chat prompts for a task: the common ones, then its own.
 
     Args:
         sees_patches: whether the API lists methods of patches, whose conventions are then added.
         several: whether the query is about several pictures.
+        is_open: whether a query about a video has no options.
     """
     parts = ["guidelines", *(["guidelines_patches"] if sees_patches else [])]
     parts += [*(["guidelines_images"] if several else []), f"guidelines_{task}"]
-    values = {"entry_point": entry_point(task, "images" if several else "image")}
+    parts += ["guidelines_open"] if is_open else []
+    values = {
+        "entry_point": entry_point(task, "images" if several else "image"),
+        "modules": ", ".join(sorted(MODULES)),
+    }
     return "\n".join(fill(part, values).strip() for part in parts)
 
 
@@ -188,7 +212,7 @@ def _rules(query: Query, entries: Sequence[ApiEntry], lines: bool) -> str:
     if lines:
         return _line_rules(query)
     sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
-    return guidelines_for(query.task, sees_patches, query.media == "images")
+    return guidelines_for(query.task, sees_patches, query.media == "images", is_open_video(query))
 
 
 def _line_rules(query: Query) -> str:
@@ -240,7 +264,22 @@ def _examples_text(examples: Sequence[PromptExample], style: str) -> str:
     return "# Solved queries\n" + "\n\n".join(texts) + "\n\n\n"
 
 
-def _feedback_text(feedback: FailedProgram) -> str:
+def _careful_examples(query: Query, entries: Sequence[ApiEntry]) -> str:
+    """Return programs that keep the rules; "" if they call a name that is not listed."""
+    kind = "open" if is_open_video(query) else query.task
+    if kind not in _CAREFUL:
+        return ""
+    text = fill(f"careful_{kind}", {})
+    called = set(re.findall(r"\b([a-z_]+)\(", text)) - set(dir(builtins)) - {ENTRY}
+    return f"{text}\n" if called <= {entry.name for entry in entries} else ""
+
+
+def is_open_video(query: Query) -> bool:
+    """Return whether a query about a video has no options to choose from."""
+    return query.task == "choice" and not query.options
+
+
+def _feedback_section(feedback: FailedProgram) -> str:
     failure = describe_failure(feedback.failure)
     return fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
 
@@ -250,14 +289,3 @@ def _as_comments(text: str) -> str:
     lines = text.rstrip("\n").splitlines()
     comments = "\n".join(f"# {line.removeprefix('## ')}".rstrip() for line in lines)
     return comments + ("\n\n" if text.endswith("\n\n") else "")
-
-
-def fill(name: str, values: Mapping[str, str]) -> str:
-    """Return the template of that name with its values, which are inserted verbatim."""
-    return Template(_template(name)).substitute(values)
-
-
-@cache
-def _template(name: str) -> str:
-    folder = resources.files("viper.prompting") / "templates"
-    return textwrap.dedent((folder / f"{name}.md").read_text(encoding="utf-8"))

@@ -31,15 +31,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
-from string import Template
 from typing import Literal
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
+from viper.prompting.messages import Conversation, Prompt, assistant, user
 from viper.prompting.replies import final_answer, in_fences, json_fields, without_reasoning
+from viper.prompting.template import fill, fill_turns
+from viper.sandbox.facades import MODULES
 from viper.schema import Query
 
 ActionKind = Literal["code", "thought", "done"]
@@ -95,13 +96,15 @@ class Step:
     """An action and the observation that followed it.
 
     Attributes:
-        reply: the reply, if no action could be read from it.
+        reply: the reply in its own words; needed if no action could be read from it.
         result: the observation; "" if there is none.
+        by: ``agent``, or ``checker`` for a thought of the verifier.
     """
 
     action: Action | None
     result: str = ""
     reply: str = ""
+    by: str = "agent"
 
 
 def read_action(reply: str, *, in_words: bool = True) -> Action | None:
@@ -151,28 +154,52 @@ def explore_prompt(
     style: str,
     is_last: bool = False,
     hint: str = "",
-) -> str:
+    facts: str = "",
+) -> Prompt:
     """Build the prompt that asks for the next action.
+
+    A chat prompt is a conversation: each step is a reply of the agent and its result, so the
+    prompt of a turn begins with that of the turn before.
 
     Args:
         captions: captions of the pictures, in their order; one for a video.
         is_last: state that no turn will follow.
         hint: the right answer in one line, to generate workflows for training.
+        facts: what the profile says about its models; chat prompts show it.
     """
-    history = "".join(map(step_text, steps))
     if style == "compact":
-        return compact_opening(query.text, query.options, captions, hint) + history
-    template = Template(_template("explore"))
-    guidance = _template(f"explore_{query.task}") if query.task in _GUIDED else ""
-    return template.substitute(
-        api=render(entries, "full"),
-        variables=_VARIABLES[query.media],
-        final=FINAL,
-        guidance=guidance.strip(),
-        asked=_opening(query, captions, hint),
-        so_far=history,
-        last=f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else "",
-    )
+        opening = compact_opening(query.text, query.options, captions, hint)
+        return opening + "".join(map(step_text, steps))
+    values = {
+        "api": render(entries, "full"),
+        "variables": _VARIABLES[query.media],
+        "final": FINAL,
+        "guidance": fill(f"explore_{query.task}", {}).strip() if query.task in _GUIDED else "",
+        "asked": _opening(query, captions, hint),
+    }
+    last = f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else ""
+    if style == "full":
+        values |= {"so_far": "".join(map(step_text, steps)), "last": last}
+        return fill("explore", values)
+    values |= {
+        "modules": ", ".join(sorted(MODULES)),
+        "facts": f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else "",
+    }
+    return _turns(fill_turns("explore_chat", values), steps, last.strip())
+
+
+def _turns(opening: Conversation, steps: Sequence[Step], last: str) -> Conversation:
+    """Return the conversation after these steps; every message but the last one stays for good."""
+    messages = list(opening)
+    for step in steps:
+        said = step.reply or action_text(step.action)
+        if step.by == "agent":
+            messages += [assistant(said), user(result_text(step.result).strip() or "Go on.")]
+        else:
+            messages[-1] = user(*messages[-1].parts, said.strip())
+    if last:
+        messages[-1] = user(*messages[-1].parts, last)
+    return tuple(messages)
 
 
 def rethink_thought(value: str, tool: str, why: str = "") -> str:
@@ -243,8 +270,3 @@ _VARIABLES: Mapping[str, str] = {
 }
 
 _GUIDED = frozenset(("ground", "question", "choice", "statement"))
-
-
-def _template(name: str) -> str:
-    path = resources.files("viper.prompting") / "templates" / f"{name}.md"
-    return path.read_text(encoding="utf-8")

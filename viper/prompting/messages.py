@@ -6,7 +6,7 @@ A prompt is a conversation, or a plain string as the short form of one user mess
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -69,8 +69,12 @@ def user(*parts: str | Picture) -> Message:
 
 
 def assistant(text: str) -> Message:
-    """Return an earlier reply of the model."""
-    return Message("assistant", (text,))
+    """Return an earlier reply of the model, without the blanks around it.
+
+    A blank at its beginning could join the tokens before it, and the next prompt would no longer
+    begin with the tokens of this one.
+    """
+    return Message("assistant", (text.strip(),))
 
 
 def messages_of(prompt: Prompt) -> Conversation:
@@ -85,6 +89,16 @@ def pictures_of(prompt: Prompt) -> list[Picture]:
 
 def _pictures(message: Message) -> Iterator[Picture]:
     return (part for part in message.parts if isinstance(part, Picture))
+
+
+def with_pictures(prompt: Prompt, pictures: Sequence[Picture], caption: str) -> Prompt:
+    """Return the prompt with pictures and words about them before the first user message's text."""
+    if not pictures:
+        return prompt
+    messages = list(messages_of(prompt))
+    at = next(i for i, message in enumerate(messages) if message.role == "user")
+    messages[at] = user(*pictures, caption, *messages[at].parts)
+    return tuple(messages)
 
 
 def as_text(prompt: Prompt) -> str:

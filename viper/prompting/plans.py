@@ -38,7 +38,7 @@ from viper.prompting.builder import (
     STYLES,
     FailedProgram,
     chat_query,
-    fill,
+    is_open_video,
     media_words,
     plan_comment,
     program_prompt,
@@ -51,7 +51,9 @@ from viper.prompting.compact import (
     compact_request,
     one_line,
 )
+from viper.prompting.messages import Prompt
 from viper.prompting.replies import is_refusal, json_parts, without_reasoning
+from viper.prompting.template import fill, fill_turns
 from viper.schema import Example, Query
 
 MOST_STEPS = 20
@@ -101,7 +103,7 @@ def build_plan_prompt(
     incorrect: Sequence[Example] = (),
     *,
     style: str = "chat",
-) -> str:
+) -> Prompt:
     """Build the prompt that asks for a plan.
 
     Args:
@@ -142,10 +144,12 @@ def build_plan_prompt(
         "tools": tools,
         "demonstrations": examples_text,
         "most": str(MOST_STEPS),
-        "answer": _ANSWERS.get(query.task, "what the query asks for"),
+        "answer": _ANSWERS.get(
+            "question" if is_open_video(query) else query.task, "what the query asks for"
+        ),
         "query": chat_query(query),
     }
-    return fill("plan", values) + ("\n1." if style == "full" else "")
+    return fill_turns("plan", values) if style == "chat" else fill("plan", values) + "\n1."
 
 
 def build_planned_prompt(
@@ -158,7 +162,8 @@ def build_planned_prompt(
     style: str = "chat",
     feedback: FailedProgram | None = None,
     lines: bool = False,
-) -> str:
+    facts: str = "",
+) -> Prompt:
     """Build the prompt that asks for the program of a plan; otherwise as ``build_prompt``.
 
     The compact style shows no incorrect examples, because its program writers copy the examples.
@@ -184,7 +189,14 @@ def build_planned_prompt(
     if examples_text and style == "full":
         examples_text += "\n"
     return program_prompt(
-        query, entries, examples_text, style=style, feedback=feedback, plan=plan, lines=lines
+        query,
+        entries,
+        examples_text,
+        style=style,
+        feedback=feedback,
+        plan=plan,
+        lines=lines,
+        facts=facts,
     )
 
 

@@ -14,13 +14,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from importlib import resources
-from string import Template
 from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.prompting.compact import one_line
 from viper.prompting.replies import without_reasoning
+from viper.prompting.template import fill
 from viper.schema import Query
 
 LONGEST_QUERY = 300
@@ -162,12 +161,12 @@ def build_query_prompt(
     """
     values = {
         "sheet": sheet.strip(),
-        "kind": _template(f"queries_{task}").strip(),
+        "kind": fill(f"queries_{task}", {}).strip(),
         "count": str(count),
         "known": _existing_section(existing),
         "media": media,
     }
-    return Template(_template("queries")).substitute(values).rstrip("\n") + "\n"
+    return fill("queries", values).rstrip("\n") + "\n"
 
 
 def _existing_section(queries: Sequence[str]) -> str:
@@ -175,8 +174,3 @@ def _existing_section(queries: Sequence[str]) -> str:
         return ""
     lines = "".join(f"{one_line(query)}\n" for query in queries)
     return f"\n## Queries that are there already and must not come again\n\n{lines}"
-
-
-def _template(name: str) -> str:
-    path = resources.files("viper.prompting") / "templates" / f"{name}.md"
-    return path.read_text(encoding="utf-8")

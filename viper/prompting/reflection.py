@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
 
 from viper.prompting.compact import compact_program, one_line, options_line
+from viper.prompting.template import fill
 
 FAULT = "# fault:"
 END_OF_FAULT = "\n"
@@ -106,5 +105,4 @@ def _fill(name: str, reflection: Reflection, **steps: str) -> str:
         "locations": "plan, program, tool or none" if reflection.plan else "program, tool or none",
         **steps,
     }
-    template = resources.files("viper.prompting") / "templates" / f"{name}.md"
-    return Template(template.read_text(encoding="utf-8")).substitute(values).rstrip("\n") + "\n"
+    return fill(name, values).rstrip("\n") + "\n"

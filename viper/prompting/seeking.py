@@ -33,12 +33,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
-from typing import Literal
+from typing import Any, Literal
 
 from viper.prompting.compact import one_line
+from viper.prompting.messages import Prompt
 from viper.prompting.replies import final_answer, first_line, json_fields, without_reasoning
+from viper.prompting.template import fill, fill_turns
 
 STYLES_ASKED_IN_WORDS = ("full", "chat")
 
@@ -129,11 +129,11 @@ class DecisionExample:
     words: str = ""
 
 
-def split_prompt(question: str, style: str) -> str:
+def split_prompt(question: str, style: str) -> Prompt:
     """Build the prompt that asks for the two sub-questions."""
     if style == "compact":
         return f"# question: {one_line(question)}\n# visual:"
-    return _fill("seek_split", question=one_line(question))
+    return _fill("seek_split", style, question=one_line(question))
 
 
 def read_split(reply: str, question: str, style: str) -> Split | None:
@@ -149,8 +149,16 @@ def plan_prompt(
     choices: Sequence[ActionChoice],
     examples: Sequence[DecisionExample],
     style: str,
-) -> str:
-    """Build the prompt that asks for the next action among the choices."""
+    *,
+    original: str = "",
+    outcome: str = "",
+) -> Prompt:
+    """Build the prompt that asks for the next action among the choices.
+
+    Args:
+        original: the whole question, of which ``query`` is a part; chat prompts show it.
+        outcome: what happened since the last decision, see :func:`step_outcome`.
+    """
     if style == "compact":
         names = "; ".join(choice.action for choice in choices)
         return f"{_query_lines(query, facts)}# actions: {names}\n# next:"
@@ -166,11 +174,30 @@ def plan_prompt(
     )
     return _fill(
         "seek_plan",
+        style,
         actions=actions,
         demonstrations=f"## Examples\n\n{demonstrations}" if examples else "",
+        outcome=f"{outcome}\n\n" if outcome else "",
+        original=f"The whole question: {one_line(original)}\n\n" if original else "",
         query=one_line(query),
         known=_bullets(facts),
     )
+
+
+def step_outcome(step: Mapping[str, Any]) -> str:
+    """Return in words how a step of the search went, for the planner's next turn.
+
+    Args:
+        step: an entry of the trace's ``path``.
+    """
+    if "back" in step:
+        return "Nothing is left to try from there, so the search went one step back."
+    words = f": {one_line(str(step['words']))}" if step["words"] else ""
+    search = f"{step['action']}{words}"
+    if step.get("failure"):
+        return f"{search} failed."
+    lines = [*step.get("found", ())[:8], step.get("reason", ""), step.get("extracted", "")]
+    return f"{search}\nFound, judged {step['verdict']}:\n{_quoted([*filter(None, lines)])}"
 
 
 def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | None:
@@ -195,7 +222,7 @@ def read_decision(reply: str, actions: Sequence[str], style: str) -> Decision | 
 
 def judge_prompt(
     query: str, facts: Sequence[str], decision: Decision, findings: Sequence[str], style: str
-) -> str:
+) -> Prompt:
     """Build the prompt that asks for the value of a result for a query."""
     if style == "compact":
         words = f" {one_line(decision.words)}" if decision.words else ""
@@ -204,6 +231,7 @@ def judge_prompt(
     words = f" ({one_line(decision.words)})" if decision.words else ""
     return _fill(
         "seek_judge",
+        style,
         query=one_line(query),
         known=_bullets(facts),
         action=f"{decision.action}{words}",
@@ -254,11 +282,11 @@ def parts_of(line: str, style: str) -> list[str]:
     return [f"{subject}{part.strip()}" for part in sentences if part.strip()] or [line]
 
 
-def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> str:
+def short_answer_prompt(question: str, facts: Sequence[str], style: str) -> Prompt:
     """Build the prompt that asks a short question from common knowledge."""
     if style == "compact":
         return f"{_query_lines(question, facts)}# answer:"
-    return _fill("seek_answer", query=one_line(question), known=_bullets(facts))
+    return _fill("seek_answer", style, query=one_line(question), known=_bullets(facts))
 
 
 def read_short_answer(reply: str, style: str = "compact") -> str:
@@ -307,6 +335,5 @@ def _field(text: str, name: str) -> str:
     return str(values[-1]).strip() if values else ""
 
 
-def _fill(name: str, **values: str) -> str:
-    template = resources.files("viper.prompting").joinpath(f"templates/{name}.md")
-    return Template(template.read_text(encoding="utf-8")).substitute(values).rstrip("\n") + "\n"
+def _fill(name: str, style: str, **values: str) -> Prompt:
+    return fill_turns(name, values) if style == "chat" else fill(name, values)

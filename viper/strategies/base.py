@@ -29,6 +29,8 @@ class Components:
             model.
         styles: style of the prompts by role; ``chat`` if a role has none. The style of ``llm`` is
             that of the settings.
+        sees: roles of the language models whose prompts hold the query's pictures.
+        facts: what the profile says about its models, for chat prompts.
         library: the names that programs may call.
         preload: load the vision models early, while the first program is written.
         embed: turns texts into unit vectors, for a router that ranks by meaning.
@@ -48,6 +50,8 @@ class Components:
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
     demonstrations: ExampleStore = field(default_factory=NoExamples)
     styles: Mapping[str, str] = field(default_factory=dict)
+    sees: frozenset[str] = frozenset()
+    facts: str = ""
 
     @property
     def llm(self) -> LLM:

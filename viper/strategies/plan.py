@@ -17,6 +17,7 @@ from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
 from viper.models.llm.protocol import LLM
+from viper.prompting.messages import Prompt, as_text
 from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_prompt, read_plan
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext
@@ -71,7 +72,7 @@ class PlanStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        return plan_prompt(components, context)[0]
+        return as_text(plan_prompt(components, context)[0])
 
 
 def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]:
@@ -135,21 +136,23 @@ def prompts_for_plan(plan: str) -> PromptBuilder:
     return program_prompt
 
 
-def plan_prompt(components: Components, context: RunContext) -> tuple[str, Sequence[Demonstration]]:
+def plan_prompt(
+    components: Components, context: RunContext
+) -> tuple[Prompt, Sequence[Demonstration]]:
     """Return the prompt that asks for a plan, and the demonstrations in it.
 
     Raises:
         UsageError: as :func:`planner_of`.
     """
-    planner, style = planner_of(components, context.settings)
+    _, style = planner_of(components, context.settings)
     query, settings = query_for_prompt(context.query), context.settings
 
-    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> str:
+    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
         examples = _by_polarity(demonstrations, settings)
         return build_plan_prompt(query, names, *examples, style=style)
 
     best = _best(components, context, "plan")
-    return fit_prompt(components, context, best, build, reader=planner)
+    return fit_prompt(components, context, best, build, role="planner")
 
 
 def _program_prompt(
@@ -162,7 +165,7 @@ def _program_prompt(
         feedback_on(failed),
     )
 
-    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> str:
+    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
         return build_planned_prompt(
             query,
             names,
@@ -171,6 +174,7 @@ def _program_prompt(
             style=settings.prompt_style,
             feedback=feedback,
             lines=is_lines(components, context),
+            facts=components.facts,
         )
 
     best = _best(components, context, "program")

@@ -6,17 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
-from viper.models.llm.protocol import LLM
-from viper.prompting.builder import FailedProgram, build_prompt
+from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
+from viper.prompting.messages import Picture, Prompt, as_text, with_pictures
 from viper.schema import Example, Query
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import ExampleRequest
 from viper.strategies.settings import RunSettings
 
 Entry = TypeVar("Entry")
+
+FRAMES_SHOWN = 8
+"""Number of frames of a video that a model which sees gets."""
+
+_COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
 
 
 class Reader(Protocol):
@@ -38,11 +45,11 @@ def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
 
 
 def fit_examples(
-    build: Callable[[Sequence[Entry]], str],
+    build: Callable[[Sequence[Entry]], Prompt],
     best_first: Sequence[Entry],
     reader: Reader,
     max_tokens: int,
-) -> tuple[str, Sequence[Entry]]:
+) -> tuple[Prompt, Sequence[Entry]]:
     """Return the prompt with as many of the best examples as leave room for a program, and these.
 
     Usually all fit, and one prompt is counted. Otherwise a bisection finds the largest number that
@@ -58,14 +65,14 @@ def fit_examples(
         return build(best_first), best_first
     room = reader.max_context - max_tokens
     prompt = build(best_first)
-    if reader.count_tokens(prompt) <= room:
+    if reader.count_tokens(as_text(prompt)) <= room:
         return prompt, best_first
     fits, too_many = 0, len(best_first)
     prompt = build(())
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         candidate = build(best_first[:middle])
-        if reader.count_tokens(candidate) <= room:
+        if reader.count_tokens(as_text(candidate)) <= room:
             fits, prompt = middle, candidate
         else:
             too_many = middle
@@ -84,7 +91,7 @@ ExampleT = TypeVar("ExampleT", bound=ShowsProgram)
 
 def write_prompt(
     components: Components, context: RunContext, feedback: FailedProgram | None = None
-) -> str:
+) -> Prompt:
     """Return the prompt of a query under the run's settings."""
     settings, query = context.settings, query_for_prompt(context.query)
     request = ExampleRequest(
@@ -96,7 +103,7 @@ def write_prompt(
     )
     best = [item.example for item in components.examples.select(query, request).correct]
 
-    def build(names: Sequence[ApiEntry], examples: Sequence[Example]) -> str:
+    def build(names: Sequence[ApiEntry], examples: Sequence[Example]) -> Prompt:
         ordered = in_order(examples, settings.example_order)
         return build_prompt(
             query,
@@ -105,6 +112,7 @@ def write_prompt(
             style=settings.prompt_style,
             feedback=feedback,
             lines=is_lines(components, context),
+            facts=components.facts,
         )
 
     prompt, examples = fit_prompt(components, context, best, build)
@@ -118,23 +126,28 @@ def fit_prompt(
     components: Components,
     context: RunContext,
     best: Sequence[ExampleT],
-    build: Callable[[Sequence[ApiEntry], Sequence[ExampleT]], str],
-    reader: LLM | None = None,
-) -> tuple[str, Sequence[ExampleT]]:
+    build: Callable[[Sequence[ApiEntry], Sequence[ExampleT]], Prompt],
+    role: str = "llm",
+) -> tuple[Prompt, Sequence[ExampleT]]:
     """Return the prompt with as many of the best examples as fit, and these examples.
 
-    ``context.left_out`` holds the names of the API that the router kept out of it.
+    The prompt of a model that sees holds the query's pictures. ``context.left_out`` holds the names
+    of the API that the router kept out of it.
 
     Args:
         best: the candidates, best first.
         build: returns the prompt with these names and these examples, best first.
-        reader: the model whose context the prompt must fit; None means the program writer.
+        role: the language model that reads the prompt, whose context it must fit.
 
     Raises:
         UsageError: line programs about a video.
     """
     settings, query = context.settings, query_for_prompt(context.query)
     entries = components.library.api_set(settings.api).entries(query.task)
+    if is_open_video(query) and settings.prompt_style != "compact":
+        # Such a question wants a word or a number, as questions about pictures do.
+        others = components.library.api_set(settings.api).entries("question")
+        entries += tuple(entry for entry in others if entry.name in _COERCIONS)
     if query.task not in IMAGE_TASKS and is_lines(components, context):
         raise UsageError(
             f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
@@ -146,12 +159,30 @@ def fit_prompt(
     prompt, fitting = fit_examples(
         lambda examples: build(names(examples), examples),
         best,
-        reader or components.llm,
+        components.models.get(role, components.llm),
         settings.max_tokens,
     )
     listed = {entry.name for entry in names(fitting)}
     context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    return prompt, fitting
+    return shown_to(role, prompt, components, context), fitting
+
+
+def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:
+    """Return the prompt with the query's pictures if the model of the role is to see them.
+
+    Of a video these are evenly chosen frames.
+    """
+    sees = role if role in components.models else "llm"
+    if sees not in components.sees:
+        return prompt
+    video = context.media.video
+    if video is None:
+        names = "The picture of the query" if len(context.media.images) == 1 else "The pictures"
+        shown = [Picture(pixels) for pixels in context.media.images]
+        return with_pictures(prompt, shown, f"{names}, as the program gets it.")
+    chosen = [round(i) for i in np.linspace(0, len(video) - 1, min(FRAMES_SHOWN, len(video)))]
+    caption = f"Frames {', '.join(map(str, chosen))} of the video's {len(video)}, counted from 0."
+    return with_pictures(prompt, [Picture(video[frame]) for frame in chosen], caption)
 
 
 def is_lines(components: Components, context: RunContext) -> bool:

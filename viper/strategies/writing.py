@@ -11,6 +11,7 @@ from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.prompting.builder import FailedProgram
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
+from viper.prompting.messages import Prompt, as_text
 from viper.prompting.replies import read_program
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
@@ -39,9 +40,9 @@ class WriterPrompt:
         demonstrations: ids of the demonstrations in either prompt.
     """
 
-    prompt: str
+    prompt: Prompt
     plan: str | None = None
-    plan_prompt: str | None = None
+    plan_prompt: Prompt | None = None
     demonstrations: tuple[str, ...] = ()
 
 
@@ -116,14 +117,14 @@ def write_program(
         correction = "self_debug_feedback" if has_feedback else "self_debug"
     return Generation(
         program,
-        request.prompt,
+        as_text(request.prompt),
         correction,
         sampling.seed,
         sampling.temperature,
         context.usage.since(before),
         time.perf_counter() - started,
         request.plan,
-        request.plan_prompt,
+        None if request.plan_prompt is None else as_text(request.plan_prompt),
         request.demonstrations,
         failure,
     )
@@ -133,7 +134,7 @@ def feedback_on(trial: Trial | None) -> FailedProgram | None:
     """Return the failed program of a trial for the next prompt, or None if it did not fail."""
     if trial is None or trial.failure is None:
         return None
-    return FailedProgram(trial.program, trial.failure)
+    return FailedProgram(trial.program, trial.failure, trial.tool_calls)
 
 
 def raise_temperature(sampling: Sampling) -> Sampling:
@@ -145,14 +146,14 @@ def raise_temperature(sampling: Sampling) -> Sampling:
     )
 
 
-def sample_once(llm: LLM, context: RunContext, prompt: str, sampling: Sampling) -> str | None:
+def sample_once(llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling) -> str | None:
     """Return the text of :func:`complete_once`."""
     completion = complete_once(llm, context, prompt, sampling)
     return None if completion is None else completion.text
 
 
 def complete_once(
-    llm: LLM, context: RunContext, prompt: str, sampling: Sampling
+    llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling
 ) -> Completion | None:
     """Return one completion of a language model, or None if the budget is used up.
 
@@ -169,7 +170,7 @@ def complete_once(
 
 
 def _sample_program(
-    components: Components, context: RunContext, prompt: str, sampling: Sampling
+    components: Components, context: RunContext, prompt: Prompt, sampling: Sampling
 ) -> tuple[str, Failure | None] | None:
     """Return the code of a reply, and the reason why it cannot be run."""
     completion = complete_once(components.llm, context, prompt, sampling)

@@ -131,7 +131,9 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out}: exists and is not empty; name a new folder")
+    total = 0
     for part, number in write_world(out, split, seed, designs, count):
+        total += number
         click.echo(f"{part}: {number:,}", err=True)
     for first in (out / "questions.jsonl").read_text("utf-8").splitlines()[:1]:
         question = json.loads(first)

@@ -58,7 +58,10 @@ class WorldMedia:
             from viper_lab.world.clips import render_clip, sample_clip
 
             return render_clip(sample_clip(self.split, self.index)).frames
-        return self._scene().image
+        from viper_lab.world.layout import sample_scene
+        from viper_lab.world.render import render_scene
+
+        return render_scene(sample_scene(self.split, self.index)).image
 
     def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
         """Return the exact tools, or None for videos. See
@@ -66,14 +69,12 @@ class WorldMedia:
         """
         if self.is_clip:
             return None
+        from viper_lab.world.layout import sample_scene
         from viper_lab.world.perfect import KnowingTools
+        from viper_lab.world.render import render_scene
 
-        return KnowingTools([self._scene()], question, answer)
-
-    def _scene(self) -> Any:
-        from viper_lab.world.places import ScenePlace
-
-        return ScenePlace(self.split, self.index).rendered()
+        scene = render_scene(sample_scene(self.split, self.index))
+        return KnowingTools([scene], question, answer)
 
 
 _DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")

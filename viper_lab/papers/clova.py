@@ -214,7 +214,7 @@ def run_clova(
     terms = Terms(stream, options.samples, tuple(range(options.seeds)))
     document = to_json(options.opened().document)
     school = School({"main": main, **others}, document, options.out, terms, subjects, teller())
-    count = questions if options.is_world else 0
     with closing(school), hint_to_go_on():
+        count = questions if options.is_world else 0
         reproduction = reproduce_clova(school, tables, count, quick=options.quick)
     return print_report(reproduction, options)

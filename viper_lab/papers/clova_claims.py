@@ -52,8 +52,11 @@ def judged(
     lost = "answers about old concepts after all updates: at most 1 point lost"
     gained = "answers, {}: at least +25 points over the baseline"
     olds = [Claim.of_gain(lost, step, -LOST) for subject, step in ended if not subject.taught]
-    taught = [(subject.name, step) for subject, step in ended if subject.taught]
-    news = [Claim.of_gain(gained.format(name), step, END_TO_END) for name, step in taught]
+    news = [
+        Claim.of_gain(gained.format(subject.name), step, END_TO_END)
+        for subject, step in ended
+        if subject.taught
+    ]
     return [
         *_tools(tools, why),
         *news,

@@ -29,12 +29,6 @@ from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldPictureSearch
 from viper_lab.world.reserved import CONCEPTS
 
-Say = Callable[[str], None]
-"""Is told in words what is being done."""
-
-Answers = tuple[list[ToolAnswer], list[ToolAnswer]]
-"""Answers about new concepts, then about old ones."""
-
 POSITIVES = 7
 
 NOISE = 0.3
@@ -82,7 +76,9 @@ class ToolOutcome:
     same_without: bool = True
 
 
-def tool_outcome(toolbox: Toolbox, course: ToolCourse, folder: Path, say: Say) -> ToolOutcome:
+def tool_outcome(
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> ToolOutcome:
     """Teach a tool and test it, or read the outcome if the folder already holds it."""
     path = folder / f"{course.tool}-{slug_of(course)}.json"
     if path.is_file():
@@ -93,7 +89,9 @@ def tool_outcome(toolbox: Toolbox, course: ToolCourse, folder: Path, say: Say) -
     return outcome
 
 
-def _measured(toolbox: Toolbox, course: ToolCourse, folder: Path, say: Say) -> ToolOutcome:
+def _measured(
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> ToolOutcome:
     questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{course.tool}")  # type: ignore[assignment]
     search = WorldPictureSearch(course.wrong, course.seed)
     pool = PromptPool(folder)
@@ -129,7 +127,9 @@ def _measured(toolbox: Toolbox, course: ToolCourse, folder: Path, say: Say) -> T
     )
 
 
-def asked_about(questions: Questions, toolbox: Toolbox, course: ToolCourse) -> Answers:
+def asked_about(
+    questions: Questions, toolbox: Toolbox, course: ToolCourse
+) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers about new and about old concepts."""
     split, count, seed = course.split, course.count, course.seed
     new = [
@@ -159,7 +159,13 @@ class ToolResults:
 
 
 def measured_tools(
-    toolbox: Toolbox, count: int, folder: Path, seeds: Sequence[int], say: Say, *, quick: bool
+    toolbox: Toolbox,
+    count: int,
+    folder: Path,
+    seeds: Sequence[int],
+    say: Callable[[str], None],
+    *,
+    quick: bool,
 ) -> ToolResults:
     """Teach and ask every tool under every seed, the matcher with wrong pictures beside.
 
@@ -183,7 +189,8 @@ def measured_tools(
     unchecked = outcomes("wrong pictures, not validated", replace(course, validate=False))
     for name, one in (("validated", checked), ("not validated", unchecked)):
         more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
-        rows, steps = rows + more, steps + more_steps
+        rows += more
+        steps += more_steps
     return ToolResults(by_tool, (checked, unchecked), rows, steps)
 
 
@@ -197,9 +204,10 @@ def tool_rows(
         for part in ("new", "old"):
             pairs = [getattr(one, part) for one in by_seed]
             for row in _together(pairs):
-                for place, when in enumerate(("before", "after")):
-                    answers = [pair[place] for pair in pairs]
-                    scores = [[a.right for a in own if a.kind == row.kind] for own in answers]
+                for when, place in (("before", 0), ("after", 1)):
+                    scores = [
+                        [one.right for one in pair[place] if one.kind == row.kind] for pair in pairs
+                    ]
                     entries.append(TableCell.of_scores(name, f"{row.kind}, {when}", part, scores))
                 gains.append(Gain(name, row.kind, part, row.gain.difference))
     return entries, gains

@@ -106,8 +106,9 @@ def of_use(study: DwimStudy) -> WorkflowBench[str]:
 
 def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     """Return how many samples each agent answers right."""
-    right = ("right", "copied")
-    return WorkflowBench(study.scale, lambda agent, seed: study.answers(agent, seed), right)
+    return WorkflowBench(
+        study.scale, lambda agent, seed: study.answers(agent, seed), ("right", "copied")
+    )
 
 
 def utilisation(manners: Sequence[str] = MODES) -> Table[str]:

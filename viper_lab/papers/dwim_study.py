@@ -23,6 +23,7 @@ from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
 from viper.prompting.exploring import explore_prompt
+from viper.prompting.messages import as_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
@@ -182,7 +183,7 @@ class DwimStudy:
         samples = self._samples(self.splits.train, self.scale.seeds[0], self.scale.workflows)
         query, most = samples[0].query, self.scale.settings.longest
         prompt = explore_prompt(query, self._api().entries(query.task), (), (), style=self.style)
-        tokens = token_count(self.tuned, prompt)
+        tokens = token_count(self.tuned, as_text(prompt))
         if tokens + ROOM_FOR_ACTIONS > most:
             raise UsageError(
                 f"a prompt takes {tokens:,} tokens before the first action, and texts of more than "

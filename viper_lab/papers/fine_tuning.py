@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,14 +26,7 @@ from viper.tools.models import ModelSet
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_training import Sources, ToolTrainer
-from viper_lab.papers.clova_tools import (
-    Answers,
-    Say,
-    ToolCourse,
-    asked_about,
-    slug_of,
-    tool_outcome,
-)
+from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
 from viper_lab.papers.result import TableCell
 from viper_lab.scores.concepts import match as questions
 from viper_lab.scores.concepts.measurement import ToolAnswer
@@ -47,7 +40,7 @@ STEPS, RATE, BATCH = 100, 1e-4, 16
 
 
 def figure(
-    toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Say
+    toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
 ) -> Iterator[TableCell]:
     """Yield rows for new and old concepts by number of pictures, with soft prompts and with fine-
     tuning.
@@ -71,7 +64,9 @@ def figure(
                 yield TableCell.of_scores("figure 22", row, part, scores)
 
 
-def _answers_of_trained(toolbox: Toolbox, course: ToolCourse, folder: Path, say: Say) -> Answers:
+def _answers_of_trained(
+    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers of the fine-tuned matcher about new and old concepts."""
     path = folder / f"trained-{slug_of(course)}.json"
     if path.is_file():

@@ -169,15 +169,18 @@ class Stored:
         toolboxes = {parts.toolbox for parts in writers.values()}
         hubs = {one: one.with_caches(RESULTS, RESULTS_MB) for one in toolboxes}
         self.writers = {
-            name: self._with_stored_answers(replace(parts, toolbox=hubs[parts.toolbox]))
+            name: replace(
+                self._with_stored_answers(parts), examples=NoExamples(), toolbox=hubs[parts.toolbox]
+            )
             for name, parts in writers.items()
         }
         self._drawn: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
 
     def _with_stored_answers(self, parts: Components) -> Components:
         roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
-        models = {role: CachedLLM(parts.models[role], self._store) for role in roles}
-        return replace(parts.with_models(**models), examples=NoExamples())
+        return parts.with_models(
+            **{role: CachedLLM(parts.models[role], self._store) for role in roles}
+        )
 
     def close(self) -> None:
         """Close the models and the file of the language model's answers."""

@@ -102,7 +102,7 @@ def curves_of(rows: Sequence[TableCell]) -> Curves | None:
             continue
         series.setdefault(place.series, {}).setdefault(place.x, []).append(row)
         counted.add(place.counted)
-    longest = max(map(len, series.values()), default=0)
+    longest = max((len(one) for one in series.values()), default=0)
     if longest < _CURVE_POINTS or 2 * sum(map(len, levels.values())) > len(rows):
         return None
     return Curves(counted.pop() if len(counted) == 1 else "", series, levels)

@@ -56,7 +56,8 @@ def _static(name: str) -> tuple[str, str] | None:
 async def _page(desk: StudyDesk, request: Request) -> Response:
     participant = _participant(request)
     identifier = participant or new_participant()
-    response = HTMLResponse(await anyio.to_thread.run_sync(_html, desk, identifier))
+    html = await anyio.to_thread.run_sync(_html, desk, identifier)
+    response = HTMLResponse(html)
     if not participant:
         response.set_cookie(
             COOKIE, identifier, httponly=True, samesite="strict", path=request.url.path

@@ -6,7 +6,9 @@ import pytest
 
 from tests.tuning.agent.tiny import CHAT_TEMPLATES, tokenizer
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, failed, workflow
+from viper.models.llm.prompt_tokens import PromptTokens
 from viper.prompting.exploring import action_text
+from viper.prompting.messages import as_text
 from viper.tuning.agent.masking import (
     HOLE,
     IGNORED,
@@ -67,7 +69,7 @@ def test_the_rest_may_be_what_comes_after_too() -> None:
 
 def test_large_models_are_asked_in_words() -> None:
     first = next(iter(masked(MADE, (), style="chat")))
-    assert "## Rules" in first.prompt and "Query: how many cubes" in first.prompt
+    assert "## Rules" in as_text(first.prompt) and "Query: how many cubes" in as_text(first.prompt)
 
 
 EFFECTIVE = [action_text(step_of(MADE.turns[n]).action) for n in (3, 4, 5, 6)]
@@ -95,8 +97,7 @@ def test_loss_is_on_masked_actions_alone(name: str) -> None:
     for row, text in zip(rows, texts, strict=True):
         pairs = zip(row.ids, row.labels, strict=True)
         read = made.decode([token for token, label in pairs if label == IGNORED])
-        message = [{"role": "user", "content": text.prompt}]
-        assert read == made.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+        assert read == PromptTokens(made, "chat").wrapped(text.prompt)
         assert "simple_query" in read and "Traceback" in read
 
 

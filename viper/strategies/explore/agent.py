@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -26,10 +26,13 @@ from viper.prompting.exploring import (
     STOP_IN_WORDS,
     Action,
     Step,
+    action_text,
     explore_prompt,
     read_action,
 )
 from viper.prompting.extract import syntax_tree
+from viper.prompting.messages import Prompt, as_text
+from viper.prompting.replies import without_reasoning
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
@@ -61,12 +64,18 @@ class NoVerifier:
         return ""
 
 
+def _unchanged(prompt: Prompt) -> Prompt:
+    return prompt
+
+
 @dataclass
 class Agent:
     """The agent of one query.
 
     Attributes:
         hint: the right answer, to generate workflows for training.
+        facts: what the profile says about its models.
+        show: adds the query's pictures to a prompt if the model is to see them.
         turns: the turns so far.
         captions: captions of the media, with which every prompt opens.
         first_prompt: the first prompt.
@@ -80,6 +89,8 @@ class Agent:
     entries: Sequence[ApiEntry]
     verifier: Verifier = field(default_factory=NoVerifier)
     hint: str = ""
+    facts: str = ""
+    show: Callable[[Prompt], Prompt] = _unchanged
     turns: list[Turn] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)
     first_prompt: str = ""
@@ -135,8 +146,10 @@ class Agent:
             style=self.style,
             is_last=is_last,
             hint=self.hint,
+            facts=self.facts,
         )
-        self.first_prompt = self.first_prompt or prompt
+        prompt = self.show(prompt)
+        self.first_prompt = self.first_prompt or as_text(prompt)
         sampling = Sampling(
             temperature=settings.temperature,
             seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
@@ -156,9 +169,13 @@ class Agent:
     ) -> tuple[Any, Any] | None:
         """Execute an action and record the turn; return the answer if the agent is done."""
         reply, result, value, final = completion.text, CodeResult(""), None, None
+        said = without_reasoning(reply) if action is None else action_text(action)
         if action is not None and action.thought:
             self.turns.append(Turn(len(self.turns), "thought", action.thought))
-            self._steps.append(Step(Action("thought", action.thought)))
+            if self.style == "chat":
+                said = f"{action.thought}\n\n{said}"  # one reply is one message
+            else:
+                self._steps.append(Step(Action("thought", action.thought)))
             action = replace(action, thought="")
         if action is None:
             result = CodeResult(self._expected(completion))
@@ -188,7 +205,7 @@ class Agent:
             writing=usage,
         )
         self.turns.append(turn)
-        self._steps.append(Step(action, result.text, "" if action else reply))
+        self._steps.append(Step(action, result.text, said))
         if value is not None and final is None:
             self._values.append(value)
         if action is None or action.kind == "thought":
@@ -197,7 +214,7 @@ class Agent:
         if not objection:
             return final
         self.turns.append(Turn(len(self.turns), "thought", objection, by="checker"))
-        self._steps.append(Step(Action("thought", objection)))
+        self._steps.append(Step(Action("thought", objection), by="checker"))
         return None
 
     def _expected(self, completion: Completion) -> str:

@@ -13,11 +13,12 @@ from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import explore_prompt
+from viper.prompting.messages import as_text
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore.agent import Agent, NoVerifier, Verifier
 from viper.strategies.explore.environment import Environment
-from viper.strategies.prompts import is_lines, query_for_prompt
+from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
 from viper.strategies.writing import check_cancelled
 
 
@@ -53,6 +54,8 @@ class ExploreStrategy:
                 _entries(components, context),
                 verifier=self._verifier,
                 hint=self._hint,
+                facts=components.facts,
+                show=lambda prompt: shown_to("explorer", prompt, components, context),
             )
             context.parts["turns"] = agent.turns
             value = agent.explore()
@@ -86,7 +89,10 @@ class ExploreStrategy:
         """
         _, style = explorer_of(components, context)
         entries = _entries(components, context)
-        return explore_prompt(context.query, entries, ["(the caption)"], (), style=style)
+        prompt = explore_prompt(
+            context.query, entries, ["(the caption)"], (), style=style, facts=components.facts
+        )
+        return as_text(shown_to("explorer", prompt, components, context))
 
 
 def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:

@@ -7,6 +7,7 @@ all actions look only at it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,10 @@ class SeekTools:
         return self.session.call(tool, args, {}, None)
 
 
+MAX_WORDINGS = 3
+"""Number of wordings in which an action may be tried in one state."""
+
+
 def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Observation:
     """Perform an action and return its findings.
 
@@ -86,9 +91,12 @@ def is_possible(action: str, now: MemoryState) -> bool:
 def exhausted_actions(now: MemoryState) -> set[str]:
     """Return the actions that are exhausted at a state.
 
-    ``select`` is exhausted only when every object was selected.
+    ``select`` is exhausted only when every object was selected, an action that was tried in several
+    words after :data:`MAX_WORDINGS`.
     """
-    actions = {action for action, _ in now.excluded}
+    tries = Counter(action for action, _ in now.excluded)
+    worded = {action for action, words in now.excluded if words}
+    actions = {each for each in tries if each not in worded or tries[each] >= MAX_WORDINGS}
     return (actions - {"select"}) | (set() if is_possible("select", now) else {"select"})
 
 

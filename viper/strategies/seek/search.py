@@ -9,12 +9,13 @@ search goes back to the previous state and does not take the same way again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viper.errors import CancelledError, ViperError
 from viper.models.llm.protocol import LLM, Sampling
+from viper.prompting.messages import Message, Prompt, assistant, user
 from viper.prompting.seeking import (
     AT_ONCE,
     MAX_FOUND,
@@ -32,6 +33,7 @@ from viper.prompting.seeking import (
     read_verdict,
     short_answer_prompt,
     split_prompt,
+    step_outcome,
 )
 from viper.schema import Failure
 from viper.strategies.base import RunContext
@@ -55,6 +57,13 @@ UNANSWERABLE = "unanswerable"
 
 MAX_TOKENS = 200
 """Greatest length of a reply in tokens."""
+
+MAX_PLAN_REPLIES = 2
+"""Number of times that a planner is asked for one decision until its reply can be read."""
+
+ASK_AGAIN = (
+    "No action could be read from this reply. Reply with one line, as in `Next: text_search: words`"
+)
 
 _FOUND_IN_TRACE = 20
 _LINE_IN_TRACE = 400
@@ -82,9 +91,14 @@ class Seeker:
     decisions: DecisionSource
     path: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    _question: str = ""
+    _planning: list[Message] = field(default_factory=list)
+    _planned_until: int = 0
+    _performed: set[tuple[Any, ...]] = field(default_factory=set)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
         """Return the answer and its info, or a failure if a limit or a tool ended the search."""
+        self._question = question
         split = self._split(question)
         if split is None:
             return self._budget_failure()
@@ -134,8 +148,16 @@ class Seeker:
             "planned": is_planned,
         }
         self.path.append(step)
-        observation = self._observe(decision, now, step)
-        verdict = self._judge(now, decision, observation, step)
+        verdict: ResultVerdict | None
+        if self._is_repeated(decision, now):
+            verdict = ResultVerdict("uninformative", "", "this very search was made before")
+            observation = Observation(())
+            step |= {"found": [], "calls": []}
+            # Every repetition counts as a wording, so it cannot use up all steps.
+            now.excluded[decision.action, f"again {len(now.excluded)}"] = None
+        else:
+            observation = self._observe(decision, now, step)
+            verdict = self._judge(now, decision, observation, step)
         if verdict is None:
             return self._budget_failure()
         step |= {"verdict": verdict.kind, "extracted": verdict.extracted, "reason": verdict.reason}
@@ -150,7 +172,10 @@ class Seeker:
         split: Split,
     ) -> tuple[Any, Any] | None:
         now = memory.now
-        key = (decision.action, decision.words if decision.action == "select" else "")
+        is_worded = decision.action == "select" or (
+            self.style != "compact" and bool(ACTIONS[decision.action].takes)
+        )
+        key = (decision.action, " ".join(decision.words.lower().split()) if is_worded else "")
         if verdict.kind == "uninformative":
             now.excluded[key] = None
             return None
@@ -200,11 +225,48 @@ class Seeker:
             for action in allowed
         ]
         examples = self.decisions.examples(now.query, now.context, allowed)
-        reply = self._request(plan_prompt(now.query, now.context, choices, examples, self.style))
-        if reply is None:
-            return None, False
-        decision = read_decision(reply, allowed, self.style)
-        return (Decision(allowed[0]), False) if decision is None else (decision, True)
+        outcomes = map(step_outcome, filter(_is_step, self.path[self._planned_until :]))
+        prompt = plan_prompt(
+            now.query,
+            now.context,
+            choices,
+            examples,
+            self.style,
+            original=self._question,
+            outcome="\n\n".join(outcomes),
+        )
+        self._planned_until = len(self.path)
+        for _ in range(1 if self.style == "compact" else MAX_PLAN_REPLIES):
+            reply = self._request(self._in_turns(prompt))
+            if reply is None:
+                return None, False
+            if not isinstance(prompt, str):
+                self._planning.append(assistant(reply))
+                prompt = (user(ASK_AGAIN),)
+            decision = read_decision(reply, allowed, self.style)
+            if decision is not None:
+                return decision, True
+        return Decision(allowed[0]), False
+
+    def _in_turns(self, prompt: Prompt) -> Prompt:
+        """Return the planner's conversation with another user message; a string stays as it is."""
+        if isinstance(prompt, str):
+            return prompt
+        self._planning += prompt if not self._planning else prompt[-1:]
+        return tuple(self._planning)
+
+    def _is_repeated(self, decision: Decision, now: MemoryState) -> bool:
+        """Return whether this search was made before, and remember it.
+
+        Small planners may repeat a search.
+        """
+        if self.style == "compact" or decision.action == "select":
+            return False
+        words = " ".join(decision.words.lower().split()) or now.query
+        search = (decision.action, words if ACTIONS[decision.action].takes else "", str(now.focus))
+        is_repeated = search in self._performed
+        self._performed.add(search)
+        return is_repeated
 
     def _observe(self, decision: Decision, now: MemoryState, step: dict[str, Any]) -> Observation:
         first = len(self.tools.session.calls)
@@ -257,7 +319,7 @@ class Seeker:
             )
         return verdict
 
-    def _request(self, prompt: str) -> str | None:
+    def _request(self, prompt: Prompt) -> str | None:
         """Return the greedy reply of the language model, or None if the budget is used up."""
         sampling = Sampling(
             temperature=0.0,
@@ -326,6 +388,10 @@ def make_asker(
         return "" if answer.strip(" .").lower() in ("unknown", "") else answer
 
     return ask
+
+
+def _is_step(entry: Mapping[str, Any]) -> bool:
+    return "verdict" in entry or "back" in entry
 
 
 def is_grounded(extracted: str, sources: Sequence[str]) -> bool:

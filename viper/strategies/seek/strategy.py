@@ -11,6 +11,7 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
+from viper.prompting.messages import as_text
 from viper.prompting.seeking import split_prompt
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
@@ -55,7 +56,7 @@ class SeekStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        return split_prompt(context.query.text, seeker_of(components, context)[1])
+        return as_text(split_prompt(context.query.text, seeker_of(components, context)[1]))
 
 
 def seeker_of(components: Components, context: RunContext) -> tuple[LLM, str]:

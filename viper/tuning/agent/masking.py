@@ -22,6 +22,7 @@ from typing import Any
 from viper.api.sets import ApiEntry
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
+from viper.prompting.messages import Prompt, user
 from viper.tuning.agent.flagging import flagged, is_rethinking
 from viper.tuning.agent.workflow import Workflow, step_of
 
@@ -52,7 +53,7 @@ class MaskedWorkflow:
         turn: index of the action in its workflow.
     """
 
-    prompt: str
+    prompt: Prompt
     target: str
     workflow: str
     turn: int
@@ -90,7 +91,11 @@ def masked(
             previous = [*previous, hole, *steps[place + 1 :]]
         prompt = explore_prompt(workflow.query, entries, workflow.captions, previous, style=style)
         if rest == "all":
-            prompt += ASKED_FOR
+            prompt = (
+                prompt + ASKED_FOR
+                if isinstance(prompt, str)
+                else (*prompt[:-1], user(*prompt[-1].parts, ASKED_FOR))
+            )
         yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index)
 
 
@@ -154,15 +159,16 @@ class Encoder:
         for text in texts:
             row = self._row(text)
             self.left_out += row is None
-            is_more = self._is_plain and last and text.prompt.startswith(last)
+            prompt = text.prompt if isinstance(text.prompt, str) else ""
+            is_more = self._is_plain and last and prompt.startswith(last)
             if is_more and row is not None and rows:
                 row = _joined(rows[-1], row)
                 if row is not None:
                     rows[-1] = row
-                    last = text.prompt + text.target
+                    last = prompt + text.target
                     continue
                 row = self._row(text)
-            last = text.prompt + text.target
+            last = prompt and prompt + text.target
             if row is not None:
                 rows.append(row)
         return rows

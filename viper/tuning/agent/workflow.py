@@ -85,7 +85,7 @@ def step_of(turn: Turn) -> Step:
     if turn.kind == "code":
         return Step(Action("code", turn.text), turn.result)
     if turn.kind == "thought":
-        return Step(Action("thought", turn.text), turn.result)
+        return Step(Action("thought", turn.text), turn.result, by=turn.by)
     if turn.kind == "done":
         return Step(Action("done"), turn.result)
     return Step(None, turn.result, turn.text)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from viper.prompting.messages import as_text
 from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper_lab.world.knowledge.catalogue import Look
@@ -103,7 +104,7 @@ def _reading(library: Library, fact: _Fact, random: Random) -> ExpertReply:
     tells = any(sentence in line for sentence in fact.sentences)
     decision = Decision("text_search", fact.words)
     prompt = judge_prompt(fact.query, fact.known, decision, [line], STYLE)
-    return ExpertReply("read", prompt, f" {fact.verdict if tells else 'no'}{END}")
+    return ExpertReply("read", as_text(prompt), f" {fact.verdict if tells else 'no'}{END}")
 
 
 def _pick_line(lines: list[str], sentences: frozenset[str], random: Random) -> str:
@@ -139,7 +140,7 @@ def _naming(library: Library, random: Random) -> ExpertReply:
     prompt = judge_prompt(
         f"what is the {phrase} called?", context, Decision(about), lines[:1], STYLE
     )
-    return ExpertReply("read", prompt, f" {f'answer: {told_by}' if is_it else 'no'}{END}")
+    return ExpertReply("read", as_text(prompt), f" {f'answer: {told_by}' if is_it else 'no'}{END}")
 
 
 def _phrase(look: Look, random: Random) -> str:

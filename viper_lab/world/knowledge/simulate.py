@@ -16,6 +16,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+from viper.prompting.messages import Prompt, as_text
 from viper.prompting.ranking import Scores, by_words
 from viper.prompting.seeking import (
     MAX_FOUND,
@@ -257,8 +258,8 @@ class Expert(Seeker):
         self._keep("answer", short_answer_prompt(question, context, STYLE), answer or "unknown")
         return answer
 
-    def _keep(self, sort: str, prompt: str, reply: str) -> None:
-        self.asked.append(ExpertReply(sort, prompt, f" {reply}{END}"))
+    def _keep(self, sort: str, prompt: Prompt, reply: str) -> None:
+        self.asked.append(ExpertReply(sort, as_text(prompt), f" {reply}{END}"))
 
     def _tool(self, tool: str, *args: Any) -> Any:
         answer: Any = getattr(self, f"_tool_{tool}")(*args)

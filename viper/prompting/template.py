@@ -1,0 +1,33 @@
+"""Prompt templates: the texts in ``templates/*.md``, filled in as a string or as a conversation."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from string import Template
+
+from viper.prompting.messages import Conversation, system, user
+
+USER_TURN = "=== user ===\n"
+"""The line of a template after which the user's message begins."""
+
+
+def fill(name: str, values: Mapping[str, str]) -> str:
+    """Return a template as one text with its values, which are inserted verbatim."""
+    return Template(_text(name).replace(USER_TURN, "")).substitute(values)
+
+
+def fill_turns(name: str, values: Mapping[str, str]) -> Conversation:
+    """Return a template as a system message and a user message with their values."""
+    standing, asked = (
+        Template(part).substitute(values).strip() for part in _text(name).split(USER_TURN)
+    )
+    return (system(standing), user(asked))
+
+
+@cache
+def _text(name: str) -> str:
+    folder = resources.files("viper.prompting") / "templates"
+    return textwrap.dedent((folder / f"{name}.md").read_text(encoding="utf-8"))

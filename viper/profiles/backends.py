@@ -15,13 +15,16 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError
-from viper.models.loading import LoadOptions, split_options
+from viper.models.loading import split_options
 from viper.tools.models import ROLES
 
 ENTRY_POINTS = "viper.backends"
 
 USES_LLM = "llm"
 """The text backend that shares the profile's language model instead of loading one."""
+
+VLM = "vlm"
+"""The backend of a language model that takes pictures, and of every role that asks one."""
 
 FRAMES = "frames"
 """The video backend that asks the profile's own VQA model and matcher about single frames."""
@@ -44,12 +47,17 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "transformers": "viper.models.llm.transformers_llm:TransformersLLM",
             "vllm": "viper.models.llm.vllm_llm:VllmLLM",
             "openai": "viper.models.llm.openai_llm:OpenAILLM",
+            VLM: "viper.models.vision.chat_vlm:ChatVLM",
         },
         "detector": {
             "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",
             "grounding_dino": "viper.models.vision.detector_grounding_dino:GroundingDinoDetector",
+            VLM: "viper.models.vision.detector_vlm:VlmDetector",
         },
-        "matcher": {"open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher"},
+        "matcher": {
+            "open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher",
+            VLM: "viper.models.vision.matcher_vlm:VlmMatcher",
+        },
         "depth": {
             "depth_anything": "viper.models.vision.depth:DepthAnythingEstimator",
             "dpt": "viper.models.vision.depth:DptEstimator",
@@ -57,6 +65,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "vqa": {
             "blip": "viper.models.vision.vqa_blip:BlipAnswerer",
             "blip2": "viper.models.vision.vqa_blip2:Blip2Answerer",
+            VLM: "viper.models.vision.vqa_chat:ChatAnswerer",
             "chat": "viper.models.vision.vqa_chat:ChatAnswerer",
         },
         "faces": {OPENCV: "viper.models.vision.faces_opencv:OpenCvFaces"},
@@ -69,12 +78,13 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "video": {
             "video_events": "viper.models.vision.video_events:VideoEvents",
+            VLM: "viper.models.vision.video_chat:ChatVideo",
             "chat": "viper.models.vision.video_chat:ChatVideo",
             "xclip": "viper.models.vision.video_xclip:XClipVideo",
             FRAMES: "viper.models.vision.video_frames:FramesVideo",
         },
         "segmenter": {"maskformer": "viper.models.vision.segmenter_maskformer:MaskFormerSegmenter"},
-        "text": {USES_LLM: "viper.tools.text:LanguageTool"},
+        "text": {USES_LLM: "viper.tools.text:LanguageTool", VLM: "viper.tools.text:LanguageTool"},
         "embedder": {"sentence": "viper.models.vision.embedder_sentence:SentenceEmbedder"},
         "inpainter": {"diffusers": "viper.models.vision.inpainter_diffusers:DiffusersInpainter"},
     }
@@ -88,7 +98,19 @@ SEARCHES = frozenset(
 
 _WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
 _WITHOUT_MODEL |= SEARCHES
-_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
+_WITHOUT_MODEL |= {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
+_ASKS_VLM = {("vqa", "chat"), ("video", "chat")} | {
+    (role, backend) for role, backend in _WITHOUT_MODEL if backend == VLM
+}
+"""Role and backend of those that ask a chat vision-language model; ``chat`` is an older name."""
+
+_VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
+"""Options of a vision-language model that a role which names the model may give, too."""
+
+_TEXT_ONLY = frozenset({"transformers", "vllm"})
+"""Language models that take no pictures."""
+
+_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *(_WITHOUT_MODEL - _ASKS_VLM)}
 """Those that take no options of how weights are loaded."""
 
 _EXTRAS = {
@@ -97,9 +119,6 @@ _EXTRAS = {
     **{("text_search", one): ("httpx", "web-search") for one in ENGINES},
 }
 """Package and extra of those that need one."""
-
-_ON_A_CHAT_MODEL = {("vqa", "chat"), ("video", "chat")}
-"""Role and backend of those whose class takes a loaded ChatVLM."""
 
 
 def played(role: str) -> str:
@@ -141,6 +160,18 @@ def resolve_backend(role: str, backend: str) -> str:
 def needs_model(role: str, backend: str) -> bool:
     """Return whether a profile must name a model for the backend."""
     return (played(role), backend) not in _WITHOUT_MODEL
+
+
+def asks_vlm(role: str, backend: str) -> bool:
+    """Return whether the backend of a tool asks a chat vision-language model."""
+    return (role, backend) in _ASKS_VLM
+
+
+def takes_pictures(backend: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a language model can take pictures; False if it certainly cannot."""
+    if backend == "openai":
+        return bool(options.get("api", "chat") == "chat")
+    return backend not in _TEXT_ONLY
 
 
 def loads_weights(role: str, backend: str) -> bool:
@@ -235,42 +266,53 @@ def missing_extra(role: str, backend: str) -> MissingExtraError | None:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A chat checkpoint and how it is loaded; roles with equal ones share it."""
+    """A language model and how it is loaded; the roles with equal ones share it.
 
+    Attributes:
+        options: those that make it another model. With the backend ``vlm`` only the options of
+            loading do, and the others may differ between its roles.
+    """
+
+    backend: str
     source: str
-    loading: LoadOptions
+    options: Mapping[str, Any]
 
-    def load(self, role: str, backend: str, options: Mapping[str, Any]) -> Any:
-        """Load the model for the first of its roles.
+    def load(self, role: str = "llm") -> Any:
+        """Load the model; errors name the language model's role.
 
         Raises:
-            ProfileError: an option that the role's backend does not take; nothing was loaded.
+            ProfileError: an option that its backend does not take.
             ModelError: nothing loadable there.
         """
-        from viper.models.vision.chat_vlm import ChatVLM
-
-        check_options(role, backend, split_options(options)[1])
-        return ChatVLM.from_pretrained(self.source, **asdict(self.loading))
+        return load_backend(role, self.backend, self.source, self.options)
 
 
 def shared_model(
     role: str, backend: str, source: str | None, options: Mapping[str, Any]
 ) -> SharedModel | None:
-    """Return the model that a role may share, or None if it loads its own weights or names no
-    model.
+    """Return the language model that a role is or asks, or None if it has none or names none.
 
     Raises:
         ProfileError: a value that no checkpoint can be loaded with.
     """
-    if source is None or (role, backend) not in _ON_A_CHAT_MODEL:
+    if source is None:
         return None
-    return SharedModel(source, split_options(options)[0])
+    if asks_vlm(role, backend) or (played(role), backend) == ("llm", VLM):
+        return SharedModel(VLM, source, asdict(split_options(options)[0]))
+    return SharedModel(backend, source, dict(options)) if played(role) == "llm" else None
 
 
-def on_shared_model(role: str, backend: str, options: Mapping[str, Any], model: Any) -> Any:
-    """Build the backend of a role on its loaded model.
+def vlm_options(
+    role: str, backend: str, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a vision-language model in memory, and those of the role on it.
 
     Raises:
-        ProfileError: an option that it does not take, or a wrong value.
+        ProfileError: an option that the role's backend does not take.
     """
-    return built(role, backend, backend_class(role, backend), (model,), split_options(options)[1])
+    own = split_options(options)[1]
+    is_model = {name: played(role) == "llm" or name in _VLM_OPTIONS for name in own}
+    of_model = {name: value for name, value in own.items() if is_model[name]}
+    of_role = {name: value for name, value in own.items() if not is_model[name]}
+    check_options(role, backend, of_model if played(role) == "llm" else of_role)
+    return of_model, of_role

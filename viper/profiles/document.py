@@ -38,10 +38,14 @@ WRITER, CRITIC = "llm", "critic"
 """The language models that every strategy may use: one writes programs, one says what is wrong."""
 
 
+EYES = "vlm"
+"""The language model that roles with the backend ``vlm`` ask; the writer if there is none."""
+
+
 def language_models() -> tuple[str, ...]:
     """Return the tables of a profile that name a language model, the program writer's first."""
     planner, *others = model_roles()
-    return (WRITER, planner, CRITIC, *others)
+    return (WRITER, planner, CRITIC, *others, EYES)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class BackendChoice:
     """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
 
     ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
-    language model beside the program writer, one of :data:`viper.schema.PROMPT_STYLES`.
+    language model beside the program writer, one of :data:`viper.schema.PROMPT_STYLES`; ``sees``
+    puts the pictures of a query into the prompts of a language model.
     """
 
     backend: str
@@ -57,6 +62,7 @@ class BackendChoice:
     options: Mapping[str, Any] = field(default_factory=dict)
     cache: bool = False
     style: PromptStyle = "chat"
+    sees: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +199,9 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
             if name in values
         },
         roles={
-            role: _record(BackendChoice, value, "roles", role, cache=False, style="chat")
+            role: _record(
+                BackendChoice, value, "roles", role, cache=False, style="chat", sees=False
+            )
             for role, value in roles.items()
         },
         tools=_record(

@@ -12,6 +12,7 @@ from viper.profiles.backends import (
     SEARCHES,
     SHIPPED,
     SharedModel,
+    asks_vlm,
     missing_extra,
     needs_model,
     played,
@@ -86,7 +87,7 @@ def readiness(profile: Profile) -> tuple[str, str | None]:
 
 
 def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) -> ModelState:
-    options = profile.options(role, choice)
+    options = {**profile.options(role, choice), **({"sees": True} if choice.sees else {})}
 
     def state(place: Place, size: int | None = None, problem: str | None = None) -> ModelState:
         return ModelState(role, choice.backend, choice.model, place, size, problem, options)
@@ -102,7 +103,7 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("nowhere", problem=str(missing))
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
-    if not needs_model(role, choice.backend):
+    if not needs_model(role, choice.backend) and not (source and asks_vlm(role, choice.backend)):
         is_own = role in ("faces", "ocr") or (role, choice.backend) in SEARCHES
         return state("own" if is_own else "shared")
     if source is None:

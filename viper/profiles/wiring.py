@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,28 @@ from viper.profiles.backends import (
     FRAMES,
     SEARCHES,
     USES_LLM,
+    VLM,
     SharedModel,
+    asks_vlm,
+    backend_class,
     built,
     load_backend,
     loads_weights,
     missing_extra,
     needs_model,
-    on_shared_model,
     resolve_backend,
     shared_model,
+    takes_pictures,
+    vlm_options,
 )
-from viper.profiles.document import WRITER, BackendChoice, ProfileDocument, read_profile, state_dir
+from viper.profiles.document import (
+    EYES,
+    WRITER,
+    BackendChoice,
+    ProfileDocument,
+    read_profile,
+    state_dir,
+)
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components
@@ -83,17 +94,16 @@ class Profile:
         document, library = self.document, self.library()
         for role, choice in self.choices():
             self._check_backend(role, choice)
-        llms = {
-            role: DeferredLLM(partial(self._load_llm, role, choice))
-            for role, choice in document.models.items()
-        }
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
         models = ModelSet({}, max_bytes=int(memory_gb * 2**30) if memory_gb else None)
-        pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
+        wired = _WiredModels(models)
+        for role, choice in document.models.items():
+            self._add_llm(wired, role, choice)
         for role, choice in document.roles.items():
-            self._add_role(models, role, choice, llms[WRITER])
+            self._add_role(wired, role, choice)
+        pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         return Components(
-            models=llms,
+            models=wired.llms,
             toolbox=Toolbox(
                 models,
                 document.tools,
@@ -112,6 +122,7 @@ class Profile:
             embed=partial(_embedded, models) if "embedder" in document.roles else None,
             demonstrations=pool,
             styles={role: choice.style for role, choice in document.models.items()},
+            sees=frozenset(role for role, choice in document.models.items() if choice.sees),
         )
 
     def library(self) -> Library:
@@ -182,8 +193,8 @@ class Profile:
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
         """
-        shared = self.document.load if loads_weights(role, choice.backend) else {}
-        options = {**shared, **choice.options}
+        takes = loads_weights(role, choice.backend) and choice.model is not None
+        options = {**(self.document.load if takes else {}), **choice.options}
         if isinstance(options.get("adapter"), str):
             options["adapter"] = self._source(options["adapter"])
         return options
@@ -194,8 +205,19 @@ class Profile:
         Raises:
             ProfileError: a shipped model that does not exist, or a wrong option of loading.
         """
+        table = self.asked_table(role, choice)
+        if table is not None:
+            return self.shared_model(table, self.document.models[table])
         source = self.model_source(choice)
         return shared_model(role, choice.backend, source, self.options(role, choice))
+
+    def asked_table(self, role: str, choice: BackendChoice) -> str | None:
+        """Return the table of the language model that a role asks instead of naming one, or
+        None.
+        """
+        if choice.model is not None or not asks_vlm(role, choice.backend):
+            return None
+        return EYES if EYES in self.document.models else WRITER
 
     def _source(self, name: str | None) -> str | None:
         if name is None:
@@ -222,10 +244,25 @@ class Profile:
         source = self.model_source(choice)
         if source is None and needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
+        self._check_pictures(role, choice)
         self.shared_model(role, choice)
         missing = missing_extra(role, choice.backend)
         if missing is not None:
             raise missing
+
+    def _check_pictures(self, role: str, choice: BackendChoice) -> None:
+        if choice.sees and not takes_pictures(choice.backend, choice.options):
+            raise ProfileError(
+                f"{role}: sees = true, but its backend {choice.backend!r} takes no pictures; "
+                f'use backend = "{VLM}" or "openai", or leave sees out'
+            )
+        table = self.asked_table(role, choice)
+        asked = self.document.models.get(table or "")
+        if asked and role != "text" and not takes_pictures(asked.backend, asked.options):
+            raise ProfileError(
+                f"{role}: it asks [{table}], whose backend {asked.backend!r} takes no pictures; "
+                f"add a table [{EYES}] with a model that does, or name a model here"
+            )
 
     def _run_settings(self) -> RunSettings:
         """Return the profile's settings with whole paths for files."""
@@ -242,8 +279,13 @@ class Profile:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
 
-    def _load_llm(self, role: str, choice: BackendChoice) -> LLM:
-        llm: LLM = self._load(role, choice)
+    def _add_llm(self, wired: _WiredModels, role: str, choice: BackendChoice) -> None:
+        shared = self.shared_model(role, choice)
+        load = partial(self._load, role, choice) if shared is None else wired.loader(shared, role)
+        wired.llms[role] = DeferredLLM(partial(self._load_llm, role, choice, load))
+
+    def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
+        llm = self._on_vlm(role, choice, load()) if choice.backend == VLM else load()
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
@@ -252,22 +294,55 @@ class Profile:
 
         return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))
 
-    def _add_role(self, models: ModelSet, role: str, choice: BackendChoice, llm: LLM) -> None:
-        shared = self.shared_model(role, choice)
-        if shared is None:
-            models.add(role, partial(self._load_role, role, choice, llm, models))
+    def _add_role(self, wired: _WiredModels, role: str, choice: BackendChoice) -> None:
+        models, shared = wired.models, self.shared_model(role, choice)
+        writes = role == "text" and choice.model is None
+        if shared is None or shared.backend != VLM or writes:
+            models.add(role, partial(self._load_role, role, choice, wired))
             return
-        arguments = (role, choice.backend, self.options(role, choice))
+        held = wired.held(shared)
+        load = wired.loader(shared) if held else shared.load
         models.add_sharing(
-            role, shared, partial(shared.load, *arguments), partial(on_shared_model, *arguments)
+            role,
+            shared,
+            partial(self._load_checked, role, choice, load),
+            partial(self._on_vlm, role, choice),
+            keep=held,
         )
 
-    def _load_role(self, role: str, choice: BackendChoice, llm: LLM, models: ModelSet) -> Any:
-        if choice.backend == USES_LLM and role == "text":
-            from viper.tools.text import LanguageTool
+    def _load_checked(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> Any:
+        """Load a model after a check of the options of its first role."""
+        vlm_options(role, choice.backend, self.options(role, choice))
+        return load()
 
-            arguments = (llm, self.document.run.prompt_style)
-            return built(role, choice.backend, LanguageTool, arguments, choice.options)
+    def _on_vlm(self, role: str, choice: BackendChoice, model: Any) -> Any:
+        """Return a loaded ``ChatVLM`` with the options of a language model, or a role's backend on
+        it.
+        """
+        table = self.asked_table(role, choice)
+        if table is not None:
+            model = self._on_vlm(table, self.document.models[table], model)
+        of_model, of_role = vlm_options(role, choice.backend, self.options(role, choice))
+        if of_model:
+            model = built(role, choice.backend, model.configured, (), of_model)
+        if role not in self.document.roles:
+            return model
+        return self._asking(role, choice, GatheredLLM(model) if role == "text" else model, of_role)
+
+    def _asking(
+        self, role: str, choice: BackendChoice, model: Any, options: Mapping[str, Any]
+    ) -> Any:
+        arguments = (model,) if role != "text" else (model, self.document.run.prompt_style)
+        return built(role, choice.backend, backend_class(role, choice.backend), arguments, options)
+
+    def _load_role(self, role: str, choice: BackendChoice, wired: _WiredModels) -> Any:
+        models, table = wired.models, self.asked_table(role, choice)
+        if role == "text" and (choice.backend == USES_LLM or table is not None):
+            return self._asking(role, choice, wired.llms[table or WRITER], choice.options)
+        if table is not None:
+            from viper.models.vision.endpoint_vlm import EndpointVLM
+
+            return self._asking(role, choice, EndpointVLM(wired.llms[table]), choice.options)
         if choice.backend == FRAMES and role == "video":
             from viper.models.vision.video_frames import FramesVideo
 
@@ -304,6 +379,30 @@ class Profile:
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
         return read_bank((self.document.base or Path()) / bank)
+
+
+class _WiredModels:
+    """The models of a profile while they are wired, each loaded once.
+
+    Attributes:
+        models: those of the tools.
+        llms: the language models by role.
+    """
+
+    def __init__(self, models: ModelSet) -> None:
+        self.models = models
+        self.llms: dict[str, DeferredLLM] = {}
+        self._loaders: list[tuple[SharedModel, Callable[[], Any]]] = []
+
+    def held(self, shared: SharedModel) -> bool:
+        """Return True if a language model uses it, which never lets go of it."""
+        return any(one == shared for one, _ in self._loaders)
+
+    def loader(self, shared: SharedModel, role: str = WRITER) -> Callable[[], Any]:
+        """Return a function that loads the model of a language model's role at its first call."""
+        if not self.held(shared):
+            self._loaders.append((shared, cache(partial(shared.load, role))))
+        return next(load for one, load in self._loaders if one == shared)
 
 
 def load_profile(

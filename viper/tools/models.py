@@ -67,7 +67,13 @@ class ModelSet:
         self._weights[role] = _Weights()
 
     def add_sharing(
-        self, role: str, key: Any, load: Callable[[], Any], on: Callable[[Any], Any]
+        self,
+        role: str,
+        key: Any,
+        load: Callable[[], Any],
+        on: Callable[[Any], Any],
+        *,
+        keep: bool = False,
     ) -> None:
         """Give a role a backend on a model that other roles may use too.
 
@@ -78,9 +84,10 @@ class ModelSet:
             key: equal for the roles that share the model, never None.
             load: returns the model.
             on: returns the role's backend on the loaded model; loads nothing.
+            keep: never unload it, because a language model outside of this set uses it too.
         """
         sharing = (weights for weights in self._weights.values() if weights.key == key)
-        weights = next(sharing, None) or _Weights(key)
+        weights = next(sharing, None) or _Weights(key, keep)
 
         def loader() -> Any:
             if weights.model is None:
@@ -213,7 +220,7 @@ class ModelSet:
         for weights in sorted(set(self._weights.values()), key=lambda each: each.used):
             if self.memory_bytes() <= self.max_bytes:
                 return
-            if weights is newest or weights.holds or not weights.size:
+            if weights is newest or weights.holds or weights.keep or not weights.size:
                 continue
             if weights.lock.acquire(blocking=False):
                 try:
@@ -230,6 +237,7 @@ class _Weights:
 
     Attributes:
         key: common to the roles that share it; None if it serves one role alone.
+        keep: never unloaded.
         model: the model behind their backends; None if it is not loaded, or they share none.
         backends: the loaded ones by role.
         used: time of the last use as a counter; larger is later.
@@ -237,6 +245,7 @@ class _Weights:
     """
 
     key: Any = None
+    keep: bool = False
     model: Any = None
     backends: dict[str, Any] = field(default_factory=dict)
     used: int = 0

@@ -23,6 +23,10 @@ MAX_TEXT = 2_000
 """Maximum length of a text argument in characters; longer ones are rejected."""
 
 
+LEAST_LIKELIHOOD = 1e-6
+"""Smaller probabilities of a matcher count as this one, so that logarithms are finite."""
+
+
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
     """Return patches of the named objects in a patch, best score first.
 
@@ -96,13 +100,20 @@ def exists(session: ToolSession, patch: Any, object_name: str) -> bool:
 def verify_property(
     session: ToolSession, patch: Any, object_name: str, visual_property: str
 ) -> bool:
-    """Check that the patch's object has the property, against the other words of its family."""
+    """Check that the patch's object has the property, against the other words of its family.
+
+    A matcher by likelihood judges the property alone.
+    """
     name = _text(object_name, "object_name")
     word = _text(visual_property, "visual_property")
-    family = property_family(session, word)
-    texts = [f"{option} {name}".strip() for option in family]
-    chance = _softmax(similarities(session, [session.region(patch)], texts)[0])
-    score = float(chance[list(family).index(word)])
+    region = session.region(patch)
+    if _matches_by_likelihood(session):
+        score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])
+    else:
+        family = property_family(session, word)
+        texts = [f"{option} {name}".strip() for option in family]
+        chance = _softmax(similarities(session, [region], texts)[0])
+        score = float(chance[list(family).index(word)])
     session.record_scores("matcher.threshold", [score])
     return score >= session.threshold("matcher.threshold")
 
@@ -253,11 +264,13 @@ def pixels(session: ToolSession, patch: Any) -> Pixels:
 def similarities(
     session: ToolSession, regions: Sequence[Region], texts: Sequence[str]
 ) -> np.ndarray[Any, Any]:
-    """Return scaled image-text similarities ``[regions, texts]``.
+    """Return scaled image-text similarities ``[regions, texts]``, or log-probabilities.
 
     The matcher uses soft prompts only for a text that names a learned concept. A learned concept
     therefore changes the similarity of no other text.
     """
+    if _matches_by_likelihood(session):
+        return np.log(np.maximum(likelihoods(session, regions, texts), LEAST_LIKELIHOOD))
     images = np.stack([matcher_embedding(session, region) for region in regions])
     text_rows = [text_embedding(session, text) for text in texts]
     scale = float(session.toolbox.models.trait("matcher", "logit_scale"))
@@ -271,6 +284,24 @@ def similarities(
             if cosine is not None:
                 scores[row, column] = scale * cosine
     return scores
+
+
+def likelihoods(session: ToolSession, regions: Sequence[Region], texts: Sequence[str]) -> Floats:
+    """Return the probability of each text for each region, ``[regions, texts]``, by a matcher that
+    judges pairs.
+    """
+    places = tuple((session.media.content_hash(region.image_id), region.box) for region in regions)
+    rows: Floats = session.computed_late(
+        "matcher",
+        ("likelihood", places, tuple(texts)),
+        "likelihood",
+        lambda: ([region_crop(session, region) for region in regions], list(texts)),
+    )
+    return rows
+
+
+def _matches_by_likelihood(session: ToolSession) -> bool:
+    return bool(session.toolbox.models.trait("matcher", "by_likelihood", False))
 
 
 def text_embedding(session: ToolSession, text: str) -> Floats:

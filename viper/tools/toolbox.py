@@ -86,6 +86,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("detector", "detect"): Operation(_detect),
     ("matcher", "encode_images"): _at_once("encode_images"),
     ("matcher", "encode_texts"): _at_once("encode_texts"),
+    ("matcher", "likelihood"): _one_by_one("likelihood"),
     ("depth", "depth"): _at_once("depth"),
     ("vqa", "encode"): _at_once("encode"),
     ("vqa", "answer"): Operation(_answer),

@@ -88,6 +88,22 @@ class Matcher(Protocol):
 
 
 @runtime_checkable
+class LikelihoodMatcher(Protocol):
+    """Matcher that judges each pair of picture and text by itself, without embeddings.
+
+    Attributes:
+        by_likelihood: True; the tools then call :meth:`likelihood` instead of comparing embeddings.
+    """
+
+    model_id: str
+    by_likelihood: bool
+
+    def likelihood(self, images: Sequence[Pixels], texts: Sequence[str]) -> Floats:
+        """Return the probability ``[N, M]`` that each text describes each picture."""
+        ...
+
+
+@runtime_checkable
 class DepthEstimator(Protocol):
     """Monocular depth."""
 

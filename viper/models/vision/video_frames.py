@@ -154,6 +154,10 @@ class FramesVideo:
     def _match(
         self, matcher: Matcher, encoding: ClipFrames, chosen: Sequence[int], event: str
     ) -> list[float]:
+        if getattr(matcher, "by_likelihood", False):
+            judge: Any = matcher
+            chances = judge.likelihood([encoding.frames[i] for i in chosen], [event])
+            return [float(chance) for chance in chances[:, 0]]
         new = [i for i in chosen if i not in encoding.embeddings]
         if new:
             rows = matcher.encode_images([encoding.frames[i] for i in new])

@@ -1,0 +1,195 @@
+"""Detection by a chat vision-language model that writes boxes as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress as suppress_errors
+from typing import Any, Literal, get_args
+
+import numpy as np
+from PIL import Image
+
+from viper.errors import ToolError, UnknownNameError
+from viper.models.vision.boxes import suppress
+from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
+from viper.models.vision.roles import Detection, Pixels
+from viper.prompting.replies import json_parts
+
+Coordinates = Literal["relative", "pixels"]
+
+INSTRUCTION = """Find every object in the picture that fits one of these names: {names}.
+Reply with a JSON list and nothing else. Write one entry for each object:
+{{"label": "one of the names", "bbox_2d": [{corners}]}}
+{units} Reply [] if there is no such object."""
+
+RELATIVE = """\
+Coordinates are whole numbers from 0 to 1000: x from the left to the right edge of the picture, \
+y from its top to its bottom edge."""
+IN_PIXELS = """\
+Coordinates are pixels from the top left corner; the picture is {width} pixels wide and {height} \
+pixels high."""
+
+RELATIVE_SIDE = 1000
+TOLERANCE = 0.01
+"""A box may end this share of the side outside the picture; it is then cut off."""
+
+BOX_KEYS = ("bbox_2d", "box", "bbox", "box_2d")
+LABEL_KEYS = ("label", "name", "object")
+SCORE_KEYS = ("score", "confidence")
+
+
+class VlmDetector:
+    """A ``Detector`` on any chat vision-language model.
+
+    All phrases about a picture go into one request. An encoding is a copy of the pixels.
+
+    Args:
+        vlm: the model; may be shared with other roles.
+        coordinates: ``relative`` asks for coordinates from 0 to 1000, ``pixels`` for pixels, which
+            some models write whatever they are asked for.
+        y_first: the model writes y before x, as Gemini does.
+        max_side: with ``pixels``, greatest width and height of the picture that the model gets.
+            Larger pictures are scaled down. It must not exceed what the model or its endpoint
+            keeps.
+        max_tokens: maximum length of a reply, about 30 tokens for each box.
+
+    Raises:
+        UnknownNameError: unknown coordinates.
+    """
+
+    def __init__(
+        self,
+        vlm: VisionLanguageModel,
+        *,
+        coordinates: Coordinates = "relative",
+        y_first: bool = False,
+        max_side: int = 1024,
+        max_tokens: int = 1024,
+    ) -> None:
+        if coordinates not in get_args(Coordinates):
+            raise UnknownNameError("kind of coordinates", coordinates, get_args(Coordinates))
+        self.model_id = vlm.model_id
+        self.concurrent = vlm.concurrent
+        self._vlm = vlm
+        self._relative, self._y_first = coordinates == "relative", y_first
+        self._max_side, self._max_tokens = max_side, max_tokens
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the size in bytes of the model's parameters and buffers."""
+        return self._vlm.memory_bytes
+
+    def encode(self, images: Sequence[Pixels]) -> list[Any]:
+        """Return a copy ``uint8 [H, W, 3]`` of each image."""
+        return [np.array(image) for image in images]
+
+    def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
+        """Return the boxes of each phrase, best first; a score is the reply's, else 1.0.
+
+        Raises:
+            ToolError: the reply holds no boxes that can be read.
+        """
+        shown = encoding if self._relative else self._scaled(encoding)
+        height, width = shown.shape[:2]
+        instruction = INSTRUCTION.format(
+            names=json.dumps(list(phrases), ensure_ascii=False),
+            corners="y0, x0, y1, x1" if self._y_first else "x0, y0, x1, y1",
+            units=RELATIVE if self._relative else IN_PIXELS.format(width=width, height=height),
+        )
+        ((reply, _),) = self._vlm.ask([ChatRequest([shown], instruction)], self._max_tokens)
+        written = self._read(reply)
+        sides = (width, height)
+        if self._relative:
+            numbers = [number for _, corners, _ in written for number in corners]
+            # Some models write shares of the side whatever they are asked for.
+            sides = (1, 1) if numbers and max(numbers) <= 1 else (RELATIVE_SIDE, RELATIVE_SIDE)
+        boxes: dict[str, list[list[float]]] = {phrase: [] for phrase in phrases}
+        scores: dict[str, list[float]] = {phrase: [] for phrase in phrases}
+        for label, corners, score in written:
+            phrase = phrases[0] if len(phrases) == 1 else _phrase_of(label, phrases)
+            if phrase is not None:
+                boxes[phrase].append(self._placed(corners, sides, encoding.shape, reply))
+                scores[phrase].append(score)
+        return [
+            suppress(
+                np.array(boxes[phrase], np.float32).reshape(-1, 4),
+                np.array(scores[phrase], np.float32),
+            )
+            for phrase in phrases
+        ]
+
+    def _scaled(self, picture: Pixels) -> Pixels:
+        image = Image.fromarray(picture)
+        image.thumbnail((self._max_side, self._max_side), Image.Resampling.LANCZOS)
+        return np.array(image)
+
+    def _read(self, reply: str) -> list[tuple[str, list[float], float]]:
+        """Return label, corners and score of each box in the JSON values of a reply."""
+        readable = []
+        for _, _, value in json_parts(reply):
+            with suppress_errors(ValueError):
+                readable.append(_entries(value))
+        if not readable:
+            raise self._unreadable("no JSON list of boxes", reply)
+        return [entry for entries in readable for entry in entries]
+
+    def _placed(
+        self, corners: list[float], sides: tuple[int, int], shape: Sequence[int], reply: str
+    ) -> list[float]:
+        """Return the corners in pixels of a picture of the shape, within it."""
+        x0, y0, x1, y1 = (corners[i] for i in ((1, 0, 3, 2) if self._y_first else (0, 1, 2, 3)))
+        (across, down), (height, width) = sides, shape[:2]
+        low, high = -TOLERANCE, 1 + TOLERANCE
+        left, right, upper, lower = x0 / across, x1 / across, y0 / down, y1 / down
+        if not (low <= left < right <= high and low <= upper < lower <= high):
+            problem = f"the box {corners}, which is not within {across} x {down}"
+            raise self._unreadable(problem, reply)
+        shares = [min(max(share, 0.0), 1.0) for share in (left, upper, right, lower)]
+        return [share * side for share, side in zip(shares, (width, height) * 2, strict=True)]
+
+    def _unreadable(self, problem: str, reply: str) -> ToolError:
+        return ToolError(
+            f"{self.model_id} was asked for boxes and wrote {problem}: "
+            f"{' '.join(reply.split())[:80]!r}; change the options coordinates, y_first or "
+            "max_tokens of the detector, or give the role to another model"
+        )
+
+
+def _entries(value: Any, label: str = "") -> list[tuple[str, list[float], float]]:
+    """Return label, corners and score of each box in a JSON value.
+
+    Raises:
+        ValueError: the value holds something else, or a number that is not finite.
+    """
+    if isinstance(value, list):
+        if len(value) == 4 and all(_is_number(number) for number in value):
+            return [(label, [float(number) for number in value], 1.0)]
+        return [entry for inner in value for entry in _entries(inner, label)]
+    if not isinstance(value, dict):
+        raise ValueError("neither a list nor an object")
+    box = next((value[key] for key in BOX_KEYS if key in value), None)
+    if box is None:
+        nested = {key: inner for key, inner in value.items() if isinstance(inner, list | dict)}
+        if value and not nested:
+            raise ValueError("an object without a box")
+        return [entry for key, inner in nested.items() for entry in _entries(inner, key)]
+    name = next((str(value[key]) for key in LABEL_KEYS if key in value), label)
+    stated = next((value[key] for key in SCORE_KEYS if key in value), None)
+    score = float(stated) if _is_number(stated) and 0 <= stated <= 1 else 1.0
+    return [(name, corners, score) for _, corners, _ in _entries(box)]
+
+
+def _is_number(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def _phrase_of(label: str, phrases: Sequence[str]) -> str | None:
+    """Return the phrase that a label names, word for word or as a part, or None."""
+    name = label.casefold().strip()
+    pairs = [(phrase, phrase.casefold()) for phrase in phrases]
+    exact = [phrase for phrase, plain in pairs if plain == name]
+    near = [phrase for phrase, plain in pairs if name and (plain in name or name in plain)]
+    return next(iter(exact or near), None)

@@ -1,0 +1,67 @@
+"""Matching of pictures and texts by a chat vision-language model that answers yes or no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from viper.errors import ToolError
+from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
+from viper.models.vision.roles import Floats, Pixels
+
+QUESTION = "Does the picture show this: {text}? Answer yes or no."
+
+
+class VlmMatcher:
+    """A ``LikelihoodMatcher`` on any chat vision-language model.
+
+    Args:
+        vlm: the model; may be shared with other roles.
+        question: asked about each pair; ``{text}`` stands for the text.
+        batch_size: maximum number of pairs in one forward pass.
+    """
+
+    by_likelihood = True
+    logit_scale = 1.0
+
+    def __init__(
+        self, vlm: VisionLanguageModel, *, question: str = QUESTION, batch_size: int = 8
+    ) -> None:
+        self.model_id = vlm.model_id
+        self.concurrent = vlm.concurrent
+        self._vlm = vlm.in_batches_of(batch_size)
+        self._question = question
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the size in bytes of the model's parameters and buffers."""
+        return self._vlm.memory_bytes
+
+    def likelihood(self, images: Sequence[Pixels], texts: Sequence[str]) -> Floats:
+        """Return the probability ``[N, M]`` that each text describes each picture.
+
+        Raises:
+            ToolError: the model answered neither yes nor no.
+        """
+        requests = [
+            ChatRequest([image], self._question.replace("{text}", text.strip().rstrip(".")))
+            for image in images
+            for text in texts
+        ]
+        chances = self._vlm.probability_of_yes(requests)
+        return np.array(chances, np.float32).reshape(len(images), len(texts))
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """Raise ToolError, because the model has no embeddings."""
+        raise self._without_embeddings()
+
+    def encode_texts(self, texts: Sequence[str]) -> Floats:
+        """Raise ToolError, because the model has no embeddings."""
+        raise self._without_embeddings()
+
+    def _without_embeddings(self) -> ToolError:
+        return ToolError(
+            f"{self.model_id} matches pictures and texts by yes or no and has no embeddings; "
+            "indexes of pictures and learned concepts need a matcher such as open_clip"
+        )

@@ -98,10 +98,8 @@ SEARCHES = frozenset(
 
 _WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
 _WITHOUT_MODEL |= SEARCHES
-_WITHOUT_MODEL |= {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
-_ASKS_VLM = {("vqa", "chat"), ("video", "chat")} | {
-    (role, backend) for role, backend in _WITHOUT_MODEL if backend == VLM
-}
+_ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
+_ASKS_VLM |= {("vqa", "chat"), ("video", "chat")}
 """Role and backend of those that ask a chat vision-language model; ``chat`` is an older name."""
 
 _VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
@@ -110,7 +108,7 @@ _VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
 _TEXT_ONLY = frozenset({"transformers", "vllm"})
 """Language models that take no pictures."""
 
-_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *(_WITHOUT_MODEL - _ASKS_VLM)}
+_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 """Those that take no options of how weights are loaded."""
 
 _EXTRAS = {
@@ -159,7 +157,7 @@ def resolve_backend(role: str, backend: str) -> str:
 
 def needs_model(role: str, backend: str) -> bool:
     """Return whether a profile must name a model for the backend."""
-    return (played(role), backend) not in _WITHOUT_MODEL
+    return (played(role), backend) not in _WITHOUT_MODEL | _ASKS_VLM
 
 
 def asks_vlm(role: str, backend: str) -> bool:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress as suppress_errors
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 from PIL import Image
@@ -181,7 +181,7 @@ def _entries(value: Any, label: str = "") -> list[tuple[str, list[float], float]
     return [(name, corners, score) for _, corners, _ in _entries(box)]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value)
 

@@ -157,8 +157,9 @@ class Usage:
 class Trial:
     """One run of one program: its text, its result and its thresholds.
 
-    ``program`` is empty if the strategy writes none, and for a fallback. ``writing`` is the cost of
-    the requests for it, repeated ones included; it is zero if the previous program ran again.
+    ``program`` is empty if the strategy or the language model wrote none, and for a fallback.
+    ``writing`` is the cost of the requests for it, repeated ones included; it is zero if the
+    previous program ran again.
     ``plan`` holds the numbered steps that the program was written from, separated by newlines.
     ``plan_prompt`` is the prompt of the planner. Both are None if the strategy has no plan.
     ``demonstrations`` holds the ids of the demonstrations in either prompt, each once, in their

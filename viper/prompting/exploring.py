@@ -68,7 +68,7 @@ CUT_OFF = "the reply was cut off after {tokens} tokens; write less text and shor
 
 _THOUGHT = re.compile(
     r"<\s*thought\s*>(?:((?:(?!<\s*thought).)*?)<\s*/\s*thought\s*>"
-    r"|(.*?)(?=<\s*(?:thought|code|python|execute|tool_call|done)\b|<\s*/?\s*result\b|^```|\Z))",
+    r"|(.*?)(?=<\s*(?:thought|code|python|execute|tool_call|done)\b|<\s*/?\s*result\b|^(?:```|~~~)|\Z))",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 _DONE = re.compile(r"<\s*done\s*/?>", re.IGNORECASE)
@@ -115,21 +115,29 @@ def read_action(reply: str, *, in_words: bool = True) -> Action | None:
     """
     text = without_reasoning(reply)
     thought = _THOUGHT.search(text)
-    if thought and read_action(text[: thought.start()], in_words=False) is None:
-        words = (thought[1] or thought[2] or "").strip()
-        action = read_action(text[thought.end() :]) if in_words else None
-        if action is not None and action.kind != "thought":
-            return replace(action, thought="\n".join(filter(None, (words, action.thought))))
-        return Action("thought", words) if words else None
+    if thought is None or _code_or_end(text[: thought.start()], in_words=False):
+        return _code_or_end(text, in_words)
+    words = (thought[1] or thought[2] or "").strip()
+    action = _code_or_end(text[thought.end() :], in_words) if in_words else None
+    if action is not None and action.kind != "thought":
+        return replace(action, thought="\n".join(filter(None, (words, action.thought))))
+    return Action("thought", words) if words else None
+
+
+def _code_or_end(text: str, in_words: bool) -> Action | None:
     fields, text = json_fields(text), in_fences(text)
     fence, done = FENCE.search(text), _DONE.search(text)
     if fence and fence[2].lower() in _LANGUAGES and not (done and done.start() < fence.start()):
-        words = text[: fence.start()].strip() or fields.get("thought", "")
         code = extract_code(_first_block(text[fence.start() :], fence[1]))
+        words = _words(text[: fence.start()]) or fields.get("thought", "")
         return Action("code", code, words if in_words else "") if code else None
     if done:
-        return Action("done", thought=text[: done.start()].strip() if in_words else "")
+        return Action("done", thought=_words(text[: done.start()]) if in_words else "")
     return _action_in_words(text, fields) if in_words else None
+
+
+def _words(text: str) -> str:
+    return re.sub(r"<\s*/?\s*thought\s*>", "", text, flags=re.IGNORECASE).strip()
 
 
 def _first_block(text: str, mark: str) -> str:

@@ -40,8 +40,8 @@ _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
 _SPECIAL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
 
 _LONGEST_QUOTE = 120
-_MOST_JSON = 50
-"""Number of brackets in a reply at which JSON may begin."""
+_MOST_MARKS = 50
+"""Number of tags, and of brackets at which JSON may begin, that are tried in a reply."""
 
 
 def without_reasoning(text: str) -> str:
@@ -57,7 +57,7 @@ def without_reasoning(text: str) -> str:
     for opening, closing in _REASONING:
         text = re.sub(f"{opening}.*?{closing}", "", text, flags=re.DOTALL | re.IGNORECASE)
         text = re.split(closing, text, flags=re.IGNORECASE)[-1]
-        text = re.split(rf"^\s*{opening}", text, flags=re.MULTILINE | re.IGNORECASE)[0]
+        text = re.split(rf"^[ \t]*{opening}", text, flags=re.MULTILINE | re.IGNORECASE)[0]
     return text
 
 
@@ -72,7 +72,7 @@ def first_line(reply: str) -> str:
 def json_parts(text: str) -> Iterator[tuple[int, int, Any]]:
     """Yield begin, end and value of each JSON object and array in a text."""
     decoder, end = json.JSONDecoder(strict=False), 0
-    for bracket in list(re.finditer(r"[{\[]", text))[:_MOST_JSON]:
+    for bracket in list(re.finditer(r"[{\[]", text))[:_MOST_MARKS]:
         if bracket.start() < end:
             continue
         try:
@@ -153,7 +153,9 @@ def _fenced(code: str) -> str:
 
 def _tags_in_fences(text: str) -> str:
     pieces, place = list[str](), 0
-    while opening := _CODE_TAG.search(text, place):
+    for opening in list(_CODE_TAG.finditer(text))[:_MOST_MARKS]:
+        if opening.start() < place:
+            continue
         code, end = _tagged(text, opening.end())
         pieces += [text[place : opening.start()], _fenced(code.strip("\n")) if code.strip() else ""]
         place = end
@@ -165,7 +167,7 @@ def _tagged(text: str, begin: int) -> tuple[str, int]:
 
     It ends before the first tag at which it parses, so that a tag in a string does not cut it.
     """
-    tags = list(_ANY_TAG.finditer(text, begin))[:_MOST_JSON]
+    tags = list(_ANY_TAG.finditer(text, begin))[:_MOST_MARKS]
     ends = [(tag.start(), tag.end() if _CLOSES.match(tag[0]) else tag.start()) for tag in tags]
     ends.append((len(text), len(text)))
     good = (end for end in ends if _is_code(text[begin : end[0]]))

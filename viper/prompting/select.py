@@ -61,10 +61,10 @@ def parse_choice(reply: str, options: Sequence[str]) -> int | None:
     a letter, a letter means the label in the prompt.
     """
     lines = [line.strip() for line in without_reasoning(reply).splitlines() if line.strip()]
-    for line in [final_answer(reply), *lines[:1], *lines[-1:]]:
+    for line in filter(None, [final_answer(reply), *lines[:1], *lines[-1:]]):
         for read in (_by_label, verbatim, _by_whole_text, _by_mention):
             index = read(line, options)
-            if line and index is not None:
+            if index is not None:
                 return index
     return None
 

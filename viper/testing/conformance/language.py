@@ -69,9 +69,8 @@ def _check_shape(results: Sequence[Sequence[Completion]], prompts: int, sampling
     for item in (item for each in results for item in each):
         require(isinstance(item.text, str), f"a completion must be text, not {item.text!r}")
         reason = item.finish_reason
-        require(
-            reason in ("stop", "length"), f"finish_reason must be stop or length, not {reason!r}"
-        )
+        known = reason in ("stop", "length", "refusal")
+        require(known, f"finish_reason must be stop, length or refusal, not {reason!r}")
         counts = item.prompt_tokens >= 0 and 0 <= item.completion_tokens <= sampling.max_tokens
         require(counts, f"token counts must keep to max_tokens {sampling.max_tokens}: {item}")
 

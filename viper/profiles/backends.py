@@ -1,7 +1,7 @@
-"""Which class a backend name in a profile stands for; imported only when it is wired.
+"""Resolves backend names of profiles to classes, which are imported only when they are used.
 
-A name is one of the shipped ones below, an entry point ``ROLE.NAME`` of the group
-``viper.backends`` that an installed package offers, or ``module:Class``.
+A name is one of the shipped names below, an entry point ``ROLE.NAME`` of the group
+``viper.backends`` of an installed package, or ``module:Class``.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ RAPIDOCR = "rapidocr"
 """The reader whose models come with RapidOCR."""
 
 INDEX = "index"
-"""Searches of what ``viper setup index`` has indexed; the model is the index's name."""
+"""Search in an index of ``viper setup index``; the model is the index's name."""
 
 ENGINES = ("searxng", "json")
-"""Searches on the web; what to ask stands in the options."""
+"""Searches on the web; the options describe the service."""
 
 SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -92,36 +92,36 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
 """Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
 
 SEARCHES = frozenset(
-    {("image_search", INDEX), ("text_search", INDEX), *(("text_search", one) for one in ENGINES)}
+    {("image_search", INDEX), ("text_search", INDEX), *(("text_search", name) for name in ENGINES)}
 )
-"""Role and backend of those that keep something in the user's state."""
+"""Role and backend of the searches, which keep data in the user's state."""
 
 _WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
 _WITHOUT_MODEL |= SEARCHES
 _ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
 _ASKS_VLM |= {("vqa", "chat"), ("video", "chat")}
-"""Role and backend of those that ask a chat vision-language model; ``chat`` is an older name."""
+"""Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older
+name."""
 
 _VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
-"""Options of a vision-language model that a role which names the model may give, too."""
+"""Options of a vision-language model that the roles which use it may also set."""
 
 _TEXT_ONLY = frozenset({"transformers", "vllm"})
 """Language models that take no pictures."""
 
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
-"""Those that take no options of how weights are loaded."""
+"""Role and backend of the backends without options for loading weights."""
 
 _EXTRAS = {
     ("llm", "vllm"): ("vllm", "vllm"),
     ("llm", "openai"): ("openai", "openai"),
-    **{("text_search", one): ("httpx", "web-search") for one in ENGINES},
+    **{("text_search", name): ("httpx", "web-search") for name in ENGINES},
 }
-"""Package and extra of those that need one."""
+"""Package and extra by role and backend, if a backend needs one."""
 
 
 def played(role: str) -> str:
-    """Return the role whose backends play this one. Roles that are no tool's are language
-    models."""
+    """Return the role whose backends play this one: the role of a tool itself, else ``llm``."""
     return role if role in ROLES else "llm"
 
 
@@ -145,7 +145,7 @@ def resolve_backend(role: str, backend: str) -> str:
     """Return the ``module:class`` of a backend.
 
     Raises:
-        UnknownNameError: no backend of that name plays the role.
+        UnknownNameError: the role has no backend of that name.
     """
     backends = known_backends(role)
     if backend in backends:
@@ -187,8 +187,8 @@ def backend_class(role: str, backend: str) -> Any:
     """Return the class behind a backend name.
 
     Raises:
-        UnknownNameError: no such backend.
-        ProfileError: ``module:Class`` names something that cannot be imported.
+        UnknownNameError: there is no such backend.
+        ProfileError: ``module:Class`` cannot be imported.
     """
     target = resolve_backend(role, backend)
     module, _, name = target.partition(":")
@@ -202,8 +202,8 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     """Load the backend.
 
     Raises:
-        ProfileError: an option that the backend does not take, or no model named.
-        ModelError: nothing loadable there.
+        ProfileError: the backend does not take one of the options, or the model is missing.
+        ModelError: the model cannot be loaded.
     """
     if source is None and needs_model(role, backend):
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
@@ -214,10 +214,10 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
 def built(
     role: str, backend: str, make: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]
 ) -> Any:
-    """Call ``make(*given, **options)`` and report wrong options.
+    """Return ``make(*arguments, **options)``.
 
     Raises:
-        ProfileError: an option that it does not take; names those that it does.
+        ProfileError: ``make`` does not take one of the options; names its options.
     """
     try:
         return make(*arguments, **options)
@@ -231,25 +231,26 @@ def check_options(role: str, backend: str, options: Mapping[str, Any]) -> None:
     """Check the options against those that a backend's class takes, without loading anything.
 
     Raises:
-        ProfileError: one that it does not take; names those that it does.
+        ProfileError: the class does not take one of the options; names its options.
     """
     kind = backend_class(role, backend)
-    if not set(options) <= set(_taken(kind)):
+    if not set(options) <= set(_option_names(kind)):
         raise ProfileError(f"{role}: {_wrong_option(kind, backend, options)}")
 
 
 def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
     return (
         f"the backend {backend!r} does not take all of the options {', '.join(options)}; "
-        f"of its own it takes: {', '.join(_taken(load)) or 'none'}"
+        f"of its own it takes: {', '.join(_option_names(load)) or 'none'}"
     )
 
 
-def _taken(load: Any) -> list[str]:
+def _option_names(load: Any) -> list[str]:
     parameters: dict[str, inspect.Parameter] = {}
     for taker in (load, getattr(load, "__self__", load)):
         parameters |= inspect.signature(taker).parameters
-    return [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
+    return [name for name, parameter in parameters.items() if parameter.kind is keyword_only]
 
 
 def missing_extra(role: str, backend: str) -> MissingExtraError | None:
@@ -264,11 +265,11 @@ def missing_extra(role: str, backend: str) -> MissingExtraError | None:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A language model and how it is loaded; the roles with equal ones share it.
+    """A language model with its options for loading. Roles with equal ones share the model.
 
     Attributes:
-        options: those that make it another model. With the backend ``vlm`` only the options of
-            loading do, and the others may differ between its roles.
+        options: options that determine the model. With the backend ``vlm`` these are only the
+            options for loading; the others may differ between the roles.
     """
 
     backend: str
@@ -279,8 +280,8 @@ class SharedModel:
         """Load the model; errors name the language model's role.
 
         Raises:
-            ProfileError: an option that its backend does not take.
-            ModelError: nothing loadable there.
+            ProfileError: the backend does not take one of the options.
+            ModelError: the model cannot be loaded.
         """
         return load_backend(role, self.backend, self.source, self.options)
 
@@ -291,7 +292,7 @@ def shared_model(
     """Return the language model that a role is or asks, or None if it has none or names none.
 
     Raises:
-        ProfileError: a value that no checkpoint can be loaded with.
+        ProfileError: an option for loading has a wrong value.
     """
     if source is None:
         return None

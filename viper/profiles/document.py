@@ -1,7 +1,7 @@
-"""Reading and checking a profile file: which model plays which role, with which settings.
+"""Reading and checking of profile files, which assign models to roles and hold settings.
 
-A profile is TOML. Every mistake is one :class:`~viper.errors.ProfileError` that
-names file, line and key.
+A profile is TOML. Every mistake raises a :class:`~viper.errors.ProfileError` that names file, line
+and key.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSetting
 SHIPPED = Path(__file__).parent
 
 WRITER, CRITIC = "llm", "critic"
-"""The language models that every strategy may use: one writes programs, one says what is wrong."""
+"""Roles of the language models that every strategy may use: program writer and critic."""
 
 
 EYES = "vlm"
@@ -43,18 +43,23 @@ EYES = "vlm"
 
 
 def language_models() -> tuple[str, ...]:
-    """Return the tables of a profile that name a language model, the program writer's first."""
+    """Return the tables of a profile that name a language model, the program writer first."""
     planner, *others = model_roles()
     return (WRITER, planner, CRITIC, *others, EYES)
 
 
 @dataclass(frozen=True)
 class BackendChoice:
-    """A backend by name, what it loads (``embedded:NAME``, a folder, a hub id), its options.
+    """The backend of a role.
 
-    ``cache`` keeps what a language model answered on disk; ``style`` is that of the prompts of a
-    language model beside the program writer, one of :data:`viper.schema.PROMPT_STYLES`; ``sees``
-    puts the pictures of a query into the prompts of a language model.
+    Attributes:
+        backend: name of the backend.
+        model: model to load: ``embedded:NAME``, a folder or a hub id; None if it needs none.
+        options: options of the backend.
+        cache: whether replies of a language model are cached on disk.
+        style: style of the prompts for a language model other than the program writer, one of
+            :data:`viper.schema.PROMPT_STYLES`.
+        sees: whether the prompts of a language model contain the pictures of the query.
     """
 
     backend: str
@@ -67,7 +72,7 @@ class BackendChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class _Header:
-    """The keys of a profile outside of its tables."""
+    """Keys of a profile outside its tables."""
 
     name: str
     description: str = ""
@@ -76,7 +81,7 @@ class _Header:
 
 @dataclass(frozen=True, kw_only=True)
 class _Resources:
-    """The keys of ``[run]`` that are no settings of a single run."""
+    """Keys of ``[run]`` that are not settings of a single run."""
 
     bank: str | None = None
     preload: bool = False
@@ -94,15 +99,16 @@ class ProfileDocument(_Header, _Resources):
     """A checked profile; nothing is loaded yet.
 
     Attributes:
-        facts: what a program writer should know about the models: the words of the detector, the
-            form of captions. Chat prompts show it.
-        models: the language models by role: ``llm`` writes programs, ``critic`` says what made an
-            answer wrong, the others play a role of one strategy in place of ``llm``.
-        bank: the bank of in-context examples, ``embedded:NAME`` or a path, or None.
-        preload: load the vision models ahead, for profiles whose models are small.
-        load: options of :class:`viper.models.loading.LoadOptions` for every model that is
-            loaded here; a role's own options win.
-        max_memory_gb: what the weights of the vision models may take together; 0: no bound.
+        facts: facts about the models that a program writer should know: the words of the detector,
+            the form of captions. Chat prompts show them.
+        models: language models by role. ``llm`` writes programs, ``critic`` attributes errors, and
+            the others play a role of one strategy instead of ``llm``.
+        roles: vision models and other tools by role.
+        bank: bank of in-context examples, ``embedded:NAME`` or a path, or None.
+        preload: load the vision models in advance, for profiles with small models.
+        load: options of :class:`viper.models.loading.LoadOptions` for every model that is loaded
+            locally; a role's own options take precedence.
+        max_memory_gb: most memory for the weights of the vision models together; 0 sets no limit.
     """
 
     models: Mapping[str, BackendChoice]
@@ -127,7 +133,7 @@ class ProfileDocument(_Header, _Resources):
 def state_dir(chosen: Path | None = None) -> Path:
     """Return the folder of pools, caches and the user's own profiles.
 
-    The folder that was chosen, else ``VIPER_HOME``, else the platform's folder for data.
+    It is the chosen folder, else ``VIPER_HOME``, else the platform's folder for data.
     """
     return chosen or Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
 
@@ -144,10 +150,10 @@ def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocumen
     """Read the profile of that name, or in that ``.toml`` file.
 
     Args:
-        state: where the user's own are looked for; see :func:`state_dir`.
+        state: folder with the user's own profiles; see :func:`state_dir`.
 
     Raises:
-        UnknownNameError: no such profile; lists the known ones.
+        UnknownNameError: there is no such profile; lists the known ones.
         ProfileError: the file is missing, does not parse, or holds a wrong key or value.
     """
     if name_or_path.endswith(".toml"):
@@ -182,7 +188,7 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         raise RecordError([WRITER], "missing; a profile needs a language model")
     roles, thresholds, run = tables["roles"], tables["sensitivities"], tables["run"]
     _table(roles, ("roles",), ROLES)
-    own = _asked_by_routines(thresholds, run.get("api"), path.parent)
+    own = _names_in_routines(thresholds, run.get("api"), path.parent)
     _table(thresholds, ("sensitivities",), (*THRESHOLD_NAMES, *own))
     _table(run, ("run",), (*all_settings(), *strategy_settings(), *resources))
     _record(LoadOptions, tables["load"], "load")
@@ -221,29 +227,28 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
 
 
 def _run(table: dict[str, Any]) -> RunSettings:
-    """Return the settings; those of a strategy stand in a table of its own or among the others."""
+    """Return the settings. Those of a strategy are in its own table or among the others."""
     own: dict[str, Any] = {}
     for strategy, kind in strategy_settings().items():
         nested = table.pop(strategy, {})
-        flat = {
-            one.name: table.pop(one.name) for one in declared_settings(kind) if one.name in table
-        }
-        in_table = _record(kind, nested, "run", strategy)
-        for twice in sorted(flat.keys() & nested.keys()):
-            raise RecordError(("run", strategy, twice), "stands in [run] as well; keep one of them")
+        names = [setting.name for setting in declared_settings(kind)]
+        flat = {name: table.pop(name) for name in names if name in table}
+        nested_settings = _record(kind, nested, "run", strategy)
+        for name in sorted(flat.keys() & nested.keys()):
+            raise RecordError(("run", strategy, name), "stands in [run] as well; keep one of them")
         settings = _record(kind, flat, "run")
-        settings = replace(settings, **{name: getattr(in_table, name) for name in nested})
+        settings = replace(settings, **{name: getattr(nested_settings, name) for name in nested})
         if settings != kind():
             own[strategy] = settings
     return _record(RunSettings, table, "run", own=own)
 
 
-def _asked_by_routines(names: Iterable[str], api: Any, base: Path) -> Iterator[str]:
-    """Yield the names of thresholds that files of routines of an API ask for."""
+def _names_in_routines(names: Iterable[str], api: Any, base: Path) -> Iterator[str]:
+    """Yield the names of thresholds that the files of routines of an API use."""
     texts = []
     for part in split_api(api) if isinstance(api, str) else ():
         path = base / Path(part).expanduser()
-        # One that cannot be read is blamed where it is used.
+        # A missing file is reported when it is used.
         if path.suffix == ".py" and path.is_file():
             texts.append(path.read_text(encoding="utf-8", errors="replace"))
     for name in names:
@@ -252,24 +257,24 @@ def _asked_by_routines(names: Iterable[str], api: Any, base: Path) -> Iterator[s
 
 
 def _record(kind: Any, value: Any, *place: str, **fixed: Any) -> Any:
-    """Return a table as a record; the fields in ``fixed`` are no keys of it.
+    """Return a table as a record. The table must not have the fields in ``fixed`` as keys.
 
     Raises:
-        RecordError: of a key, or of the whole table where no key is wrong by itself.
+        RecordError: a key is wrong, or the table as a whole.
     """
     table = _table(value, place, [name for name in _keys(kind) if name not in fixed])
-    written = {name: _tuples(one) for name, one in table.items()}
+    written = {name: _tuples(entry) for name, entry in table.items()}
     try:
         record = record_from_json(kind, table, strict=True)
-        # Fingerprints of stored runs tell 10 from 10.0, which is what pydantic makes of it.
-        same = {name: one for name, one in written.items() if getattr(record, name) == one}
+        # pydantic turns 10 into 10.0, but fingerprints of stored runs distinguish them.
+        same = {name: entry for name, entry in written.items() if getattr(record, name) == entry}
         return replace(record, **same, **fixed)
     except RecordError as error:
         raise RecordError((*place, *error.keys), error.problem) from None
     except UsageError as error:
-        for name, one in written.items():
+        for name, entry in written.items():
             try:
-                kind(**{name: one}, **fixed)
+                kind(**{name: entry}, **fixed)
             except TypeError:  # needs other keys as well
                 continue
             except UsageError as wrong:
@@ -278,10 +283,13 @@ def _record(kind: Any, value: Any, *place: str, **fixed: Any) -> Any:
 
 
 def _table(value: Any, place: Iterable[str], known: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a copy of a table; where names are given, it has no other keys.
+    """Return a copy of a table.
+
+    Args:
+        known: the allowed keys; if empty, all keys are allowed.
 
     Raises:
-        RecordError: it is no table, or has an unknown key.
+        RecordError: the value is not a table, or has an unknown key.
     """
     names = list(known)
     if not isinstance(value, dict):
@@ -296,9 +304,9 @@ def _table(value: Any, place: Iterable[str], known: Iterable[str] = ()) -> dict[
 
 
 def _keys(kind: Any) -> list[str]:
-    return [one.name for one in fields(kind)]
+    return [declared.name for declared in fields(kind)]
 
 
 def _tuples(value: Any) -> Any:
-    """Return lists as the tuples that records have."""
+    """Return a list as a tuple, as records hold it; other values unchanged."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""A profile's text with some values changed, or with a tuned model; comments and layout stay."""
+"""Edits of a profile's text: other values, or a tuned model. Comments and layout stay."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def with_values(
 ) -> str:
     """Return the text of the profile in ``path`` with another name and these values.
 
-    Paths that the profile means from its own folder are written whole, since the new profile
-    may lie in another one.
+    Paths relative to the profile's folder become absolute, because the new profile may be in
+    another folder.
 
     Args:
-        run: keys of ``[run]`` with their new values, written as they are.
-        sensitivities: replace those of the same name.
+        run: keys of ``[run]`` with their new values, written without change.
+        sensitivities: new values of threshold schedules by name.
     """
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["name"] = name
@@ -47,30 +47,32 @@ def with_values(
 
 
 def whole_path(path: str, base: Path) -> str:
-    """Return a path of a folder as a path that is valid from everywhere."""
+    """Return a path relative to a folder as an absolute path."""
     return str((base / Path(path).expanduser()).resolve())
 
 
 def whole_api(api: str, base: Path) -> str:
-    """Return the name of an API with paths that are valid from everywhere."""
+    """Return the name of an API with absolute paths."""
     return "+".join(
         whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
     )
 
 
 def _write_whole_paths(document: Any, base: Path) -> None:
-    """Replace relative paths; :class:`viper.profiles.wiring.Profile` says which are relative to the
-    profile's folder."""
+    """Replace the paths that are relative to the profile's folder.
+
+    :class:`viper.profiles.wiring.Profile` resolves the same ones.
+    """
     run = document.get("run", {})
     bank, api = run.get("bank"), run.get("api")
     if bank is not None and not bank.startswith("embedded:"):
         run["bank"] = str((base / bank).resolve())
     if api is not None and ".py" in api:
         run["api"] = whole_api(api, base)
-    for one in all_settings().values():
-        if one.declaration.is_path:
-            for table in (run, run.get(one.strategy, {})):
-                _write_whole(table, one.name, base)
+    for setting in all_settings().values():
+        if setting.declaration.is_path:
+            for table in (run, run.get(setting.strategy, {})):
+                _write_whole(table, setting.name, base)
     writers = (document.get(name, {}) for name in language_models())
     for choice in (*writers, *document.get("roles", {}).values()):
         _write_whole(choice, "model", base)
@@ -95,7 +97,7 @@ def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
     """Return the profile's agent as the model to tune, and the style of its prompts.
 
     Raises:
-        UsageError: it is not a model that is loaded here.
+        UsageError: the agent's model is not loaded locally.
     """
     role, choice, style = _agent(profile)
     if choice.backend != TUNABLE:
@@ -120,7 +122,7 @@ def tuned_profile(
 
     Args:
         result: folder of the adapter, or of the whole model.
-        api: that it was tuned with; None where it is the profile's own.
+        api: API that it was tuned with; None for the profile's own.
     """
     _, choice, style = _agent(profile)
     if profile.document.path is None:

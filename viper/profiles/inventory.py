@@ -1,4 +1,4 @@
-"""What a profile would load: which models, from where, how large; nothing is loaded to say so."""
+"""Inventory of a profile's models: source, size, problems. Nothing is loaded."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from viper.profiles.wiring import Profile
 Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]
 
 PIPELINE_INDEX = "model_index.json"
-"""What a checkpoint of several networks has instead, each of them in a folder of its own."""
+"""Configuration file of a checkpoint with several networks, each in its own folder."""
 
 _CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json", PIPELINE_INDEX)
 
 
 @dataclass(frozen=True)
 class ModelState:
-    """One role of a profile.
+    """State of one role's model.
 
     Attributes:
-        place: where its weights are: a ``folder``, the hub's ``cache`` on this disk, still
-            on the ``hub``, behind an ``endpoint``, ``shared`` with another role, its
-            backend's ``own`` affair, ``nowhere``.
-        size_bytes: of its weight files; None where that is not known here, or counted with
-            the role that it shares them with.
-        problem: why it cannot run here, or None.
-        shares: the role before it whose very model it uses, or None.
+        place: location of the weights: a ``folder``, the hub's ``cache`` on this disk, only on the
+            ``hub``, behind an ``endpoint``, ``shared`` with another role, managed by the backend
+            itself (``own``), or ``nowhere``.
+        size_bytes: size of the weight files; None if unknown, or counted for the role that shares
+            the model.
+        problem: why the role cannot run here, or None.
+        shares: earlier role that uses the same model, or None.
     """
 
     role: str
@@ -67,7 +67,7 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
             first = next((earlier for other, earlier in seen if other == model), None)
             seen.append((model, role))
             if first is not None:
-                # What is wrong with the model is said once, of the role it is counted with.
+                # Report a problem of the model once, for the first role that uses it.
                 state = replace(state, place="shared", size_bytes=None, problem=None, shares=first)
         yield state
 

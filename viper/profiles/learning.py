@@ -1,6 +1,6 @@
-"""The parts that learn, wired from a profile, as :mod:`viper.profiles.wiring` wires those that run.
+"""Builds a learner from a profile, as :mod:`viper.profiles.wiring` builds a reasoner's components.
 
-What is learned goes into the pools of the profile's state. Data comes from LVIS, from a folder of
+The learner stores into the pools of the profile's state. Data comes from LVIS, from a folder of
 pictures, from a picture search on the web, or from an installed package: an entry point of the
 group ``viper.learning_data`` names an object with the methods of :class:`DrawnData`.
 """
@@ -35,25 +35,27 @@ from viper.tuning.training_data import POSITIVES, AnnotatedStore, PictureSearch
 Reflection = Literal[
     "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
 ]
-"""``llm``: globally, then locally, as in the paper; the last three are for ablations."""
+"""Kinds of reflection. ``llm`` asks globally, then locally, as in the paper. The last three are for
+ablations."""
 
 ENTRY_POINTS = "viper.learning_data"
 
 
 @dataclass(frozen=True)
 class Data:
-    """Where data for concepts comes from.
+    """Sources of data for concepts.
 
     Attributes:
         annotated: ``lvis`` (files below ``root``), ``none``, or the name of an installed package's
-            data; None: the first of these, else ``none``.
-        pictures: a folder of pictures; a ``.toml`` file that describes a search on the web (the
-            fields of :class:`viper.tuning.picture_web.PictureService`); or, as above, ``none``, a
-            name, or None.
-        positives: pictures of a concept at most; loc takes 200 and seg 50 if there are as many,
-            in that much more time.
-        seed: of pictures that a package draws.
-        wrong: share of these, in tenths, that show something else; for measurements.
+            data. None uses the first installed package, else ``none``.
+        root: folder of LVIS.
+        pictures: a folder of pictures, a ``.toml`` file that describes a search on the web (the
+            fields of :class:`viper.tuning.picture_web.PictureService`), or ``none``, a name or None
+            as for ``annotated``.
+        positives: most pictures of a concept. loc takes up to 200 and seg up to 50, but training
+            time grows accordingly.
+        seed: random seed for pictures that a package draws.
+        wrong: share of these pictures, in tenths, that show something else; for measurements.
     """
 
     annotated: str | None = None
@@ -65,13 +67,13 @@ class Data:
 
 
 class DrawnData(Protocol):
-    """Data for concepts that a package draws itself."""
+    """Protocol of a package's own data for concepts."""
 
     def annotated(self) -> AnnotatedStore:
         """Return the store of boxes and masks, for loc and seg."""
 
     def pictures(self, wrong: float, seed: int) -> PictureSearch:
-        """Return the search of pictures, for match and replace; arguments as :class:`Data`'s."""
+        """Return the picture search, for match and replace; for the arguments see :class:`Data`."""
 
 
 def default_data() -> str:
@@ -80,7 +82,7 @@ def default_data() -> str:
 
 
 def drawn_data() -> dict[str, DrawnData]:
-    """Return what installed packages offer, by name."""
+    """Return the data of installed packages by name."""
     offers = entry_points_of(ENTRY_POINTS, "data for learning", ("lvis", "none"))
     return {name: point.load() for name, point in offers.items()}
 
@@ -101,14 +103,14 @@ def learner_for(
     """Build a learner whose pools are in a state's folder.
 
     Args:
-        components: that use these pools, so that they see what is learned at once.
-        tools: None teaches no tools.
-        origin: what demonstrations say of where they are from; None: the writer and its API.
-        memory: prompts trained earlier; see :class:`~viper.tuning.tool_training.ToolTrainer`.
+        components: components that use the same pools, so that learning takes effect at once.
+        tools: settings for updating tools; None trains no tools.
+        origin: origin that demonstrations record; None records the program writer and its API.
+        memory: cache of trained prompts; see :class:`~viper.tuning.tool_training.ToolTrainer`.
 
     Raises:
-        UnknownNameError: no such reflection or store.
-        UsageError, DataError, StoreError: a source of data that cannot be opened.
+        UnknownNameError: there is no such reflection or store.
+        UsageError, DataError, StoreError: a source of data cannot be opened.
     """
     updates = None
     if tools is not None:
@@ -143,13 +145,12 @@ def origin_of(components: Components, set_name: str = "", split: str = "") -> Or
 
 
 def reflectors_of(components: Components, reflection: Reflection) -> list[Reflector]:
-    """Return the reflectors in the order of use. A language model is asked globally first, then
-    locally.
+    """Return the reflectors in order of use. A language model is asked globally, then locally.
 
-    The language model is the profile's critic, or the program writer where it has none.
+    The language model is the profile's critic, or the program writer if there is no critic.
 
     Raises:
-        UnknownNameError: no such reflection.
+        UnknownNameError: there is no such reflection.
     """
     if reflection not in get_args(Reflection):
         raise UnknownNameError("reflection", reflection, get_args(Reflection))
@@ -206,7 +207,7 @@ def every_tool(only: Sequence[str]) -> frozenset[str] | None:
     """Check the names of tools; no name means all.
 
     Raises:
-        UnknownNameError: one of them takes no soft prompts.
+        UnknownNameError: one of the tools takes no soft prompts.
     """
     from viper.tuning.soft_prompts.base import TOOLS
 

@@ -1,4 +1,4 @@
-"""From a checked profile to the parts of a Reasoner; the only place that wires them."""
+"""Builds the components of a Reasoner from a checked profile."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ BANKS = EMBEDDED / "banks"
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile ready to be wired; ``Reasoner(profile)`` does it.
+    """A profile from which ``Reasoner(profile)`` builds its components.
 
     Attributes:
-        sandbox_mode: ``strict``, or ``weak`` where a protection layer is missing and the
-            user accepted that.
-        api: replaces the profile's API; its files are looked for in the working folder.
-        max_memory_gb: replaces the profile's bound.
-        state: where pools and caches live; see :func:`viper.profiles.document.state_dir`.
-        learned: use what the state's pools hold: tools as they were taught, and programs that
-            worked as examples before those of the bank.
+        sandbox_mode: ``strict``, or ``weak`` if a protection layer is missing and the user accepts
+            that.
+        api: API instead of the profile's. Its files are relative to the working folder.
+        max_memory_gb: memory limit instead of the profile's.
+        state: folder of pools and caches; see :func:`viper.profiles.document.state_dir`.
+        learned: use the state's pools: soft prompts for the tools, and programs that worked as
+            examples before those of the bank.
     """
 
     document: ProfileDocument
@@ -85,11 +85,11 @@ class Profile:
         return self.document.name
 
     def components(self) -> Components:
-        """Build the wired components. Every model is loaded on first use.
+        """Build the components. Every model is loaded on first use.
 
         Raises:
-            ProfileError, UnknownNameError: a backend or model that cannot be had.
-            UsageError: a file of routines that cannot be used.
+            ProfileError, UnknownNameError: a backend or model is not available.
+            UsageError: a file of routines cannot be used.
         """
         document, library = self.document, self.library()
         for role, choice in self.choices():
@@ -129,15 +129,17 @@ class Profile:
         """Return the names that programs may call.
 
         Raises:
-            UsageError: a file of routines that cannot be used.
+            UsageError: a file of routines cannot be used.
         """
         if self.api is not None:
             return library_for(self.api)
         return library_for(self.document.run.api, self.document.base)
 
     def problems(self) -> list[str]:
-        """Return one line per problem that keeps this profile from running here. Nothing is
-        loaded."""
+        """Return one line per problem that prevents this profile from running here.
+
+        Nothing is loaded.
+        """
         checks: list[Callable[[], Any]] = [
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
             self._examples,
@@ -162,11 +164,12 @@ class Profile:
         return replace(self, document=replace(self.document, bank=path))
 
     def with_thresholds(self, values: Mapping[str, float]) -> Profile:
-        """Return the same profile with these thresholds as start values, used as they are without
-        self-tuning.
+        """Return the same profile with these start values of thresholds.
+
+        Without self-tuning, they are the values of the whole run.
 
         Raises:
-            UnknownNameError: it has no threshold of that name; lists those it has.
+            UnknownNameError: the profile has no threshold of that name; lists its thresholds.
         """
         tools = self.document.tools.with_thresholds(values)
         return replace(self, document=replace(self.document, tools=tools))
@@ -185,10 +188,10 @@ class Profile:
         return self._source(choice.model)
 
     def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
-        """Return the options of a backend: the profile's ``[load]`` if it loads weights, then its
-        own.
+        """Return the options of a backend.
 
-        An adapter is named as models are.
+        They are the profile's ``[load]``, if the backend loads weights, overridden by its own
+        options. An adapter is named in the same way as a model.
 
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
@@ -200,10 +203,10 @@ class Profile:
         return options
 
     def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
-        """Return the model that a role shares with all roles for which this is equal, or None.
+        """Return the model of a role, which roles with an equal one share, or None.
 
         Raises:
-            ProfileError: a shipped model that does not exist, or a wrong option of loading.
+            ProfileError: a shipped model does not exist, or an option for loading is wrong.
         """
         table = self.asked_table(role, choice)
         if table is not None:
@@ -269,9 +272,10 @@ class Profile:
         run = self.document.run
         return run.changed(
             **{
-                one.name: self._beside(value)
-                for one in all_settings().values()
-                if one.declaration.is_path and (value := run.flat(one.strategy)[one.name])
+                setting.name: self._beside(value)
+                for setting in all_settings().values()
+                if setting.declaration.is_path
+                and (value := run.flat(setting.strategy)[setting.name])
             }
         )
 
@@ -353,8 +357,7 @@ class Profile:
         return self._load(role, choice)
 
     def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:
-        """Load a search: of an index in the state, or on the web with replies cached in the
-        state."""
+        """Load a search: in an index of the state, or on the web with cached replies."""
         state = state_dir(self.state)
         if choice.backend in ENGINES:
             from viper.search.web_text import WebTexts
@@ -418,15 +421,15 @@ def load_profile(
 
     Args:
         name_or_path: a known name (``viper setup profile list``) or a path ending in ``.toml``.
-        sandbox: ``strict``, or ``weak`` to go on where a protection layer is missing.
-        api: replaces the profile's API: sets and files of routines, joined by ``+``.
-        max_memory_gb: replaces the profile's bound on the weights of loaded models.
-        state: where pools, caches and the user's own profiles live, instead of ``VIPER_HOME``.
-        learned: use what the state's pools hold; see :class:`Profile`.
+        sandbox: ``strict``, or ``weak`` to continue if a protection layer is missing.
+        api: API instead of the profile's: sets and files of routines, joined by ``+``.
+        max_memory_gb: limit for the weights of loaded models instead of the profile's.
+        state: folder of pools, caches and the user's own profiles, instead of ``VIPER_HOME``.
+        learned: use the state's pools; see :class:`Profile`.
 
     Raises:
-        UnknownNameError: no such profile.
-        ProfileError: a broken file; says line and key.
+        UnknownNameError: there is no such profile.
+        ProfileError: the file is broken; names line and key.
     """
     return Profile(read_profile(name_or_path, state), sandbox, api, max_memory_gb, state, learned)
 

@@ -21,7 +21,7 @@ from viper.errors import DataError, MissingExtraError, UsageError
 from viper.search.findings import MAX_NAME, MAX_TEXT, json_line, plain
 
 WORDS = 100
-"""Words of a passage, about."""
+"""Approximate number of words of a passage."""
 
 MAX_LINE_BYTES = 16 << 20
 """Limit for a line of JSON and for a whole Markdown file."""
@@ -58,13 +58,13 @@ def text_files(paths: list[Path]) -> list[Path]:
     """Return the files that can be indexed, from these files and below these folders, in order.
 
     Raises:
-        UsageError: one of them is not there, or none can be indexed.
+        UsageError: one of the paths does not exist, or no file can be indexed.
     """
     files: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             for root, folders, names in os.walk(path):
-                folders[:] = sorted(each for each in folders if not each.startswith("."))
+                folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
                 inside = [Path(root, name) for name in sorted(names) if not name.startswith(".")]
                 files.update(dict.fromkeys(file for file in inside if reader_of(file) is not None))
         elif not path.is_file():
@@ -83,8 +83,8 @@ def documents(path: Path) -> Iterator[tuple[Document, int]]:
     """Yield the texts of a file, each with the number of bytes read so far.
 
     Raises:
-        DataError: a file that is not what its name says; names the line.
-        MissingExtraError: a Wikipedia dump and no parser of its language.
+        DataError: the content does not match the file's name; names the line.
+        MissingExtraError: the file is a Wikipedia dump, and the parser of its markup is missing.
     """
     reader = reader_of(path)
     assert reader is not None, path
@@ -132,7 +132,7 @@ def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | 
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open the file; yield it unpacked, and the raw file, which shows the progress."""
+    """Open a file. Yield the unpacked file, and the raw file, whose position is the progress."""
     with path.open("rb") as raw:
         file: Any = raw
         if path.suffix.lower() == ".gz":

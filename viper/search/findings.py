@@ -16,13 +16,13 @@ from viper.errors import DataError
 from viper.models.vision.roles import Pixels
 
 MAX_TEXT = 2_000
-"""Characters of a provider's text that are kept."""
+"""Most characters of a provider's text."""
 
 MAX_NAME = 200
-"""Characters of a title, a name or an address that are kept."""
+"""Most characters of a title, a name or an address."""
 
 MAX_RESULTS = 100
-"""Results of one search at most."""
+"""Most results of one search."""
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _SPACE = re.compile(r"\s+")
@@ -103,9 +103,9 @@ class TextSearch(Protocol):
         """Return at most ``limit`` passages for a query, best first.
 
         Raises:
-            UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
-            ModelError: the provider fails, refuses or answers with something else.
-            StoreError: an index that cannot be read.
+            UsageError: the query is empty, or the limit is outside 1 to :data:`MAX_RESULTS`.
+            ModelError: the provider fails, refuses, or gives an invalid reply.
+            StoreError: the index cannot be read.
         """
 
 
@@ -122,8 +122,8 @@ class ImageSearch(Protocol):
             pixels: uint8 [H, W, 3] RGB.
 
         Raises:
-            UsageError: a limit outside 1 to :data:`MAX_RESULTS`.
-            ModelError, StoreError: as :meth:`TextSearch.search`.
+            UsageError: the limit is outside 1 to :data:`MAX_RESULTS`.
+            ModelError, StoreError: see :meth:`TextSearch.search`.
         """
 
 
@@ -131,7 +131,7 @@ def json_line(line: bytes, where: str) -> Any:
     """Return the JSON value of a line of a file.
 
     Raises:
-        DataError: the line is no JSON; names ``where``.
+        DataError: the line is not JSON; names ``where``.
     """
     try:
         return json.loads(line)

@@ -5,7 +5,7 @@ Names, vectors and notes lie in the SQLite file of a
 can be rebuilt from it. The graph lists its own vectors, so an outdated graph is detected and
 updated.
 
-Source: HNSW (Malkov and Yashunin 2018), as usearch has it.
+Source: HNSW (Malkov and Yashunin 2018), as implemented by usearch.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ImageIndex:
     """Search (:class:`~viper.search.findings.ImageSearch`) over the pictures of a folder.
 
     Args:
-        folder: as :class:`~viper.search.picture_index.PictureIndex` takes it.
-        matcher: embeds the query picture, as it embedded the folder's pictures.
+        folder: folder of pictures; see :class:`~viper.search.picture_index.PictureIndex`.
+        matcher: embeds the query picture and the folder's pictures.
         state: the folder of the user's state.
 
     Raises:
@@ -68,8 +68,8 @@ class ImageIndex:
         """Return an id that changes with the index; "" without an index."""
         if not self.graph_path.is_file():
             return ""
-        there = self.graph_path.stat()
-        return f"{there.st_size:x}-{there.st_mtime_ns:x}"
+        status = self.graph_path.stat()
+        return f"{status.st_size:x}-{status.st_mtime_ns:x}"
 
     @property
     def graph_path(self) -> Path:
@@ -81,14 +81,15 @@ class ImageIndex:
     ) -> tuple[RejectedFile, ...]:
         """Bring vectors and graph up to date with the folder. Return the rejected files.
 
-        What is done is kept: an interrupted update goes on.
+        Finished work is stored, so an interrupted update resumes.
 
         Args:
-            progress: is told files seen to and files in all; ``on_graph`` vectors added and in all.
+            progress: called with the processed files and all files.
+            on_graph: called with the added vectors and all new vectors.
 
         Raises:
-            UsageError: too many files.
-            DataError: a ``metadata.jsonl`` that is none.
+            UsageError: the folder holds too many files.
+            DataError: a ``metadata.jsonl`` is invalid.
             StoreError: the index cannot be written.
         """
         refused = self._pictures.update(progress)
@@ -97,7 +98,7 @@ class ImageIndex:
             if graph is None:
                 graph = self._fresh_graph(database)
             if graph is not None:
-                self._bring_up(database, graph, on_graph)
+                self._update_graph(database, graph, on_graph)
         self._graph = graph
         return refused
 
@@ -167,7 +168,7 @@ class ImageIndex:
                 return graph
         return None
 
-    def _bring_up(
+    def _update_graph(
         self, database: sqlite3.Connection, graph: Any, progress: Callable[[int, int], None] | None
     ) -> None:
         """Remove missing vectors, add new ones, and save the whole graph."""

@@ -1,8 +1,8 @@
 """Indexes by name below the user's state, as a profile names them.
 
 ``STATE/indexes/pictures/NAME.json`` names the folder of pictures, and
-``STATE/indexes/texts/NAME`` is an index of texts. A missing index raises when it is searched, not
-when it is named: a profile that could search runs without it.
+``STATE/indexes/texts/NAME`` is an index of texts. A missing index raises an error only when it is
+searched, so that a profile that names it can run without it.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class NamedPictures:
         """Return the folder of pictures, or None if none was named.
 
         Raises:
-            StoreError: the file that says so is broken.
+            StoreError: the file with its name is broken.
         """
         return self.folder_of(self.path) if self.path.is_file() else None
 
     @staticmethod
     def folder_of(path: Path) -> Path:
-        """Return the folder that such a file names. Raises as :attr:`folder` does."""
+        """Return the folder that such a file names. Raises the errors of :attr:`folder`."""
         try:
             return Path(json.loads(path.read_text("utf-8"))["folder"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -84,7 +84,7 @@ class NamedPictures:
         """Set the folder of pictures from now on.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the file cannot be written.
         """
         write_file(self.path, json.dumps({"folder": str(folder.resolve())}))
         self._index = None
@@ -93,7 +93,7 @@ class NamedPictures:
         """Return the index itself.
 
         Raises:
-            UsageError: no folder was named, or it is gone.
+            UsageError: no folder was named, or it no longer exists.
         """
         if self._index is None:
             folder = self.folder
@@ -109,7 +109,7 @@ class NamedPictures:
         """See :meth:`viper.search.findings.ImageSearch.similar`.
 
         Raises:
-            UsageError: as there and as :meth:`index`.
+            UsageError: see there and :meth:`index`.
         """
         return self.index().similar(pixels, limit)
 
@@ -118,7 +118,7 @@ def checked_name(name: Any) -> str:
     """Return the name if a file may have it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: a file cannot have this name.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UsageError(
@@ -131,7 +131,7 @@ def named_indexes(state: Path) -> list[tuple[str, str, str]]:
     """Return kind, name and content in words of every index, sorted by kind and name.
 
     Raises:
-        StoreError: one of them is broken.
+        StoreError: an index is broken.
     """
     indexes = []
     for path in sorted((state / "indexes" / "pictures").glob("*.json")):

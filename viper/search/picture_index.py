@@ -62,7 +62,7 @@ _INDEX = Format(
 )
 
 Progress = Callable[[int, int], None]
-"""Called with the files processed and the files in all."""
+"""Called with the processed files and all files."""
 
 
 class IndexedPicture(NamedTuple):
@@ -84,9 +84,9 @@ class PictureIndex:
     """Index of one folder by one matcher.
 
     Args:
-        folder: folder with pictures at any depth. Hidden files, links that lead out of it and files
+        folder: folder with pictures at any depth. Hidden files, links to files outside and files
             that are not pictures are skipped.
-        state: the folder of the user's state; the index lies in its ``pictures``.
+        state: the folder of the user's state; the index is in its folder ``pictures``.
 
     Attributes:
         path: path of the SQLite file.
@@ -106,7 +106,7 @@ class PictureIndex:
     def update(self, progress: Progress | None = None) -> tuple[RejectedFile, ...]:
         """Bring the index up to date with the folder. Return the rejected files.
 
-        What is done is kept at every :data:`_BATCH` files: an interrupted update goes on.
+        The index is stored after every :data:`_BATCH` files, so an interrupted update resumes.
 
         Raises:
             UsageError: the folder holds more than :data:`MAX_PICTURES` files.
@@ -136,7 +136,7 @@ class PictureIndex:
             return tuple(RejectedFile(*row) for row in rows)
 
     def read(self) -> IndexedPicture:
-        """Return everything that is indexed, sorted by name.
+        """Return all indexed pictures, sorted by name.
 
         Raises:
             StoreError: the index is broken.
@@ -153,11 +153,11 @@ class PictureIndex:
         return IndexedPicture(names, contents, matrix)
 
     def numbered(self, index: sqlite3.Connection) -> Iterator[tuple[int, bytes]]:
-        """Yield number and vector of each content that has one. Numbers are never used twice."""
+        """Yield number and vector of each content with a vector. Numbers are never used twice."""
         yield from index.execute("SELECT number, vector FROM contents WHERE vector IS NOT NULL")
 
     def _add(self, index: sqlite3.Connection, files: dict[str, tuple[int, int]]) -> None:
-        """Add some files to the index, in one transaction of the caller."""
+        """Add some files to the index within the caller's transaction."""
         digests = {name: digest for name in files if (digest := file_digest(self.folder / name))}
         unknown: dict[str, str] = {}
         for name, digest in digests.items():
@@ -171,7 +171,7 @@ class PictureIndex:
             except MediaError as error:
                 row = (digest, str(error))
                 index.execute("INSERT INTO contents (content, refused) VALUES (?, ?)", row)
-            if sum(each.nbytes for each in pending.values()) > _PENDING_BYTES:
+            if sum(pixels.nbytes for pixels in pending.values()) > _PENDING_BYTES:
                 self._embed(index, pending)
                 pending = {}
         self._embed(index, pending)
@@ -187,7 +187,7 @@ class PictureIndex:
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one piece of work. SQLite's errors become a StoreError."""
+        """Open a connection for one operation. SQLite's errors become a StoreError."""
         with database_errors(self.path, _INDEX), closing(open_to_write(self.path, _INDEX)) as index:
             index.isolation_level = "DEFERRED"  # `with index` is a transaction then
             yield index
@@ -208,11 +208,11 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
                     f"{folder}: holds more than {MAX_PICTURES:,} files; name a folder in it"
                 )
             try:
-                there = path.stat()
+                status = path.stat()
             except OSError:
                 continue
-            if 0 < there.st_size <= MAX_FILE_BYTES:
-                yield path.relative_to(folder).as_posix(), (there.st_size, there.st_mtime_ns)
+            if 0 < status.st_size <= MAX_FILE_BYTES:
+                yield path.relative_to(folder).as_posix(), (status.st_size, status.st_mtime_ns)
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
@@ -249,7 +249,7 @@ def picture_notes(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield name (relative to the folder) and note (JSON) of each picture, in the files' order.
 
     Raises:
-        DataError: a line that is no such object.
+        DataError: a line is not a valid note.
     """
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith("."))

@@ -1,11 +1,11 @@
 """Index of texts on this disk: passages by BM25, in tantivy. It is incremental and resumable.
 
-Each passage stores its file and the number of its document. So a killed run continues after the
-last committed document, and changed or missing files are removed by name.
+Each passage stores its file and the number of its document. So an interrupted run continues after
+the last committed document, and changed or missing files are removed by name.
 
-Source: BM25 (Robertson and Zaragoza 2009) with k1 = 1.2, b = 0.75, as tantivy has it. Differs:
-there a passage's length is kept in one byte, so a few of the first ten are not those of the exact
-formula; ``benchmarks/search_texts.py`` says how many.
+Source: BM25 (Robertson and Zaragoza 2009) with k1 = 1.2, b = 0.75, as implemented by tantivy.
+Differs: tantivy stores a passage's length in one byte, so a few of the first ten results differ
+from the exact formula; ``benchmarks/search_texts.py`` measures how many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANALYSER = "viper"
 _LONGEST_WORD = 64
 
 Progress = Callable[[int, int, int], None]
-"""Called with the passages so far, the bytes read and the bytes in all."""
+"""Called with the passages so far, the bytes read and all bytes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class IndexedFile:
     """File as it was when it was indexed.
 
     Attributes:
-        done: whether all of it is in the index.
+        done: whether the whole file is in the index.
     """
 
     size: int
@@ -100,18 +100,18 @@ class TextIndex:
     def update(
         self, paths: Sequence[Path], progress: Progress | None = None, *, prune: bool = False
     ) -> UpdateResult:
-        """Index files and whole folders. Unchanged files that are indexed are not read.
+        """Index files and whole folders. Indexed files that have not changed are not read.
 
-        What is done is kept at every :data:`_COMMIT_EVERY` passages; an interrupted update goes on
-        when it is called again.
+        The index is stored after every :data:`_COMMIT_EVERY` passages. An interrupted update
+        resumes when it is called again.
 
         Args:
             prune: remove indexed files that are no longer below these paths.
 
         Raises:
-            UsageError: a path that is not there, or nothing to index.
-            DataError: a file that is not what its name says; all before it is indexed.
-            StoreError: the index cannot be written, is broken, or is being written.
+            UsageError: a path does not exist, or there is nothing to index.
+            DataError: a file's content does not match its name; earlier files are indexed.
+            StoreError: the index cannot be written, is broken, or another process writes to it.
         """
         files = {str(path.resolve()): path for path in text_files(list(paths))}
         sizes = {name: path.stat().st_size for name, path in files.items()}
@@ -131,8 +131,8 @@ class TextIndex:
                 self._keep(indexed)
             read, total, before = 0, sum(sizes.values()), 0
             for name, path in files.items():
-                there = path.stat()
-                stamp = IndexedFile(there.st_size, there.st_mtime_ns, True)
+                status = path.stat()
+                stamp = IndexedFile(status.st_size, status.st_mtime_ns, True)
                 if indexed.get(name) != stamp:
                     read += 1
                     first = 0
@@ -154,7 +154,7 @@ class TextIndex:
     def search(self, query: str, limit: int) -> TextFindings:
         """See :meth:`viper.search.findings.TextSearch.search`.
 
-        The direct answer is that of the first document whose title's words are all asked for.
+        The direct answer is that of the first document whose title words are all in the query.
         """
         check_search(query, limit)
         if not self.is_there:
@@ -195,7 +195,7 @@ class TextIndex:
         sizes: tuple[int, int],
         progress: Progress | None,
     ) -> None:
-        """Add a file's documents from one on. Only whole documents are committed."""
+        """Add a file's documents from a given number on. Only whole documents are committed."""
         name, path, first = file
         pending = 0
         stored = index.searcher().num_docs
@@ -295,10 +295,10 @@ class TextIndex:
 
 
 def check_search(query: str, limit: int) -> None:
-    """Raise for an empty query or a limit out of range.
+    """Check a query and a limit.
 
     Raises:
-        UsageError: an empty query or a limit outside 1 to :data:`MAX_RESULTS`.
+        UsageError: the query is empty, or the limit is outside 1 to :data:`MAX_RESULTS`.
     """
     if not plain(query):
         raise UsageError("the text to search for is empty")
@@ -307,7 +307,7 @@ def check_search(query: str, limit: int) -> None:
 
 
 def _analyser(tantivy: Any) -> Any:
-    """Build an analyser: lower case, without accents and English endings."""
+    """Build an analyser that lowers case and removes accents and English endings."""
     kind = tantivy.Filter
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     for part in (
@@ -321,7 +321,7 @@ def _analyser(tantivy: Any) -> Any:
 
 
 def _key(name: str) -> str:
-    """Return a file's name as the index stores it, since tantivy drops terms that are too long."""
+    """Return a hash of a file's name for the index, because tantivy drops long terms."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 

@@ -13,9 +13,9 @@ from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 from viper.search.web_service import WebService, host_of
 
 MAX_HOPS = 3
-"""Most redirections that are followed, each to an allowed host."""
+"""Most redirects to follow, each to an allowed host."""
 
-_PASSING = frozenset({408, 425, 429})
+_TEMPORARY = frozenset({408, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 
 
@@ -43,24 +43,26 @@ class Fetcher:
         """Fetch the bytes at an address.
 
         Args:
-            most: bytes.
-            headers: sent to this address's host alone.
-            retry: whether what fails in passing is repeated.
+            most: most bytes to read.
+            headers: headers that are sent only to this address's host.
+            retry: whether temporary failures are retried.
 
         Raises:
-            ModelError: a host that is not allowed, refused, failing, too long, too slow.
+            ModelError: the host is not allowed, refuses or fails, or the reply is too long or slow.
         """
         from tenacity import Retrying
 
         backoff = self._service.backoff if retry else Backoff(max_retries=0)
         policy = backoff.policy(host_of(address) or "an address", self._random)
-        return Retrying(**policy, sleep=self._sleep)(self._followed, address, most, headers or {})
+        retrying = Retrying(**policy, sleep=self._sleep)
+        return retrying(self._follow, address, most, headers or {})
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _followed(self, address: str, most: int, headers: Mapping[str, str]) -> bytes:
+    def _follow(self, address: str, most: int, headers: Mapping[str, str]) -> bytes:
+        """Fetch the bytes at an address and follow redirects."""
         until = time.monotonic() + self._service.timeout_s
         for _ in range(MAX_HOPS + 1):
             if not self._service.allows(address):
@@ -95,7 +97,7 @@ class Fetcher:
 
     def _check(self, reply: Any, address: str) -> None:
         status = reply.status_code
-        if status in _PASSING or status >= 500:
+        if status in _TEMPORARY or status >= 500:
             raise TransientError(f"status {status}", asked_wait_s(reply.headers))
         if status != 200:
             raise ModelError(

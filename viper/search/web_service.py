@@ -1,7 +1,7 @@
 """Description of a search service on the web: address, path of its results, key, hosts.
 
-Only http(s) addresses of hosts that are named here are fetched. The key comes from an environment
-variable, is sent to the service alone, and appears in no message, record or ``repr``.
+Only http(s) addresses of the described hosts are fetched. The key comes from an environment
+variable, is sent only to the service, and appears in no message, record or ``repr``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class WebService:
     """Description of a service that answers with JSON. Subclasses describe its items.
 
     Attributes:
-        address: address of a search with ``{text}`` and, if the service takes it, ``{limit}``, as
-            ``https://search.example.org/find?q={text}&count={limit}``.
+        address: address of a search with ``{text}`` and, if the service takes it, ``{limit}``, for
+            example ``https://search.example.org/find?q={text}&count={limit}``.
         items: dotted path of the list in the reply; empty if the reply is the list.
-        hosts: further hosts that may be fetched from, as ``img.example.org``; ``.example.org``
-            stands for the host and all its subdomains.
-        most: most items that one request may ask for.
+        hosts: further hosts that may be fetched from, for example ``img.example.org``;
+            ``.example.org`` also allows all its subdomains.
+        most: most items of one request.
         key_env: environment variable with the key; empty sends no key.
         key_header: header of the key; empty sends it as ``key_parameter``.
         key_scheme: text before the key in the header.
@@ -40,7 +40,7 @@ class WebService:
         backoff: retries of temporary failures.
 
     Raises:
-        UsageError: an invalid address or host, no ``{text}`` in the address, or a bad limit.
+        UsageError: an address, host or limit is invalid, or the address lacks ``{text}``.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -93,7 +93,7 @@ class WebService:
         """Return address and headers of a search, with the key.
 
         Raises:
-            UsageError: the variable of the key is empty, or no header can hold its value.
+            UsageError: the key's variable is empty, or a header cannot hold its value.
         """
         address = self.address.replace("{text}", quote(text, safe=""))
         address = address.replace("{limit}", str(min(limit, self.most)))

@@ -1,6 +1,6 @@
 """Text search on the web, through any engine that answers with JSON.
 
-Replies are stored in a file, so that a run can be repeated and the same question costs once.
+Replies are stored in a file, so that a run can be repeated and an equal query is paid only once.
 Addresses in replies are shown to people and never followed.
 """
 
@@ -27,8 +27,7 @@ from viper.storage.responses import MemoryStore, ResponseStore
 MAX_RELATED = 5
 
 _KEPT = 20
-"""Least number of results that are requested and stored, so that a search with another limit can
-use them."""
+"""Least number of results to request and store. Searches with another limit can use them."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class TextService(WebService):
     """Description of a search engine for texts.
 
     Attributes:
-        title: path in an item of its title.
-        text: path in an item of its snippet.
-        page: path in an item of its address; empty without one.
-        direct: path in the reply of a direct answer, or of a list of them; empty without one.
-        related: path in the reply of a list of questions; empty without one.
+        title: path of the title in an item.
+        text: path of the snippet in an item.
+        page: path of the address in an item; "" without one.
+        direct: path of a direct answer, or of a list of them, in the reply; "" without one.
+        related: path of a list of questions in the reply; "" without one.
         per_minute: most requests per minute; 0 sets no limit.
     """
 
@@ -61,11 +60,11 @@ def searxng(address: str, **options: Any) -> TextService:
     """Describe a SearXNG instance. Its ``settings.yml`` must allow the format ``json``.
 
     Args:
-        address: of the instance, as ``https://search.example.org``.
-        given: other fields of :class:`TextService`.
+        address: address of the instance, for example ``https://search.example.org``.
+        options: other fields of :class:`TextService`.
 
     Raises:
-        UsageError: no http(s) address.
+        UsageError: the address is not an http(s) address.
     """
     if "{" in address or urlsplit(address).query:
         raise UsageError(
@@ -115,7 +114,7 @@ class WebTexts:
     """Text search (:class:`~viper.search.findings.TextSearch`) on the web.
 
     Args:
-        store: earlier replies; None keeps them for the life of this object.
+        store: store of earlier replies; None keeps them as long as this object lives.
         sleep: waits between requests and attempts.
 
     Raises:
@@ -162,8 +161,8 @@ class WebTexts:
         """See :meth:`viper.search.findings.TextSearch.search`.
 
         Raises:
-            UsageError: as there, or the key is not set.
-            ModelError: the engine does not answer, refuses, or answers with something else.
+            UsageError: see there; or the key is not set.
+            ModelError: the engine does not answer, refuses, or gives an invalid reply.
         """
         check_search(query, limit)
         most = max(limit, _KEPT)
@@ -173,7 +172,7 @@ class WebTexts:
         cached = self._store.get(key)
         findings = None
         if cached is not None:
-            with suppress(ValueError):  # damaged: ask again
+            with suppress(ValueError):  # damaged, so request it again
                 findings = record_from_json(TextFindings, json.loads(cached))
         if findings is None:
             findings = self._request(plain(query), most)

@@ -33,13 +33,13 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
     """Return the mask of an outline, bool [H, W].
 
     Args:
-        outline: a list of polygons ``[x0, y0, x1, y1, …]`` in pixels from the top-left corner, of
-            which the union counts; or ``{"size": [H, W], "counts": …}``, its runs down the columns,
-            beginning with zeros, as a list of lengths or packed in a text. What polygons have
-            outside the picture is moved to its edge.
+        outline: polygons or runs. Polygons are a list of ``[x0, y0, x1, y1, …]`` in pixels from the
+            top-left corner; the mask is their union, and points outside the picture are moved to
+            its edge. Runs are ``{"size": [H, W], "counts": …}`` with the lengths of alternating
+            runs down the columns, starting with zeros, as a list or encoded in a text.
 
     Raises:
-        OutlineError: neither, or not of this picture's size.
+        OutlineError: the outline has another form, or another size than the picture.
     """
     if isinstance(outline, Mapping):
         return _of_runs(outline, height, width)

@@ -56,15 +56,15 @@ class Nlvr:
         """Check annotations, samples and pictures, in the folder or in the archive."""
         root, split = root_of(self, spec), split_of(self, spec)
         archive = _archive(root, split)
-        there = None
+        is_present = None
         if archive is not None:
             try:
                 members = {f"{split}/{name}" for name in archive.names()}
             except OSError as error:
                 return [Finding(False, f"{split}/images.zip", f"{error}; get it from {ORIGIN}")]
-            there = members.__contains__
+            is_present = members.__contains__
         sources = [_annotations(root, split)]
-        return check_official(sources, lambda: self.samples(spec), ORIGIN, there)
+        return check_official(sources, lambda: self.samples(spec), ORIGIN, is_present)
 
 
 def _annotations(root: Path, split: str) -> SourceFile:

@@ -284,7 +284,7 @@ class Change:
         """Write arrays to a file and return its name, for an entry's ``file``.
 
         Raises:
-            StoreError: full disk, or arrays that are too large.
+            StoreError: the disk is full, or the arrays are too large.
         """
         return _write_arrays(self._folder / FILES, arrays)
 

@@ -108,36 +108,40 @@ class WorkQueue:
     def hand_out(self, actor: Hashable) -> list[int]:
         """Return the positions of more items for an actor; empty if it has enough or none are left.
 
-        It gets a chunk when a third of its room is free; items that share their media go to
-        the same actor as far as there is room.
+        An actor gets a chunk when a third of its room is free. Items with the same media go to the
+        same actor as far as there is room.
         """
-        mine = self._open.setdefault(actor, {})
-        if not mine and self._suspects:
+        assigned = self._open.setdefault(actor, {})
+        if not assigned and self._suspects:
             suspect = self._suspects.popleft()
-            mine[suspect.position] = suspect
+            assigned[suspect.position] = suspect
             return [suspect.position]
-        if self._kills.keys() & mine.keys() or 3 * (self._room - len(mine)) < self._room:
+        if self._kills.keys() & assigned.keys() or 3 * (self._room - len(assigned)) < self._room:
             return []
-        return [item.position for item in self._chunk(mine)]
+        return [item.position for item in self._take_chunk(assigned)]
 
-    def _chunk(self, mine: dict[int, Item]) -> Iterator[Item]:
+    def _take_chunk(self, assigned: dict[int, Item]) -> Iterator[Item]:
+        """Move items from the feed to an actor's items and yield them, until its room is full.
+
+        The room is doubled for items that share their media with the item before.
+        """
         last: Item | None = None
         while self._next is not None:
             item = self._next
-            together = (
+            same_media = (
                 last is not None and item.sample.files and last.sample.files == item.sample.files
             )
-            if len(mine) >= (2 * self._room if together else self._room):
+            if len(assigned) >= (2 * self._room if same_media else self._room):
                 return
-            mine[item.position] = last = item
+            assigned[item.position] = last = item
             self._next = next(self._feed, None)
             yield item
 
     def accept(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
         """Yield the outcomes of items that the actor has. Ignore all others."""
-        mine = self._open.get(actor, {})
+        assigned = self._open.get(actor, {})
         for outcome in outcomes:
-            if mine.pop(outcome.position, None) is not None:
+            if assigned.pop(outcome.position, None) is not None:
                 self._kills.pop(outcome.position, None)
                 yield outcome
 

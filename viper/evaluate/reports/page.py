@@ -39,8 +39,8 @@ def rendered_page(template: str, folder: Path = _TEMPLATES, **values: Any) -> st
     """Return a page; every value is escaped, and only drawings are markup.
 
     Args:
-        template: its file name; it extends ``page.html``, which takes a ``title``.
-        folder: where it is, if it is none of this package's.
+        template: file name of the template. It extends ``page.html``, which takes a ``title``.
+        folder: folder of the template; by default this package's.
     """
     return _templates(folder).get_template(template).render(**values)
 
@@ -51,9 +51,9 @@ def report_page(
     """Return the page of a run.
 
     Args:
-        store: gives the samples that are listed, the worst first.
-        report: what :func:`viper.evaluate.reports.report.report` made of it.
-        traces: address of the trace page of a sample under a seed, where there is one.
+        store: store of the run. Its worst samples are listed.
+        report: report of the run by :func:`viper.evaluate.reports.report.report`.
+        traces: address of the trace page by sample id and seed, if a sample has one.
     """
     traces = traces or {}
     headline = report["headline"]

@@ -285,8 +285,8 @@ def check_free(folder: Path) -> None:
     """Check that a new run may begin in a folder.
 
     Raises:
-        UsageError: it holds a run or other files, or is a file.
-        StoreError: it cannot be read.
+        UsageError: the folder holds a run or other files, or the path is a file.
+        StoreError: the folder cannot be read.
     """
     with file_errors(folder):
         if not folder.exists():

@@ -114,15 +114,15 @@ def _rows_in_place(embedding: Any, places: Tensor, rows: Tensor) -> Iterator[Non
     """Make the embedding return rows at ``places`` while the block runs, for this thread only."""
     import torch
 
-    mine = threading.get_ident()
+    own_thread = threading.get_ident()
 
-    def put(_module: Any, _inputs: Any, embeddings: Tensor) -> Tensor | None:
-        if threading.get_ident() != mine or embeddings.shape[:-1] != places.shape:
+    def insert_rows(_module: Any, _inputs: Any, embeddings: Tensor) -> Tensor | None:
+        if threading.get_ident() != own_thread or embeddings.shape[:-1] != places.shape:
             return None
         chosen = rows.to(embeddings.dtype)[places.clamp(min=0)]
         return torch.where((places != _PLAIN)[..., None], chosen, embeddings)
 
-    handle = embedding.register_forward_hook(put)
+    handle = embedding.register_forward_hook(insert_rows)
     try:
         yield
     finally:

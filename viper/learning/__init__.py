@@ -1,1 +1,1 @@
-"""What is learned from evaluated samples: examples, concepts, demonstrations, workflows."""
+"""Learning from evaluated samples: examples, concepts, demonstrations, workflows."""

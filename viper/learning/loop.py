@@ -216,7 +216,7 @@ class _Worker:
         while (item := self._waiting.get()) is not None and not self._stop.is_set():
             try:
                 self._standing.count(self._learn(*item, stale=True))
-            except BaseException as error:  # noqa: BLE001 (boundary: told to the giving thread)
+            except BaseException as error:  # noqa: BLE001 (boundary: raised in the queueing thread)
                 self._error = error
                 return
 

@@ -39,7 +39,7 @@ class ModelState:
             itself (``own``), or ``nowhere``.
         size_bytes: size of the weight files; None if unknown, or counted for the role that shares
             the model.
-        problem: why the role cannot run here, or None.
+        problem: why the role cannot run on this machine, or None.
         shares: earlier role that uses the same model, or None.
     """
 

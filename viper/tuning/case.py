@@ -66,7 +66,7 @@ class Case:
 
 
 def _expected(desired: Any, query: Query) -> str:
-    """Return a description of what a desired answer should be, or "" if it is valid."""
+    """Return the form that a desired answer should have, or "" if it is valid."""
     if desired is None:
         return ""
     if query.task == "ground" and not _is_box(desired):

@@ -115,7 +115,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
 
     @abstractmethod
     def regions(self, detections: Any, scene: MaskedPicture) -> RegionsT:
-        """Return the regions of a picture whose content is clear."""
+        """Return the unambiguous regions of a picture."""
 
     @abstractmethod
     def fitting(self, regions: RegionsT) -> Fitting:

@@ -149,7 +149,7 @@ def _card(viewer: Viewer, key: tuple[str, int]) -> SampleCard:
 def _sample(viewer: Viewer, request: Request) -> Response:
     """Render both runs' answers to a sample, with their programs line by line."""
     rows = [_row(shelf, request) for shelf in viewer.shelves]
-    programs = [row.program or "" for row in rows]
+    programs = [result.program or "" for result in rows]
     page = rendered(
         "compared.html",
         viewer=viewer,

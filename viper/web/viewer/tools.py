@@ -21,7 +21,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class ToolsPage:
-    """Tables of what agents did and how useful their tools' answers were."""
+    """Tables of agents' costs and of the usefulness of their tools."""
 
     costs: tuple[TableLine, ...]
     tools: tuple[TableLine, ...]

@@ -56,7 +56,8 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
         ways = {name: route.turns[0] for name, route in routes(sample).items()}
         for due, prompt, action in _due(workflow(sample, random)):
             sampling = Sampling(max_tokens=320, stop=STOP)
-            predicted = read_action(llm.generate([prompt], sampling)[0][0].text)
+            reply = llm.generate([prompt], sampling)[0][0].text
+            predicted = read_action(reply, in_words=False)
             if due == "first":
                 code = predicted.text if predicted else ""
                 right["first"].append(code in ways.values())
@@ -70,7 +71,7 @@ def _due(turns: WorkflowText) -> Iterator[tuple[str, str, Action]]:
     """Yield kind, prompt and action of each of the agent's turns."""
     text, before = "", ""
     for piece, is_own in turns.pieces():
-        action = read_action(piece) if is_own else None
+        action = read_action(piece, in_words=False) if is_own else None
         if action is not None:
             due: str = "first" if before == "" else action.kind
             if action.kind == "code" and action.text.startswith("final_answer"):

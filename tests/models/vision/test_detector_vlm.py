@@ -1,0 +1,139 @@
+"""Boxes that a chat model writes: how they are asked for, read, checked and placed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from viper.errors import ToolError, UnknownNameError
+from viper.models.vision.chat_vlm import ChatRequest
+from viper.models.vision.detector_vlm import VlmDetector
+from viper.models.vision.roles import Detection, Detector
+
+PICTURE = np.zeros((200, 400, 3), np.uint8)
+
+
+class Told:
+    """A model that replies as told."""
+
+    model_id = "told"
+    memory_bytes = 0
+    concurrent = False
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+        self.asked: list[ChatRequest] = []
+
+    def in_batches_of(self, size: int) -> "Told":
+        return self
+
+    def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
+        self.asked += requests
+        return [(self.reply, 1.0) for _ in requests]
+
+    def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
+        raise NotImplementedError
+
+
+def detected(
+    reply: str, phrases: Sequence[str] = ("cube",), picture: np.ndarray = PICTURE, **options: object
+) -> list[list[Detection]]:
+    detector = VlmDetector(Told(reply), **options)  # type: ignore[arg-type]
+    (encoding,) = detector.encode([picture])
+    return detector.detect(encoding, phrases)
+
+
+ONE = [Detection((40.0, 20.0, 80.0, 100.0), 1.0)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '[{"label": "cube", "bbox_2d": [100, 100, 200, 500]}]',
+        'Here it is:\n```json\n[\n  {"bbox_2d": [100, 100, 200, 500], "label": "cube"}\n]\n```\nOk',
+        '{"label": "a cube", "box": [100.0, 100, 200, 500]}',
+        '[{"name": "whatever", "bbox": [100, 100, 200, 500]}]',
+        "[[100, 100, 200, 500]]",
+        "[100, 100, 200, 500]",
+        '{"objects": [{"label": "cube", "box_2d": [100, 100, 200, 500]}], "count": 1}',
+        '{"cube": [[100, 100, 200, 500]]}',
+        '{"label": "cube", "bbox_2d": [[100, 100, 200, 500]]}',
+        '[{"bbox_2d": [0.1, 0.1, 0.2, 0.5]}]',
+        '[{"bbox_2d": [100, 100, 200, 500]}, {"label": "cube", "bbox',
+        'As in [1]:\n{"bbox_2d": [100, 100, 200, 500]}\n{"bbox_2d": [100, 100, 200, 501]}',
+    ],
+)
+def test_forms_of_boxes(reply: str) -> None:
+    ((box,),) = detected(reply)
+    assert box.box == pytest.approx(ONE[0].box, abs=0.5) and box.score == 1.0
+
+
+@pytest.mark.parametrize(
+    "reply", ["[]", "```json\n[]\n```", "{}", '{"objects": []}', '{"cube": []}']
+)
+def test_no_objects(reply: str) -> None:
+    assert detected(reply) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("I see a cube on the left.", "no JSON list of boxes: 'I see a cube"),
+        ("", "no JSON list of boxes: ''"),
+        ('[{"label": "cube"}]', "no JSON list of boxes"),
+        ('[{"bbox_2d": [1, 2, 3]}]', "no JSON list of boxes"),
+        ('[{"bbox_2d": [1, 2, 3, NaN]}]', "no JSON list of boxes"),
+        ('[{"bbox_2d": [1, 2, 3, Infinity]}]', "no JSON list of boxes"),
+        ('[{"bbox_2d": [1, 2, 3, "4"]}]', "no JSON list of boxes"),
+        ('[{"bbox_2d": [200, 100, 100, 500]}]', "not within 1000 x 1000"),
+        ('[{"bbox_2d": [100, 100, 200, 1200]}]', "not within 1000 x 1000"),
+        ('[{"bbox_2d": [-50, 100, 200, 300]}]', "not within 1000 x 1000"),
+    ],
+)
+def test_a_model_that_ignores_the_format_is_one_clear_line(reply: str, problem: str) -> None:
+    with pytest.raises(
+        ToolError, match=f"told was asked for boxes and wrote .*{problem}"
+    ) as caught:
+        detected(reply)
+    assert "\n" not in str(caught.value)
+
+
+def test_several_phrases_share_a_request_and_labels_tell_them_apart() -> None:
+    told = Told(
+        '[{"label": "Red ball", "bbox_2d": [0, 0, 500, 500], "score": 0.25},'
+        ' {"label": "cubes", "bbox_2d": [500, 0, 1000, 500], "confidence": 80},'
+        ' {"label": "lamp", "bbox_2d": [0, 500, 500, 1000]}]'
+    )
+    detector = VlmDetector(told)
+    assert isinstance(detector, Detector)
+    balls, cubes, cones = detector.detect(PICTURE, ["red ball", "cube", "cone"])
+    assert balls == [Detection((0.0, 0.0, 200.0, 100.0), 0.25)]
+    assert cubes == [Detection((200.0, 0.0, 400.0, 100.0), 1.0)] and not cones
+    (request,) = told.asked
+    assert '["red ball", "cube", "cone"]' in request.instruction
+    assert "0 to 1000" in request.instruction
+
+
+def test_boxes_a_little_outside_are_cut_off() -> None:
+    ((box,),) = detected('[{"bbox_2d": [-4, 0, 1005, 1000]}]')
+    assert box.box == (0.0, 0.0, 400.0, 200.0)
+
+
+def test_y_may_come_first() -> None:
+    assert detected('[{"box_2d": [100, 100, 500, 200]}]', y_first=True) == [ONE]
+
+
+def test_pixels_are_those_of_the_scaled_picture_and_boxes_of_the_original() -> None:
+    told = Told('[{"bbox_2d": [10, 5, 20, 25]}]')
+    detector = VlmDetector(told, coordinates="pixels", max_side=100)
+    assert detector.detect(PICTURE, ["cube"]) == [ONE]
+    (request,) = told.asked
+    assert request.images[0].shape == (50, 100, 3)
+    assert "100 pixels wide and 50 pixels high" in request.instruction
+    with pytest.raises(ToolError, match="not within 100 x 50"):
+        detected('[{"bbox_2d": [100, 100, 200, 150]}]', coordinates="pixels", max_side=100)
+
+
+def test_unknown_coordinates() -> None:
+    with pytest.raises(UnknownNameError, match="known: pixels, relative"):
+        VlmDetector(Told(""), coordinates="centimetres")  # type: ignore[arg-type]

@@ -38,7 +38,13 @@ from viper.api.spec import render
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
 from viper.prompting.messages import Conversation, Prompt, assistant, user
-from viper.prompting.replies import final_answer, in_fences, json_fields, without_reasoning
+from viper.prompting.replies import (
+    final_answer,
+    in_fences,
+    is_script,
+    json_fields,
+    without_reasoning,
+)
 from viper.prompting.template import fill, fill_turns
 from viper.sandbox.facades import MODULES
 from viper.schema import Query
@@ -146,6 +152,8 @@ def _first_block(text: str, mark: str) -> str:
 
 
 def _action_in_words(text: str, fields: Mapping[str, str]) -> Action | None:
+    if is_script(text.strip()):
+        return Action("code", text.strip())
     answer = final_answer(text)
     names = {fields.get(key, "").lower() for key in ("action", "name", "tool")}
     if answer or _DONE_IN_WORDS.fullmatch(text) or not names.isdisjoint(_DONE_NAMES):

@@ -124,7 +124,8 @@ def _code_in_json(value: Any) -> str:
 
 _INLINE_FENCE = re.compile(r"(?<=\S)[ \t]*(```(?:python|py|tool_code)[ \t]*)$", re.MULTILINE)
 _CODE_TAG = re.compile(
-    r"<\s*(?:code|python|execute|execute_python|execute_ipython|tool_code|parameter=code)\s*>",
+    r"<\s*(?:code|python|execute|execute_python|execute_ipython|tool_code|parameter=code)\s*>"
+    r"|<\|python_tag\|>",
     re.IGNORECASE,
 )
 _ANY_TAG = re.compile(
@@ -134,7 +135,7 @@ _ANY_TAG = re.compile(
 )
 _CLOSES = re.compile(r"<\s*/")
 _BEFORE_JSON = re.compile(
-    r"(?:^[ \t]*(?:```|~~~)[ \t]*\w*\s*\n[ \t]*|<tool_call>\s*|^[ \t]*|(?<=[>:])\s*)\Z",
+    r"(?:^[ \t]*(?:```|~~~)[ \t]*\w*\s*\n[ \t]*|<tool_call>\s*|^[ \t]*|(?<=[>:\]])\s*)\Z",
     re.MULTILINE,
 )
 """A fence or tag around JSON; elsewhere a line, a tag or a colon must end before it."""
@@ -209,7 +210,7 @@ _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ANSWER_TAG = re.compile(r"<(?:final_)?answer>\s*(.*?)\s*</(?:final_)?answer>", re.DOTALL | re.I)
 _ANSWER_LINE = re.compile(
     r"^[^\w\n]*(?:(?:so|thus|hence|therefore),?\s+)?(?:(?:my|the)\s+)?"
-    r"(?:(?:final|correct|best|right)\s+)?answer[\s*_`]*(?:is\b\s*:?|:|=)[\s*_`]*"
+    r"(?:(?:final|correct|best|right)\s+)?answer(?:\s+to\s[^:\n]{1,80}?)?[\s*_`]*(?:is\b\s*:?|:|=)[\s*_`]*"
     r"(?!not\b|unclear|unknown|probably|still)(\S.{0,200})$",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -263,7 +264,7 @@ def read_program(text: str, finish_reason: str = "stop", tokens: int = 0) -> str
             f"the model refused to write a program: {quote}; "
             "word the query in another way or use another model",
         )
-    if is_program or defines_entry(code) or (FENCE.search(reply) and code) or _is_script(code):
+    if is_program or defines_entry(code) or (FENCE.search(reply) and code) or is_script(code):
         return code
     return Failure(
         "no_program",
@@ -286,7 +287,7 @@ def _is_whole(code: str, reply: str) -> bool:
     return isinstance(ends, ast.FunctionDef) and isinstance(ends.body[-1], ast.Return)
 
 
-def _is_script(code: str) -> bool:
+def is_script(code: str) -> bool:
     """Return whether a text parses and does more than name things."""
     tree = syntax_tree(code)
     return tree is not None and any(not isinstance(node, ast.Expr) for node in tree.body)

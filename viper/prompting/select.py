@@ -84,6 +84,7 @@ def _by_label(line: str, options: Sequence[str]) -> int | None:
         re.match(rf"\W*({any_name}){_LETTER_ENDS}", line)
         or re.fullmatch(rf"\W*((?i:{any_name}))\W*", line)
         or re.match(rf"\W*(?:(?i:{_LEAD})\W*)+({after_lead})", line)
+        or re.search(rf"(?:\b(?:is|choose|pick|select)|,|['’]s)\s+\W*({any_name})\W*$", line)
     )
     return names.index(match[1].upper()) if match else None
 

@@ -344,7 +344,7 @@ class Profile:
         if role == "text" and (choice.backend == USES_LLM or table is not None):
             return self._asking(role, choice, wired.llms[table or WRITER], choice.options)
         if table is not None:
-            from viper.models.vision.endpoint_vlm import EndpointVLM
+            from viper.models.vision.vlm import EndpointVLM
 
             return self._asking(role, choice, EndpointVLM(wired.llms[table]), choice.options)
         if choice.backend == FRAMES and role == "video":

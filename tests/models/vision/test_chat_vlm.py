@@ -8,7 +8,8 @@ import pytest
 import tiny_chat
 
 from viper.errors import ModelError
-from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.chat_vlm import ChatVLM
+from viper.models.vision.vlm import ChatRequest
 
 MESSAGES = ["what is this ?", "is this the red cube or not , yes or no ?", "a ball ?", "what ?"]
 

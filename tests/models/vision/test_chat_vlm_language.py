@@ -7,7 +7,8 @@ import tiny_chat
 
 from viper.errors import PromptTooLongError
 from viper.models.llm.protocol import Sampling, sees_pictures
-from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.chat_vlm import ChatVLM
+from viper.models.vision.vlm import ChatRequest
 from viper.prompting.messages import Picture, Prompt, assistant, system, user
 from viper.testing.conformance import check_llm
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from viper.errors import ToolError, UnknownNameError
-from viper.models.vision.chat_vlm import ChatRequest
 from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.roles import Detection, Detector
+from viper.models.vision.vlm import ChatRequest
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
 

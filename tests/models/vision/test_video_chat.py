@@ -10,9 +10,10 @@ import tiny_chat
 
 from tests.models.vision.swapping import answer_with
 from viper.errors import ProfileError
-from viper.models.vision.chat_vlm import ChatRequest, ChatVLM
+from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.roles import EventWindow
 from viper.models.vision.video_chat import ChatVideo
+from viper.models.vision.vlm import ChatRequest
 from viper.testing.conformance import check_video
 
 

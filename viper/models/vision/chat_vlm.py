@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from viper.errors import ModelError, PromptTooLongError, ToolError
+from viper.errors import ModelError, PromptTooLongError
 from viper.models.llm.charging import charge
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
@@ -31,88 +29,21 @@ from viper.models.loading import (
     model_id,
     split_options,
 )
-from viper.models.vision.roles import Pixels
-from viper.prompting.messages import Picture, Prompt, as_text, pictures_of, user
+from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
+from viper.prompting.messages import Prompt, as_text, pictures_of
 from viper.prompting.replies import without_reasoning
 
 STOP_WINDOW = 24
 """Number of last tokens that are searched for a stop string."""
 
-YES_OR_NO_TOKENS = 8
-"""Maximum number of tokens of a written yes or no."""
+MAX_JUDGED_TOKENS = 256
+"""Replies that may be longer get no probability, because that takes memory for every token."""
 
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 """Spellings at the beginning of an answer; a leading space is part of some tokens."""
 
 
-def written_yes(model: str, text: str) -> float:
-    """Return 1.0 for a reply that says yes and 0.0 for one that says no.
-
-    Args:
-        model: named in the error.
-
-    Raises:
-        ToolError: the reply says neither, or both.
-    """
-    words = re.findall(r"[a-z]+", text.lower())
-    said = {"yes", "no"} & set(words[:1]) or {"yes", "no"} & set(words)
-    if len(said) != 1:
-        raise ToolError(
-            f"{model} was asked for yes or no and wrote {text.strip()[:60]!r}; "
-            "raise thinking_tokens if it reasons, or give the role to another model"
-        )
-    return float(said == {"yes"})
-
-
-@dataclass(frozen=True)
-class ChatRequest:
-    """User message: pictures (at least one, in this order), then the instruction."""
-
-    images: Sequence[Pixels]
-    instruction: str
-
-    @property
-    def prompt(self) -> Prompt:
-        """Return the request as a conversation.
-
-        Raises:
-            ValueError: a request without a picture.
-        """
-        if not self.images:
-            raise ValueError("a request needs at least one picture")
-        return (user(*map(Picture, self.images), self.instruction),)
-
-
-class VisionLanguageModel(Protocol):
-    """What the vision roles ask of a chat model, which may run here or behind an endpoint."""
-
-    @property
-    def model_id(self) -> str: ...
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size of the weights in bytes; 0 if they are not loaded here."""
-        ...
-
-    @property
-    def concurrent(self) -> bool:
-        """Return True if callers are served concurrently, as endpoints do."""
-        ...
-
-    def in_batches_of(self, size: int) -> Self:
-        """Return the same model with batches of at most ``size`` requests."""
-        ...
-
-    def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
-        """Return the reply to each request, without reasoning, and its probability."""
-        ...
-
-    def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
-        """Return for each yes-or-no request the probability of yes."""
-        ...
-
-
-class ChatVLM(LocalModel):
+class ChatVLM(LocalModel, VisionLanguageModel):
     """A chat model with eyes: a language model, and answers about pictures; thread-safe.
 
     If :attr:`batches` is True, requests are read together, padded on the left. Otherwise they are
@@ -132,7 +63,6 @@ class ChatVLM(LocalModel):
     """
 
     sees_pictures = True
-    concurrent = False
 
     def __init__(
         self,
@@ -155,14 +85,9 @@ class ChatVLM(LocalModel):
             self._tokenizer.pad_token_id is not None
             and "attention_mask" in processor.model_input_names
         )
-        self._configure(batch_size, chat_template_kwargs, thinking_tokens)
-
-    def _configure(
-        self, batch_size: int, chat_template_kwargs: Mapping[str, Any] | None, thinking_tokens: int
-    ) -> None:
         self._batch_size, self._thinking_tokens = batch_size, thinking_tokens
         self._template = ChatTemplate(
-            self._processor, self._tokenizer, chat_template_kwargs, takes_parts=True
+            processor, self._tokenizer, chat_template_kwargs, takes_parts=True
         )
 
     @classmethod
@@ -185,17 +110,13 @@ class ChatVLM(LocalModel):
         model = load_pretrained(AutoModelForImageTextToText, source, loading)
         return cls(model, processor, model_id(source), **own)
 
-    def configured(
-        self,
-        *,
-        batch_size: int = 8,
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-        thinking_tokens: int = 0,
-    ) -> Self:
-        """Return the same model in memory with other options."""
-        copied = copy.copy(self)
-        copied._configure(batch_size, chat_template_kwargs, thinking_tokens)
-        return copied
+    def configured(self, **options: Any) -> Self:
+        """Return the same model in memory with these options of the class; the others are the
+        default.
+        """
+        other = type(self)(self._model, self._processor, self.model_id, **options)
+        other._lock = self._lock
+        return other
 
     def in_batches_of(self, size: int) -> Self:
         """Return the same model in memory with batches of at most ``size`` requests."""
@@ -242,27 +163,26 @@ class ChatVLM(LocalModel):
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
-        """Return the reply to each request, without reasoning, and the probability of all of it.
+        """Return the reply to each request, without reasoning, and its probability.
 
         The probability is the product over its tokens, the end token included. A reply cut at
-        ``max_new_tokens`` (at least 1) has no end token.
+        ``max_new_tokens`` (at least 1) has no end token. It is 1.0 for models that think and for
+        replies of more than 256 tokens, because it takes memory for every token.
 
         Raises:
             ValueError: a request without a picture.
         """
+        if self._thinking_tokens or max_new_tokens > MAX_JUDGED_TOKENS:
+            return super().ask(requests, max_new_tokens)
 
-        def forward(batch: Sequence[Prompt]) -> list[tuple[str, float]]:
-            tokens, log_probabilities, completions = self._greedy(
-                batch, max_new_tokens + self._thinking_tokens
-            )
+        def forward(batch: Sequence[ChatRequest]) -> list[tuple[str, float]]:
+            tokens, log_probabilities, completions = self._judged(batch, max_new_tokens)
             chances = reply_probabilities(tokens, log_probabilities, self._end_ids())
-            charge(completions)
             texts = [without_reasoning(completion.text).strip() for completion in completions]
             return list(zip(texts, chances, strict=True))
 
         with self._lock:
-            prompts = [request.prompt for request in requests]
-            return in_batches(prompts, self._rows_at_once, forward)
+            return in_batches(requests, self._rows_at_once, forward)
 
     def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
         """Return for each yes-or-no request the probability that the reply begins with yes.
@@ -271,42 +191,41 @@ class ChatVLM(LocalModel):
         thinks before it answers, the written answer decides.
 
         Raises:
-            ModelError: the tokenizer has no token for yes or for no, or the written answer is
-                neither.
+            ModelError: the tokenizer has no token for yes or for no.
+            ToolError: the written answer is neither.
             ValueError: a request without a picture.
         """
         if self._thinking_tokens:
-            replies = self.ask(requests, YES_OR_NO_TOKENS)
-            return [written_yes(self.model_id, text) for text, _ in replies]
+            return super().probability_of_yes(requests)
         yes, no = self._answer_tokens()
 
-        def forward(batch: Sequence[Prompt]) -> list[float]:
-            _, log_probabilities, completions = self._greedy(batch, 1)
-            first = log_probabilities[:, 0]
+        def forward(batch: Sequence[ChatRequest]) -> list[float]:
+            first = self._judged(batch, 1)[1][:, 0]
             odds = first[:, yes].logsumexp(dim=-1) - first[:, no].logsumexp(dim=-1)
-            charge(completions)
             return [float(chance) for chance in odds.sigmoid()]
 
         with self._lock:
-            prompts = [request.prompt for request in requests]
-            return in_batches(prompts, self._rows_at_once, forward)
+            return in_batches(requests, self._rows_at_once, forward)
 
     @property
     def _rows_at_once(self) -> int:
         return self._batch_size if self.batches else 1
 
-    def _greedy(self, prompts: Sequence[Prompt], limit: int) -> tuple[Any, Any, list[Completion]]:
-        """Return new tokens ``[N, L]``, log-probabilities ``[N, L, vocabulary]`` and completions.
-
-        Memory grows with L times the vocabulary, so this is for short replies.
+    def _judged(
+        self, requests: Sequence[ChatRequest], limit: int
+    ) -> tuple[Any, Any, list[Completion]]:
+        """Return new tokens ``[N, L]``, log-probabilities ``[N, L, vocabulary]`` and completions,
+        which are charged.
         """
         import torch
 
-        inputs = self._fitted(self._inputs(prompts))
+        inputs = self._fitted(self._inputs([request.prompt for request in requests]))
         output = self._run(inputs, limit, output_logits=True)
         logits = torch.stack(output.logits, dim=1).float()
         tokens = output.sequences[:, -logits.shape[1] :]
-        return tokens, logits.log_softmax(dim=-1), self._completions(inputs, tokens)
+        completions = self._completions_of(inputs, tokens)
+        charge(completions)
+        return tokens, logits.log_softmax(dim=-1), completions
 
     def _complete(self, sampling: Sampling, rows: Sequence[tuple[Prompt, int]]) -> list[Completion]:
         """Return the completion of each (prompt, sample number)."""
@@ -324,11 +243,11 @@ class ChatVLM(LocalModel):
         seeds = [sample_seed(sampling, as_text(prompt), sample) for prompt, sample in rows]
         how: dict[str, Any] = {}
         if sampling.temperature > 0:
-            how["logits_processor"] = [_Draws(seeds, sampling.temperature)]
+            how["logits_processor"] = [_draws(seeds, sampling.temperature)]
         if sampling.stop:
-            how["stopping_criteria"] = [_StopStrings(self._tokenizer, sampling.stop, length)]
+            how["stopping_criteria"] = [_stops(self._tokenizer, sampling.stop, length)]
         output = self._run(inputs, min(limit, self.max_context - length), **how)
-        return self._completions(inputs, output.sequences[:, length:], sampling.stop)
+        return self._completions_of(inputs, output.sequences[:, length:], sampling.stop)
 
     def _run(self, inputs: Mapping[str, Any], limit: int, **how: Any) -> Any:
         """Return the output of the library's decoding; it takes the likeliest tokens."""
@@ -350,7 +269,7 @@ class ChatVLM(LocalModel):
                 **how,
             )
 
-    def _completions(
+    def _completions_of(
         self, inputs: Mapping[str, Any], tokens: Any, stop: Sequence[str] = ()
     ) -> list[Completion]:
         """Return the text and the counts of each row of new tokens."""
@@ -420,39 +339,36 @@ class ChatVLM(LocalModel):
         return {ids[0] for ids in tokens if ids} - {self._tokenizer.unk_token_id}
 
 
-class _Draws:
-    """Draws a token for each row, by its own generator, as what the likeliest token is taken of.
+def _draws(seeds: Sequence[int], temperature: float) -> Callable[[Any, Any], Any]:
+    """Return a processor of scores after which the likeliest token of each row is a random draw.
 
     The largest of log-probabilities with Gumbel noise is a sample of the distribution.
     """
+    import torch
 
-    def __init__(self, seeds: Sequence[int], temperature: float) -> None:
-        import torch
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
-        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self._temperature = temperature
+    def drawn(input_ids: Any, scores: Any) -> Any:
+        rows = [torch.empty(scores.shape[1]).exponential_(generator=g) for g in generators]
+        return scores.float() / temperature - torch.stack(rows).log().to(scores.device)
 
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        import torch
-
-        rows = [torch.empty(scores.shape[1]).exponential_(generator=g) for g in self._generators]
-        noise = torch.stack(rows).log().to(scores.device)
-        return scores.float() / self._temperature - noise
+    return drawn
 
 
-class _StopStrings:
-    """Ends a row whose last new tokens hold a stop string; the first ``start`` are the prompt's."""
+def _stops(tokenizer: Any, stop: Sequence[str], start: int) -> Callable[..., Any]:
+    """Return a criterion that ends a row whose last tokens hold a stop string.
 
-    def __init__(self, tokenizer: Any, stop: Sequence[str], start: int) -> None:
-        self._tokenizer, self._stop, self._start = tokenizer, stop, start
+    The first ``start`` tokens are the prompt's.
+    """
+    import torch
 
-    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        import torch
+    def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
+        tail = input_ids[:, max(start, input_ids.shape[1] - STOP_WINDOW) :]
+        texts = tokenizer.batch_decode(tail, skip_special_tokens=True)
+        flags = [any(mark in text for mark in stop) for text in texts]
+        return torch.tensor(flags, device=input_ids.device)
 
-        start = max(self._start, input_ids.shape[1] - STOP_WINDOW)
-        tails = self._tokenizer.batch_decode(input_ids[:, start:], skip_special_tokens=True)
-        ended = [any(mark in tail for mark in self._stop) for tail in tails]
-        return torch.tensor(ended, device=input_ids.device)
+    return ended
 
 
 def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[int]) -> list[float]:

@@ -13,8 +13,8 @@ from PIL import Image
 
 from viper.errors import ToolError, UnknownNameError
 from viper.models.vision.boxes import suppress
-from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import Detection, Pixels
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 from viper.prompting.replies import json_parts
 
 Coordinates = Literal["relative", "pixels"]
@@ -40,7 +40,7 @@ LABEL_KEYS = ("label", "name", "object")
 SCORE_KEYS = ("score", "confidence")
 
 
-class VlmDetector:
+class VlmDetector(RoleOnVLM):
     """A ``Detector`` on any chat vision-language model.
 
     All phrases about a picture go into one request. An encoding is a copy of the pixels.
@@ -70,16 +70,9 @@ class VlmDetector:
     ) -> None:
         if coordinates not in get_args(Coordinates):
             raise UnknownNameError("kind of coordinates", coordinates, get_args(Coordinates))
-        self.model_id = vlm.model_id
-        self.concurrent = vlm.concurrent
-        self._vlm = vlm
+        super().__init__(vlm, batch_size=1)
         self._relative, self._y_first = coordinates == "relative", y_first
         self._max_side, self._max_tokens = max_side, max_tokens
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size in bytes of the model's parameters and buffers."""
-        return self._vlm.memory_bytes
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return a copy ``uint8 [H, W, 3]`` of each image."""

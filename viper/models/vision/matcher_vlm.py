@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from viper.errors import ToolError
-from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 
 QUESTION = "Does the picture show this: {text}? Answer yes or no."
 
 
-class VlmMatcher:
+class VlmMatcher(RoleOnVLM):
     """A ``LikelihoodMatcher`` on any chat vision-language model.
 
     Args:
@@ -28,15 +29,8 @@ class VlmMatcher:
     def __init__(
         self, vlm: VisionLanguageModel, *, question: str = QUESTION, batch_size: int = 8
     ) -> None:
-        self.model_id = vlm.model_id
-        self.concurrent = vlm.concurrent
-        self._vlm = vlm.in_batches_of(batch_size)
+        super().__init__(vlm, batch_size)
         self._question = question
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size in bytes of the model's parameters and buffers."""
-        return self._vlm.memory_bytes
 
     def likelihood(self, images: Sequence[Pixels], texts: Sequence[str]) -> Floats:
         """Return the probability ``[N, M]`` that each text describes each picture.
@@ -52,16 +46,11 @@ class VlmMatcher:
         chances = self._vlm.probability_of_yes(requests)
         return np.array(chances, np.float32).reshape(len(images), len(texts))
 
-    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+    def encode_images(self, images: Sequence[Any]) -> Floats:
         """Raise ToolError, because the model has no embeddings."""
-        raise self._without_embeddings()
-
-    def encode_texts(self, texts: Sequence[str]) -> Floats:
-        """Raise ToolError, because the model has no embeddings."""
-        raise self._without_embeddings()
-
-    def _without_embeddings(self) -> ToolError:
-        return ToolError(
+        raise ToolError(
             f"{self.model_id} matches pictures and texts by yes or no and has no embeddings; "
             "indexes of pictures and learned concepts need a matcher such as open_clip"
         )
+
+    encode_texts = encode_images

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import EventWindow, Pixels
 from viper.models.vision.video_windows import (
     check_at_least,
@@ -17,6 +16,7 @@ from viper.models.vision.video_windows import (
     merge_windows,
     overlapping,
 )
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 from viper.prompting.replies import without_reasoning
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
@@ -40,7 +40,7 @@ class KeptFrames:
     frames: Pixels
 
 
-class ChatVideo:
+class ChatVideo(RoleOnVLM):
     """A ``VideoModel`` on any chat vision-language model.
 
     Args:
@@ -69,18 +69,11 @@ class ChatVideo:
         check_at_least(1, frames=frames, kept_frames=kept_frames)
         if window is not None:
             check_at_least(1, window=window)
-        self.model_id = vlm.model_id
-        self.concurrent = vlm.concurrent
-        self._vlm = vlm.in_batches_of(batch_size)
+        super().__init__(vlm, batch_size)
         self._frames = frames
         self._kept_frames = kept_frames
         self._window = window
         self._instruction = instruction
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size in bytes of the model's parameters and buffers."""
-        return self._vlm.memory_bytes
 
     def encode(self, frames: Pixels) -> KeptFrames:
         """Return copies of evenly chosen frames: all of them up to ``kept_frames``."""

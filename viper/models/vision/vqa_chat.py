@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.vision.chat_vlm import ChatRequest, VisionLanguageModel
 from viper.models.vision.roles import Pixels
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 from viper.prompting.replies import final_answer, first_line
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
@@ -22,7 +22,7 @@ _QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
 """Opening and closing mark of each kind; one character if both are the same."""
 
 
-class ChatAnswerer:
+class ChatAnswerer(RoleOnVLM):
     """A ``VisualAnswerer`` on any chat vision-language model.
 
     An encoding is a copy of the pixels. These models run their image tower inside ``generate``,
@@ -44,16 +44,9 @@ class ChatAnswerer:
         caption_instruction: str = CAPTION_INSTRUCTION,
         batch_size: int = 8,
     ) -> None:
-        self.model_id = vlm.model_id
-        self.concurrent = vlm.concurrent
-        self._vlm = vlm.in_batches_of(batch_size)
+        super().__init__(vlm, batch_size)
         self._instruction = instruction
         self._caption_instruction = caption_instruction
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the size in bytes of the model's parameters and buffers."""
-        return self._vlm.memory_bytes
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return a copy ``uint8 [H, W, 3]`` of each image."""

@@ -1,0 +1,155 @@
+"""Questions about pictures to language models that take pictures, and the base of roles on them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from viper.errors import ProfileError, ToolError
+from viper.models.llm.charging import charge
+from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
+from viper.models.vision.roles import Pixels
+from viper.prompting.messages import Picture, Prompt, user
+from viper.prompting.replies import without_reasoning
+
+YES_OR_NO_TOKENS = 8
+"""Maximum number of tokens of a written yes or no."""
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """User message: pictures (at least one, in this order), then the instruction."""
+
+    images: Sequence[Pixels]
+    instruction: str
+
+    @property
+    def prompt(self) -> Prompt:
+        """Return the request as a conversation.
+
+        Raises:
+            ValueError: a request without a picture.
+        """
+        if not self.images:
+            raise ValueError("a request needs at least one picture")
+        return (user(*map(Picture, self.images), self.instruction),)
+
+
+class VisionLanguageModel:
+    """A language model that takes pictures, and the questions of the vision roles to it.
+
+    Attributes:
+        concurrent: True if callers are served concurrently, as by endpoints.
+    """
+
+    model_id: str
+    concurrent = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the size of the weights in bytes; 0 if they are not loaded here."""
+        return 0
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Return the completions of each prompt."""
+        raise NotImplementedError
+
+    def in_batches_of(self, size: int) -> Self:
+        """Return the same model with batches of at most ``size`` requests, if it has batches."""
+        return self
+
+    def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
+        """Return the greedy reply to each request, without reasoning, with probability 1.0.
+
+        Raises:
+            ToolError: the model declined to answer.
+            ValueError: a request without a picture.
+        """
+        completions = self._completions(requests, max_new_tokens)
+        return [(without_reasoning(each.text).strip(), 1.0) for each in completions]
+
+    def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
+        """Return for each yes-or-no request the probability of yes, among yes and no.
+
+        It is read from the first token's alternatives if the server reports them, which a profile
+        asks for by ``extra = {logprobs = true, top_logprobs = 20}``. Otherwise the written answer
+        counts as 1.0 or 0.0.
+
+        Raises:
+            ToolError: the model declined to answer, or wrote neither yes nor no.
+            ValueError: a request without a picture.
+        """
+        return [self._yes_in(one) for one in self._completions(requests, YES_OR_NO_TOKENS)]
+
+    def _completions(self, requests: Sequence[ChatRequest], max_tokens: int) -> list[Completion]:
+        prompts = [request.prompt for request in requests]
+        completions = [
+            sample for (sample,) in self.generate(prompts, Sampling(max_tokens=max_tokens))
+        ]
+        charge(completions)
+        for completion in completions:
+            if completion.finish_reason == "refusal":
+                words = completion.text.strip()[:60] or "without a word"
+                raise ToolError(f"{self.model_id} declined to answer: {words}")
+        return completions
+
+    def _yes_in(self, completion: Completion) -> float:
+        chances = {"yes": 0.0, "no": 0.0}
+        for token, value in (completion.first_logprobs or {}).items():
+            if (word := token.strip().lower()) in chances:
+                chances[word] += math.exp(value)
+        if total := sum(chances.values()):
+            return chances["yes"] / total
+        text = without_reasoning(completion.text).strip()
+        words = re.findall(r"[a-z]+", text.lower())
+        said = chances.keys() & words[:1] or chances.keys() & words
+        if len(said) != 1:
+            raise ToolError(
+                f"{self.model_id} was asked for yes or no and wrote {text[:60]!r}; "
+                "raise thinking_tokens if it reasons, or give the role to another model"
+            )
+        return float(said == {"yes"})
+
+
+class EndpointVLM(VisionLanguageModel):
+    """Any language model that takes pictures, such as one behind an endpoint; thread-safe.
+
+    Callers are not queued, because every language model is safe to use from threads.
+
+    Args:
+        llm: the language model; it may also write the programs.
+
+    Raises:
+        ProfileError: the model takes no pictures.
+    """
+
+    concurrent = True
+
+    def __init__(self, llm: LLM) -> None:
+        if not sees_pictures(llm):
+            raise ProfileError(
+                f"{llm.model_id} takes no pictures, so it cannot answer about them; "
+                "name a vision-language model"
+            )
+        self.model_id = llm.model_id
+        self._llm = llm
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Generate by the language model."""
+        return self._llm.generate(prompts, sampling)
+
+
+class RoleOnVLM:
+    """Base of the backends of vision roles that ask a vision-language model."""
+
+    def __init__(self, vlm: VisionLanguageModel, batch_size: int) -> None:
+        self.model_id, self.concurrent = vlm.model_id, vlm.concurrent
+        self._vlm = vlm.in_batches_of(batch_size)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Return the size in bytes of the model's parameters and buffers."""
+        return self._vlm.memory_bytes

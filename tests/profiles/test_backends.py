@@ -132,10 +132,10 @@ def test_quantised_and_whole_weights_are_two_models(tmp_path: Path) -> None:
 def test_a_wrong_option_is_said_before_anything_is_loaded(
     tmp_path: Path, loads: list[dict[str, Any]]
 ) -> None:
-    models = models_of(tmp_path, roles(tmp_path, "frames = 3", "instructions = 2"))
+    wrong = {"vqa": ("frames = 3", ""), "video": ("", "instructions = 2")}
     for role, taken in (("vqa", "instruction, caption_instruction"), ("video", "frames, kept_")):
         with pytest.raises(ProfileError, match=f"{role}: the backend 'chat' .* takes: {taken}"):
-            models.get(role)
+            models_of(tmp_path, roles(tmp_path, *wrong[role]))
     assert not loads
     profile = written(tmp_path, roles(tmp_path, 'dtype = "float64"', ""))
     with pytest.raises(ProfileError, match="dtype 'float64' is not known"):

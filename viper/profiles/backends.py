@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
@@ -265,25 +266,27 @@ def missing_extra(role: str, backend: str) -> MissingExtraError | None:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A language model with its options for loading. Roles with equal ones share the model.
+    """A language model and how it is loaded; the roles with equal ones share it.
 
     Attributes:
-        options: options that determine the model. With the backend ``vlm`` these are only the
-            options for loading; the others may differ between the roles.
+        options: JSON of those that make it another model. With the backend ``vlm`` only the options
+            of loading do, and the others may differ between its roles.
+        role: named in errors; equal models may have different ones.
     """
 
     backend: str
     source: str
-    options: Mapping[str, Any]
+    options: str
+    role: str = field(compare=False)
 
-    def load(self, role: str = "llm") -> Any:
-        """Load the model; errors name the language model's role.
+    def load(self) -> Any:
+        """Load the model.
 
         Raises:
-            ProfileError: the backend does not take one of the options.
-            ModelError: the model cannot be loaded.
+            ProfileError: an option that its backend does not take.
+            ModelError: nothing loadable there.
         """
-        return load_backend(role, self.backend, self.source, self.options)
+        return load_backend(self.role, self.backend, self.source, json.loads(self.options))
 
 
 def shared_model(
@@ -296,22 +299,26 @@ def shared_model(
     """
     if source is None:
         return None
-    if asks_vlm(role, backend) or (played(role), backend) == ("llm", VLM):
-        return SharedModel(VLM, source, asdict(split_options(options)[0]))
-    return SharedModel(backend, source, dict(options)) if played(role) == "llm" else None
+    if asks_vlm(role, backend):
+        role, backend = "llm", VLM
+    if played(role) != "llm":
+        return None
+    own = asdict(split_options(options)[0]) if backend == VLM else dict(options)
+    return SharedModel(backend, source, json.dumps(own, sort_keys=True, default=str), role)
 
 
 def vlm_options(
     role: str, backend: str, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of a vision-language model in memory, and those of the role on it.
+    """Return the options of a vision-language model in memory, and those of the role that asks it.
 
     Raises:
-        ProfileError: an option that the role's backend does not take.
+        ProfileError: an option that neither takes.
     """
     own = split_options(options)[1]
-    is_model = {name: played(role) == "llm" or name in _VLM_OPTIONS for name in own}
-    of_model = {name: value for name, value in own.items() if is_model[name]}
-    of_role = {name: value for name, value in own.items() if not is_model[name]}
-    check_options(role, backend, of_model if played(role) == "llm" else of_role)
-    return of_model, of_role
+    if played(role) == "llm":
+        check_options(role, backend, own)
+        return own, {}
+    of_model = {name: own.pop(name) for name in _VLM_OPTIONS & own.keys()}
+    check_options(role, backend, own)
+    return of_model, own

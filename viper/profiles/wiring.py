@@ -96,14 +96,16 @@ class Profile:
             self._check_backend(role, choice)
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
         models = ModelSet({}, max_bytes=int(memory_gb * 2**30) if memory_gb else None)
-        wired = _WiredModels(models)
-        for role, choice in document.models.items():
-            self._add_llm(wired, role, choice)
+        load = cache(SharedModel.load)  # equal language models are loaded once
+        llms = {
+            role: DeferredLLM(partial(self._load_llm, role, choice, load))
+            for role, choice in document.models.items()
+        }
         for role, choice in document.roles.items():
-            self._add_role(wired, role, choice)
+            self._add_role(models, role, choice, llms, load)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         return Components(
-            models=wired.llms,
+            models=llms,
             toolbox=Toolbox(
                 models,
                 document.tools,
@@ -249,6 +251,8 @@ class Profile:
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
         self._check_pictures(role, choice)
         self.shared_model(role, choice)
+        if asks_vlm(role, choice.backend) or choice.backend == VLM:
+            vlm_options(role, choice.backend, self.options(role, choice))
         missing = missing_extra(role, choice.backend)
         if missing is not None:
             raise missing
@@ -283,13 +287,12 @@ class Profile:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
 
-    def _add_llm(self, wired: _WiredModels, role: str, choice: BackendChoice) -> None:
+    def _load_llm(
+        self, role: str, choice: BackendChoice, load: Callable[[SharedModel], Any]
+    ) -> LLM:
         shared = self.shared_model(role, choice)
-        load = partial(self._load, role, choice) if shared is None else wired.loader(shared, role)
-        wired.llms[role] = DeferredLLM(partial(self._load_llm, role, choice, load))
-
-    def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
-        llm = self._on_vlm(role, choice, load()) if choice.backend == VLM else load()
+        assert shared is not None
+        llm = self._on_vlm(role, choice, load(shared)) if shared.backend == VLM else load(shared)
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
@@ -298,26 +301,23 @@ class Profile:
 
         return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))
 
-    def _add_role(self, wired: _WiredModels, role: str, choice: BackendChoice) -> None:
-        models, shared = wired.models, self.shared_model(role, choice)
-        writes = role == "text" and choice.model is None
-        if shared is None or shared.backend != VLM or writes:
-            models.add(role, partial(self._load_role, role, choice, wired))
+    def _add_role(
+        self,
+        models: ModelSet,
+        role: str,
+        choice: BackendChoice,
+        llms: Mapping[str, LLM],
+        load: Callable[[SharedModel], Any],
+    ) -> None:
+        shared = self.shared_model(role, choice)
+        asks_writer = role == "text" and choice.model is None
+        if shared is None or shared.backend != VLM or asks_writer:
+            models.add(role, partial(self._load_role, role, choice, llms, models))
             return
-        held = wired.held(shared)
-        load = wired.loader(shared) if held else shared.load
-        models.add_sharing(
-            role,
-            shared,
-            partial(self._load_checked, role, choice, load),
-            partial(self._on_vlm, role, choice),
-            keep=held,
-        )
-
-    def _load_checked(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> Any:
-        """Load a model after a check of the options of its first role."""
-        vlm_options(role, choice.backend, self.options(role, choice))
-        return load()
+        held = any(shared == self.shared_model(*each) for each in self.document.models.items())
+        load_it = partial(load, shared) if held else shared.load
+        on = partial(self._on_vlm, role, choice)
+        models.add_sharing(role, shared, load_it, on, keep=held)
 
     def _on_vlm(self, role: str, choice: BackendChoice, model: Any) -> Any:
         """Return a loaded ``ChatVLM`` with the options of a language model, or a role's backend on
@@ -339,14 +339,16 @@ class Profile:
         arguments = (model,) if role != "text" else (model, self.document.run.prompt_style)
         return built(role, choice.backend, backend_class(role, choice.backend), arguments, options)
 
-    def _load_role(self, role: str, choice: BackendChoice, wired: _WiredModels) -> Any:
-        models, table = wired.models, self.asked_table(role, choice)
+    def _load_role(
+        self, role: str, choice: BackendChoice, llms: Mapping[str, LLM], models: ModelSet
+    ) -> Any:
+        table = self.asked_table(role, choice)
         if role == "text" and (choice.backend == USES_LLM or table is not None):
-            return self._asking(role, choice, wired.llms[table or WRITER], choice.options)
+            return self._asking(role, choice, llms[table or WRITER], choice.options)
         if table is not None:
             from viper.models.vision.vlm import EndpointVLM
 
-            return self._asking(role, choice, EndpointVLM(wired.llms[table]), choice.options)
+            return self._asking(role, choice, EndpointVLM(llms[table]), choice.options)
         if choice.backend == FRAMES and role == "video":
             from viper.models.vision.video_frames import FramesVideo
 
@@ -382,30 +384,6 @@ class Profile:
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
         return read_bank((self.document.base or Path()) / bank)
-
-
-class _WiredModels:
-    """The models of a profile while they are wired, each loaded once.
-
-    Attributes:
-        models: those of the tools.
-        llms: the language models by role.
-    """
-
-    def __init__(self, models: ModelSet) -> None:
-        self.models = models
-        self.llms: dict[str, DeferredLLM] = {}
-        self._loaders: list[tuple[SharedModel, Callable[[], Any]]] = []
-
-    def held(self, shared: SharedModel) -> bool:
-        """Return True if a language model uses it, which never lets go of it."""
-        return any(one == shared for one, _ in self._loaders)
-
-    def loader(self, shared: SharedModel, role: str = WRITER) -> Callable[[], Any]:
-        """Return a function that loads the model of a language model's role at its first call."""
-        if not self.held(shared):
-            self._loaders.append((shared, cache(partial(shared.load, role))))
-        return next(load for one, load in self._loaders if one == shared)
 
 
 def load_profile(

@@ -55,7 +55,9 @@ class LanguageTool:
     concurrent = True
     """The toolbox takes no lock for this role, because every LLM is safe to use from threads."""
 
-    def __init__(self, llm: LLM, style: str = "full", select_by: SelectBy = "likelihood") -> None:
+    def __init__(
+        self, llm: LLM, style: str = "full", *, select_by: SelectBy = "likelihood"
+    ) -> None:
         if select_by not in get_args(SelectBy):
             raise UnknownNameError("way to select", select_by, get_args(SelectBy))
         if select_by == "likelihood" and not _can_score(llm):

@@ -16,6 +16,7 @@ ASTRAY = [
     "Next: select: 2",
     *("Next: ocr", NO, "Next: entities", NO, "Next: captions", NO, "Next: titles", NO),
     *("Next: identical", "Next: vqa: what?", NO),
+    *("Next: vqa: which lamp?", NO, "Next: vqa: whose lamp?", NO),
     *STRAIGHT[2:],
 ]
 

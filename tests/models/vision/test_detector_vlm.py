@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from viper.errors import ToolError, UnknownNameError
+from viper.errors import ToolError
 from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.roles import Detection, Detector
 from viper.models.vision.vlm import ChatRequest
@@ -125,15 +125,10 @@ def test_y_may_come_first() -> None:
 
 def test_pixels_are_those_of_the_scaled_picture_and_boxes_of_the_original() -> None:
     told = Told('[{"bbox_2d": [10, 5, 20, 25]}]')
-    detector = VlmDetector(told, coordinates="pixels", max_side=100)
+    detector = VlmDetector(told, in_pixels=True, max_side=100)
     assert detector.detect(PICTURE, ["cube"]) == [ONE]
     (request,) = told.asked
     assert request.images[0].shape == (50, 100, 3)
     assert "100 pixels wide and 50 pixels high" in request.instruction
     with pytest.raises(ToolError, match="not within 100 x 50"):
-        detected('[{"bbox_2d": [100, 100, 200, 150]}]', coordinates="pixels", max_side=100)
-
-
-def test_unknown_coordinates() -> None:
-    with pytest.raises(UnknownNameError, match="known: pixels, relative"):
-        VlmDetector(Told(""), coordinates="centimetres")  # type: ignore[arg-type]
+        detected('[{"bbox_2d": [100, 100, 200, 150]}]', in_pixels=True, max_side=100)

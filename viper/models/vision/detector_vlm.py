@@ -6,32 +6,24 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress as suppress_errors
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, TypeGuard
 
 import numpy as np
 from PIL import Image
 
-from viper.errors import ToolError, UnknownNameError
+from viper.errors import ToolError
 from viper.models.vision.boxes import suppress
 from viper.models.vision.roles import Detection, Pixels
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 from viper.prompting.replies import json_parts
 
-Coordinates = Literal["relative", "pixels"]
-
 INSTRUCTION = """Find every object in the picture that fits one of these names: {names}.
 Reply with a JSON list and nothing else. Write one entry for each object:
 {{"label": "one of the names", "bbox_2d": [{corners}]}}
 {units} Reply [] if there is no such object."""
+RELATIVE = "Coordinates are whole numbers from 0 to 1000, from the left edge and from the top edge."
+IN_PIXELS = "Coordinates are pixels; the picture is {width} pixels wide and {height} pixels high."
 
-RELATIVE = """\
-Coordinates are whole numbers from 0 to 1000: x from the left to the right edge of the picture, \
-y from its top to its bottom edge."""
-IN_PIXELS = """\
-Coordinates are pixels from the top left corner; the picture is {width} pixels wide and {height} \
-pixels high."""
-
-RELATIVE_SIDE = 1000
 TOLERANCE = 0.01
 """A box may end this share of the side outside the picture; it is then cut off."""
 
@@ -47,31 +39,26 @@ class VlmDetector(RoleOnVLM):
 
     Args:
         vlm: the model; may be shared with other roles.
-        coordinates: ``relative`` asks for coordinates from 0 to 1000, ``pixels`` for pixels, which
-            some models write whatever they are asked for.
+        in_pixels: ask for pixels, for models that write them whatever they are asked for. The
+            default is coordinates from 0 to 1000.
         y_first: the model writes y before x, as Gemini does.
-        max_side: with ``pixels``, greatest width and height of the picture that the model gets.
+        max_side: with ``in_pixels``, greatest width and height of the picture that the model gets.
             Larger pictures are scaled down. It must not exceed what the model or its endpoint
             keeps.
         max_tokens: maximum length of a reply, about 30 tokens for each box.
-
-    Raises:
-        UnknownNameError: unknown coordinates.
     """
 
     def __init__(
         self,
         vlm: VisionLanguageModel,
         *,
-        coordinates: Coordinates = "relative",
+        in_pixels: bool = False,
         y_first: bool = False,
         max_side: int = 1024,
         max_tokens: int = 1024,
     ) -> None:
-        if coordinates not in get_args(Coordinates):
-            raise UnknownNameError("kind of coordinates", coordinates, get_args(Coordinates))
         super().__init__(vlm, batch_size=1)
-        self._relative, self._y_first = coordinates == "relative", y_first
+        self._in_pixels, self._y_first = in_pixels, y_first
         self._max_side, self._max_tokens = max_side, max_tokens
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
@@ -84,34 +71,25 @@ class VlmDetector(RoleOnVLM):
         Raises:
             ToolError: the reply holds no boxes that can be read.
         """
-        shown = encoding if self._relative else self._scaled(encoding)
+        shown = self._scaled(encoding) if self._in_pixels else encoding
         height, width = shown.shape[:2]
         instruction = INSTRUCTION.format(
             names=json.dumps(list(phrases), ensure_ascii=False),
             corners="y0, x0, y1, x1" if self._y_first else "x0, y0, x1, y1",
-            units=RELATIVE if self._relative else IN_PIXELS.format(width=width, height=height),
+            units=IN_PIXELS.format(width=width, height=height) if self._in_pixels else RELATIVE,
         )
         ((reply, _),) = self._vlm.ask([ChatRequest([shown], instruction)], self._max_tokens)
-        written = self._read(reply)
+        entries = self._read(reply)
         sides = (width, height)
-        if self._relative:
-            numbers = [number for _, corners, _ in written for number in corners]
+        if not self._in_pixels:
             # Some models write shares of the side whatever they are asked for.
-            sides = (1, 1) if numbers and max(numbers) <= 1 else (RELATIVE_SIDE, RELATIVE_SIDE)
-        boxes: dict[str, list[list[float]]] = {phrase: [] for phrase in phrases}
-        scores: dict[str, list[float]] = {phrase: [] for phrase in phrases}
-        for label, corners, score in written:
-            phrase = phrases[0] if len(phrases) == 1 else _phrase_of(label, phrases)
-            if phrase is not None:
-                boxes[phrase].append(self._placed(corners, sides, encoding.shape, reply))
-                scores[phrase].append(score)
-        return [
-            suppress(
-                np.array(boxes[phrase], np.float32).reshape(-1, 4),
-                np.array(scores[phrase], np.float32),
-            )
-            for phrase in phrases
+            greatest = max((number for _, corners, _ in entries for number in corners), default=0)
+            sides = (1000, 1000) if greatest > 1 else (1, 1)
+        named = [
+            (_phrase_of(label, phrases), self._placed(corners, sides, encoding.shape, reply), score)
+            for label, corners, score in entries
         ]
+        return [_best([each[1:] for each in named if each[0] == phrase]) for phrase in phrases]
 
     def _scaled(self, picture: Pixels) -> Pixels:
         image = Image.fromarray(picture)
@@ -145,7 +123,7 @@ class VlmDetector(RoleOnVLM):
     def _unreadable(self, problem: str, reply: str) -> ToolError:
         return ToolError(
             f"{self.model_id} was asked for boxes and wrote {problem}: "
-            f"{' '.join(reply.split())[:80]!r}; change the options coordinates, y_first or "
+            f"{' '.join(reply.split())[:80]!r}; change the options in_pixels, y_first or "
             "max_tokens of the detector, or give the role to another model"
         )
 
@@ -180,9 +158,16 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _phrase_of(label: str, phrases: Sequence[str]) -> str | None:
-    """Return the phrase that a label names, word for word or as a part, or None."""
+    """Return the phrase that a label names, word for word or as a part, or None. A lone phrase
+    needs no label.
+    """
     name = label.casefold().strip()
     pairs = [(phrase, phrase.casefold()) for phrase in phrases]
-    exact = [phrase for phrase, plain in pairs if plain == name]
+    exact = [phrase for phrase, plain in pairs if plain == name or len(phrases) == 1]
     near = [phrase for phrase, plain in pairs if name and (plain in name or name in plain)]
     return next(iter(exact or near), None)
+
+
+def _best(boxes: Sequence[tuple[list[float], float]]) -> list[Detection]:
+    corners = np.array([box for box, _ in boxes], np.float32).reshape(-1, 4)
+    return suppress(corners, np.array([score for _, score in boxes], np.float32))

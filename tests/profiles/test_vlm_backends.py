@@ -146,7 +146,8 @@ def test_the_table_vlm_is_asked_before_the_writer(folder: Path, tmp_path: Path) 
     [
         ('backend = "transformers"\nsees = true', "", "llm: sees = true, .* takes no pictures"),
         (
-            'backend = "openai"\nsees = true\noptions = { api = "completions" }',
+            'backend = "openai"\nsees = true\noptions = { api = "completions", '
+            'base_url = "http://localhost:1/v1" }',
             "",
             "llm: sees = true, but its backend 'openai' takes no pictures",
         ),
@@ -172,6 +173,17 @@ def test_models_without_eyes_are_found_by_the_check(
         cli, ["setup", "profile", "check", str(profile.document.path)], standalone_mode=False
     )
     assert checked.stdout.count("problem:") == 1 and checked.stdout.endswith("cannot run here\n")
+
+
+def test_a_missing_key_is_found_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    for key, problem in (("", "problem: the environment variable OPENAI_API_KEY"), ("sk-1", "")):
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+        checked = CliRunner().invoke(
+            cli, ["setup", "profile", "check", "endpoint"], standalone_mode=False
+        )
+        assert problem in checked.stdout
+        assert ("can run here" in checked.stdout.splitlines()) is not bool(problem)
 
 
 def test_sees_is_no_key_of_a_tool(tmp_path: Path) -> None:

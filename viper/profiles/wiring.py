@@ -13,6 +13,7 @@ from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
+from viper.models.llm.endpoint import find_endpoint
 from viper.models.llm.protocol import LLM
 from viper.models.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
 from viper.models.vision.roles import Floats
@@ -144,6 +145,7 @@ class Profile:
         """
         checks: list[Callable[[], Any]] = [
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
+            *[partial(_check_key, choice) for choice in self.document.models.values()],
             self._examples,
             self.library,
             *[own.check_files for own in self._run_settings().own.values()],
@@ -384,6 +386,13 @@ class Profile:
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
         return read_bank((self.document.base or Path()) / bank)
+
+
+def _check_key(choice: BackendChoice) -> None:
+    """Raise UsageError if an endpoint's key is missing or its address is wrong."""
+    if choice.backend == "openai":
+        names = ("base_url", "key_env")
+        find_endpoint(**{name: choice.options[name] for name in names if name in choice.options})
 
 
 def load_profile(

@@ -53,7 +53,7 @@ class Endpoint:
         return text if len(self.key) < _SECRET else text.replace(self.key, _HIDDEN)
 
 
-def find_endpoint(base_url: str | None, key_env: str) -> Endpoint:
+def find_endpoint(base_url: str | None = None, key_env: str = "OPENAI_API_KEY") -> Endpoint:
     """Return the endpoint at ``base_url``, else at ``OPENAI_BASE_URL``, else the official one.
 
     Raises:

@@ -141,9 +141,9 @@ class ToolCall:
 class Usage:
     """The cost of a run. ``model_calls`` counts forward passes of vision models.
 
-    ``cost_usd`` is the cost of writing its programs, in US dollars: 0 if every reply came from the
-    response cache, None if no price is known. It excludes failed requests, whose cost is unknown,
-    and requests that tools sent to the language model.
+    Requests to language models count whoever sends them: the strategy, or a tool that a program
+    calls. ``cost_usd`` is their cost in US dollars: 0 if every reply came from the response cache,
+    None if no price is known. It excludes failed requests, whose cost is unknown.
     """
 
     llm_calls: int = 0

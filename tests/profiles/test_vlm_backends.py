@@ -126,7 +126,8 @@ def test_the_table_vlm_is_asked_before_the_writer(folder: Path, tmp_path: Path) 
     lines = [
         '[llm]\nbackend = "transformers"\nmodel = "embedded:writer"',
         f'[vlm]\nbackend = "vlm"\nmodel = "{folder}"\noptions = {{ thinking_tokens = 3 }}',
-        '[roles]\nvqa = { backend = "vlm", options = { instruction = "red ?" } }',
+        '[roles]\nvqa = { backend = "vlm", options = { instruction = "red ?", '
+        "chat_template_kwargs = { enable_thinking = true } } }",
         f'video = {{ backend = "vlm", model = "{folder}", options = {{ thinking_tokens = 2 }} }}',
         'text = { backend = "vlm" }',
     ]
@@ -135,6 +136,7 @@ def test_the_table_vlm_is_asked_before_the_writer(folder: Path, tmp_path: Path) 
     components = profile.components()
     models = components.toolbox.models
     assert models.get("vqa")._vlm._thinking_tokens == 3
+    assert models.get("vqa")._vlm._template._kwargs == {"enable_thinking": True}
     assert models.get("video")._vlm._thinking_tokens == 2
     assert models.get("vqa")._vlm._model is models.get("video")._vlm._model
     assert models.get("text").model_id == components.models["vlm"].model_id

@@ -120,6 +120,12 @@ def test_frames_are_searched_by_likelihood() -> None:
     assert video.locate(encoding, "a ball falls") == []
 
 
+def test_frames_are_served_concurrently_if_their_models_are() -> None:
+    here = type("Here", (), {"model_id": "here"})()
+    assert FramesVideo(None, red_matcher()).concurrent
+    assert not FramesVideo(here, red_matcher()).concurrent
+
+
 def test_the_question_holds_the_text_as_it_is() -> None:
     llm = ScriptedLLM(["yes"], sees_pictures=True)
     VlmMatcher(EndpointVLM(llm)).likelihood([PICTURE], ["a {red} cube"])

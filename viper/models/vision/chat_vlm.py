@@ -86,6 +86,11 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             and "attention_mask" in processor.model_input_names
         )
         self._batch_size, self._thinking_tokens = batch_size, thinking_tokens
+        self._options = {
+            "batch_size": batch_size,
+            "chat_template_kwargs": chat_template_kwargs,
+            "thinking_tokens": thinking_tokens,
+        }
         self._template = ChatTemplate(
             processor, self._tokenizer, chat_template_kwargs, takes_parts=True
         )
@@ -111,10 +116,9 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         return cls(model, processor, model_id(source), **own)
 
     def configured(self, **options: Any) -> Self:
-        """Return the same model in memory with these options of the class; the others are the
-        default.
-        """
-        other = type(self)(self._model, self._processor, self.model_id, **options)
+        """Return the same model in memory with other options of the class."""
+        changed = {**self._options, **options}
+        other = type(self)(self._model, self._processor, self.model_id, **changed)
         other._lock = self._lock
         return other
 

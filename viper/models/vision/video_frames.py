@@ -90,6 +90,12 @@ class FramesVideo:
         backends = (_backend_of(self._matcher), _backend_of(self._answerer))
         return f"frames({'+'.join(each.model_id for each in backends if each is not None)})"
 
+    @property
+    def concurrent(self) -> bool:
+        """Return True if the models serve callers concurrently, as endpoints do."""
+        backends = (_backend_of(self._matcher), _backend_of(self._answerer))
+        return all(getattr(each, "concurrent", False) for each in backends if each is not None)
+
     def encode(self, frames: Pixels) -> ClipFrames:
         """Return a copy of the clip; image towers run once per frame, when it is first needed."""
         return ClipFrames(np.array(frames))

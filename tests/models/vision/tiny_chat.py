@@ -176,7 +176,7 @@ def qwen2_vl(folder: Path) -> Path:
     return folder
 
 
-def qwen3_vl(folder: Path) -> Path:
+def qwen3_vl(folder: Path, *, head_dim: int = 8) -> Path:
     """Qwen3-VL: as Qwen2-VL, with features of early layers added to the text's."""
     import torch
     from transformers import (
@@ -188,8 +188,9 @@ def qwen3_vl(folder: Path) -> Path:
     )
 
     torch.manual_seed(0)
-    rope = {"rope_type": "default", "mrope_section": [2, 1, 1], "mrope_interleaved": True}
-    text = {**_TEXT_SIZES, "head_dim": 8, "rope_parameters": rope}
+    sections = [head_dim // 4, head_dim // 8, head_dim // 8]
+    rope = {"rope_type": "default", "mrope_section": sections, "mrope_interleaved": True}
+    text = {**_TEXT_SIZES, "head_dim": head_dim, "rope_parameters": rope}
     vision = {
         "depth": 2,
         "hidden_size": 16,

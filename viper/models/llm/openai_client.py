@@ -2,15 +2,11 @@
 
 The client is the asynchronous one. The time limit of a synchronous HTTP client bounds each read, so
 a server that sends a byte now and then is never late. Asynchronous work can be cancelled anywhere.
-The client runs in an event loop in a separate thread, because callers may have their own loops.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import threading
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import Random
@@ -20,6 +16,7 @@ from tenacity import AsyncRetrying
 
 from viper.errors import MissingExtraError, ModelError, UsageError, ViperError
 from viper.models.llm.endpoint import Endpoint, UsageCounter
+from viper.models.llm.event_loop import EventLoop
 from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 
 Api = Literal["chat", "completions"]
@@ -53,7 +50,7 @@ class ContextFullError(UsageError):
 class Client:
     """Connections to one endpoint; thread-safe.
 
-    The thread starts with the first request, so creating a client costs nothing. It ends with
+    Connections are opened by requests, so creating a client costs nothing. They end with
     :meth:`close`, or when this object is garbage collected.
 
     Args:
@@ -88,11 +85,7 @@ class Client:
         self._openai = openai.AsyncOpenAI(
             api_key=endpoint.key, base_url=endpoint.base_url, timeout=None, max_retries=0
         )
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._end: Callable[[], object] = lambda: None
-        self._closed = False
+        self._loop = EventLoop("viper-openai", _CLOSED, self._openai.close)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
@@ -100,16 +93,7 @@ class Client:
         Raises:
             RuntimeError: the client is closed, before or meanwhile.
         """
-        # The lock keeps work away from a loop that is ending, where it would wait for ever.
-        with self._lock:
-            loop = self._running()
-            future = asyncio.run_coroutine_threadsafe(work(), loop)
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise RuntimeError(_CLOSED) from None
-        finally:
-            future.cancel()
+        return self._loop.run(work)
 
     async def ask(self, api: Api, body: Mapping[str, Any], read: Callable[[str], Result]) -> Result:
         """Return the result of ``read`` on the answer's text; await this within :meth:`run`.
@@ -134,26 +118,7 @@ class Client:
 
     def close(self) -> None:
         """Cancel current requests and close the connections; calling it again is harmless."""
-        with self._lock:
-            self._closed = True
-            self._end()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._closed:
-            raise RuntimeError(_CLOSED)
-        if self._loop is None:
-            loop, over = asyncio.new_event_loop(), asyncio.Event()
-            # The thread must not refer to this object, or it would never be garbage collected.
-            self._thread = threading.Thread(
-                target=_serve, args=(loop, over, self._openai), name="viper-openai", daemon=True
-            )
-            self._thread.start()
-            finalizer = weakref.finalize(self, loop.call_soon_threadsafe, over.set)
-            finalizer.atexit = False
-            self._loop, self._end = loop, finalizer
-        return self._loop
+        self._loop.close()
 
     async def _post(self, api: Api, body: Mapping[str, Any]) -> str:
         """Return the text of the answer."""
@@ -205,17 +170,3 @@ class Client:
             f"{place} refused the request (status {status}): {message}; "
             "check model, api and options of the profile"
         )
-
-
-def _serve(loop: asyncio.AbstractEventLoop, over: asyncio.Event, client: Any) -> None:
-    async def until_over() -> None:
-        await over.wait()
-        # Cancel current requests before closing the connections that they use.
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await client.close()
-
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(until_over())

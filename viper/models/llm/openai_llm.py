@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
+from viper.models.llm.event_loop import gathered
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
 from viper.models.llm.openai_messages import chat_messages
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
@@ -199,22 +200,13 @@ class OpenAILLM:
         self, work: Callable[[Prompt], Awaitable[Result]], prompts: Sequence[Prompt]
     ) -> list[Result]:
         """Return the result of ``work`` for each prompt; the first failure cancels the others."""
+        room = asyncio.Semaphore(self._concurrency)
 
-        async def gathered() -> list[Result]:
-            room = asyncio.Semaphore(self._concurrency)
+        async def one(prompt: Prompt) -> Result:
+            async with room:
+                return await work(prompt)
 
-            async def one(prompt: Prompt) -> Result:
-                async with room:
-                    return await work(prompt)
-
-            tasks = [asyncio.ensure_future(one(prompt)) for prompt in prompts]
-            try:
-                return await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-
-        return self._client.run(gathered)
+        return self._client.run(lambda: gathered(map(one, prompts)))
 
     async def _attempt(self, sampling: Sampling, prompt: Prompt) -> Attempt:
         try:

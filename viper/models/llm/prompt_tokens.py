@@ -99,14 +99,29 @@ class PromptTokens:
         template: ``chat`` wraps a prompt as messages, ``plain`` does not, ``auto`` does so when the
             tokenizer has a chat template.
         kwargs: further arguments of the chat template.
+        processor: of a model that takes pictures. If it has a chat template, prompts are wrapped by
+            that one, unless ``template`` is ``plain``.
+
+    Attributes:
+        take_pictures: True if prompts may hold pictures.
     """
 
     def __init__(
-        self, tokenizer: Any, template: Template = "auto", kwargs: Mapping[str, Any] | None = None
+        self,
+        tokenizer: Any,
+        template: Template = "auto",
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        processor: Any = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self._chat = template == "chat" or (template == "auto" and bool(tokenizer.chat_template))
-        self._template = ChatTemplate(tokenizer, tokenizer, kwargs) if self._chat else None
+        sees = template != "plain" and bool(getattr(processor, "chat_template", None))
+        renderer = processor if sees else tokenizer
+        self.take_pictures = sees
+        self._chat = template == "chat" or (template == "auto" and bool(renderer.chat_template))
+        self._template = (
+            ChatTemplate(renderer, tokenizer, kwargs, takes_parts=sees) if self._chat else None
+        )
 
     def wrapped(self, prompt: Prompt) -> str:
         """Return the text that the model reads for a prompt."""
@@ -122,14 +137,17 @@ class PromptTokens:
     def read(self, prompt: Prompt, model_id: str, max_context: int) -> list[int]:
         """Return the tokens of a prompt, at least one and fewer than ``max_context``.
 
+        A picture is one token here, whose place the model fills with more.
+
         Args:
             model_id: named in the error.
 
         Raises:
-            UsageError: the prompt is empty or holds pictures.
+            UsageError: the prompt is empty, or holds pictures that the model does not take.
             PromptTooLongError: the prompt leaves no room for a completion.
         """
-        check_no_pictures(prompt, model_id)
+        if not self.take_pictures:
+            check_no_pictures(prompt, model_id)
         ids = self.encode(self.wrapped(prompt))
         if not ids:
             raise UsageError("the prompt is empty; give the model at least one token")

@@ -1,28 +1,46 @@
 """vLLM inside this process: many prompts at once on one or several GPUs.
 
-Prompts keep the caller's order, so prompts with the same long beginning are neighbours and prefix
-caching reads it once. vLLM pins its own torch. If that clashes, run its server in a separate
-environment and use :class:`viper.models.llm.openai_llm.OpenAILLM`.
+Every prompt is a request of its own to vLLM's asynchronous engine. It joins the running batch, and
+the thread that asked waits for its own prompts alone. Prompts keep the caller's order, so prompts
+with the same long beginning are neighbours and prefix caching reads it once. vLLM pins its own
+torch. If that clashes, run its server in a separate environment and use
+:class:`viper.models.llm.openai_llm.OpenAILLM`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
-import threading
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
-from viper.errors import MissingExtraError, ModelError
+from viper.errors import MissingExtraError, ModelError, ViperError
+from viper.models.llm.event_loop import EventLoop, gathered
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
-from viper.models.llm.transformers_llm import language_model_id
-from viper.prompting.messages import Prompt
+from viper.models.llm.transformers_llm import language_model_id, sample_seed
+from viper.models.llm.wrapped import Attempt
+from viper.models.loading import LoadOptions, load_processor
+from viper.prompting.messages import Picture, Prompt, as_text, pictures_of
+
+FIRST_LOGPROBS = 20
+"""Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
+
+They tell how sure a yes or a no is. A model that thinks first does not begin with its answer."""
+
+Result = TypeVar("Result")
 
 
 class VllmLLM:
-    """Causal language model run by vLLM; thread-safe, one call at a time.
+    """Causal language model run by vLLM, with eyes if the checkpoint has them; thread-safe.
+
+    The engine ends with :meth:`close`, or when this object is garbage collected.
 
     Args:
         path: folder written by ``save_pretrained``, or a hub id.
@@ -43,10 +61,11 @@ class VllmLLM:
         ModelError: vLLM cannot load the model.
 
     Attributes:
-        batch: number of prompts worth gathering for one call.
+        concurrent: callers are served concurrently; nobody needs to gather their prompts.
+        sees_pictures: True if the model is multi-modal and its processor has a chat template.
     """
 
-    batch = 64
+    concurrent = True
 
     def __init__(
         self,
@@ -69,51 +88,56 @@ class VllmLLM:
             import vllm
         except ModuleNotFoundError:
             raise MissingExtraError("vllm", "vllm", "the llm backend 'vllm'") from None
+        self._vllm = vllm
+        self._loop = EventLoop("viper-vllm", "the vLLM engine is closed; load the model again")
+        start = partial(
+            _start,
+            vllm,
+            model=str(path),
+            tensor_parallel_size=tensor_parallel_size,
+            gpu_memory_utilization=gpu_memory_utilization,
+            max_model_len=max_model_len,
+            dtype=dtype,
+            quantization=quantization,
+            enforce_eager=enforce_eager,
+            enable_prefix_caching=True,
+            disable_log_stats=True,
+        )
         try:
-            self._engine: Any = vllm.LLM(
-                model=str(path),
-                tensor_parallel_size=tensor_parallel_size,
-                gpu_memory_utilization=gpu_memory_utilization,
-                max_model_len=max_model_len,
-                dtype=dtype,
-                quantization=quantization,
-                enforce_eager=enforce_eager,
-                enable_prefix_caching=True,
-            )
+            self._engine: Any = self._loop.run(start)
         except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise ModelError(f"{path} cannot be loaded by vLLM: {reason[0]}") from error
-        self._parameters = vllm.SamplingParams
-        self._prompts = PromptTokens(self._engine.get_tokenizer(), template, chat_template_kwargs)
+            raise ModelError(f"{path} cannot be loaded by vLLM: {_reason(error)}") from error
+        config = self._engine.model_config
+        self._prompts = PromptTokens(
+            self._engine.get_tokenizer(),
+            template,
+            chat_template_kwargs,
+            processor=_processor(path) if config.is_multimodal_model else None,
+        )
         self._thinking_tokens = thinking_tokens
-        self._lock = threading.Lock()
-        config = self._engine.llm_engine.model_config
+        self._numbers = itertools.count()
+        self.sees_pictures = self._prompts.take_pictures
         self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
         self.max_context = int(config.max_model_len)
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return ``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
 
+        Every prompt has its own seed, made of (seed, prompt). The first prompt that fails ends the
+        call; :meth:`generate_each` continues.
+
         Raises:
-            UsageError: a prompt fills the whole context.
+            PromptTooLongError: a prompt fills the whole context.
+            UsageError: pictures for a model that takes none, or a prompt that the template rejects.
+            ModelError: the engine rejects a prompt, or has ended.
         """
-        if not prompts:
-            return []
-        greedy = sampling.temperature <= 0
-        parameters = self._parameters(
-            n=1 if greedy else sampling.n,
-            temperature=max(0.0, sampling.temperature),
-            seed=None if greedy else sampling.seed,
-            max_tokens=sampling.max_tokens + self._thinking_tokens,
-            stop=list(sampling.stop),
-        )
-        read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
-        with self._lock:
-            results = self._engine.generate(
-                [{"prompt_token_ids": ids} for ids in read], parameters, use_tqdm=False
-            )
-        repeats = sampling.n if greedy else 1
-        return [_completions(result) * repeats for result in results]
+        return self._run_all(partial(self._complete, sampling), prompts)
+
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
+        """Return completions or an error for each prompt; a failure does not affect other
+        prompts.
+        """
+        return self._run_all(partial(self._attempt, sampling), prompts)
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Return the mean log-likelihood per token of each continuation, as the transformers
@@ -123,16 +147,89 @@ class VllmLLM:
             return []
         head = self._prompts.wrapped(prompt)
         wholes = [self._prompts.encode(head + text) for text in continuations]
-        parameters = self._parameters(max_tokens=1, temperature=0.0, prompt_logprobs=0)
-        with self._lock:
-            results = self._engine.generate(
-                [{"prompt_token_ids": whole} for whole in wholes], parameters, use_tqdm=False
-            )
+        answer = partial(self._answer, max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        results = self._run_all(answer, wholes)
         return tail_scores([_echo(result) for result in results], len(self._prompts.encode(head)))
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
+
+    def close(self) -> None:
+        """Abort current requests and end the engine; the model cannot be used afterwards."""
+        self._loop.close()
+        self._engine.shutdown()
+
+    def _run_all(
+        self, work: Callable[[Any], Coroutine[Any, Any, Result]], items: Sequence[Any]
+    ) -> list[Result]:
+        return self._loop.run(lambda: gathered(map(work, items)))
+
+    async def _attempt(self, sampling: Sampling, prompt: Prompt) -> Attempt:
+        try:
+            return await self._complete(sampling, prompt)
+        except ViperError as error:
+            return error
+
+    async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
+        # In another thread, because the loop must not wait for long prompts.
+        ids = await asyncio.to_thread(self._prompts.read, prompt, self.model_id, self.max_context)
+        greedy, pictures = sampling.temperature <= 0, pictures_of(prompt)
+        result = await self._answer(
+            ids,
+            pictures,
+            n=1 if greedy else sampling.n,
+            temperature=max(0.0, sampling.temperature),
+            seed=None if greedy else sample_seed(sampling, as_text(prompt), 0),
+            max_tokens=sampling.max_tokens + self._thinking_tokens,
+            stop=list(sampling.stop),
+            logprobs=FIRST_LOGPROBS if pictures and not self._thinking_tokens else None,
+        )
+        return _completions(result) * (sampling.n if greedy else 1)
+
+    async def _answer(
+        self, ids: list[int], pictures: Sequence[Picture] = (), **sampling: Any
+    ) -> Any:
+        """Return the engine's result for a prompt; cancelling this aborts the request.
+
+        Raises:
+            ModelError: the engine rejects the prompt, or has ended.
+        """
+        from PIL import Image
+
+        request: dict[str, Any] = {"prompt_token_ids": ids}
+        if pictures:
+            images = [Image.fromarray(picture.pixels) for picture in pictures]
+            request["multi_modal_data"] = {"image": images}
+        kinds = self._vllm.sampling_params.RequestOutputKind
+        parameters = self._vllm.SamplingParams(output_kind=kinds.FINAL_ONLY, **sampling)
+        name = f"viper-{next(self._numbers)}"
+        try:
+            (result,) = [each async for each in self._engine.generate(request, parameters, name)]
+        except Exception as error:  # one request: the engine passes on any error of its parts
+            raise ModelError(f"{self.model_id}: vLLM gave no answer: {_reason(error)}") from error
+        return result
+
+
+async def _start(vllm: Any, **arguments: Any) -> Any:
+    """Return an engine that runs in the current event loop."""
+    # Ctrl-C aborts requests and must not end the engine, so its processes start with the signal
+    # blocked, as in this thread. The tracker would unblock it, if it started with them.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
+
+
+def _processor(path: str | Path) -> Any:
+    from transformers import AutoProcessor
+
+    return load_processor(AutoProcessor, path, LoadOptions())
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of an error, or of its cause if it has no words."""
+    lines = (str(error) or str(error.__cause__ or "")).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _completions(result: Any) -> list[Completion]:
@@ -143,9 +240,16 @@ def _completions(result: Any) -> list[Completion]:
             prompt_tokens,
             len(output.token_ids),
             "length" if output.finish_reason == "length" else "stop",
+            first_logprobs=_first_logprobs(output),
         )
         for output in sorted(result.outputs, key=lambda output: output.index)
     ]
+
+
+def _first_logprobs(output: Any) -> dict[str, float] | None:
+    if not output.logprobs:
+        return None
+    return {each.decoded_token: float(each.logprob) for each in output.logprobs[0].values()}
 
 
 def _echo(result: Any) -> Echo:

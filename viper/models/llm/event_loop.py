@@ -1,0 +1,103 @@
+"""An event loop in a thread of its own: threads wait there for asynchronous work.
+
+Callers may have event loops of their own, and asynchronous work can be cancelled anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+AtEnd = Callable[[], Awaitable[object]]
+
+
+class EventLoop:
+    """Runs asynchronous work of many threads; thread-safe.
+
+    The thread starts with the first work, so creating a loop costs nothing. It ends with
+    :meth:`close`, or when this object is garbage collected.
+
+    Args:
+        name: the thread's name.
+        closed: the error's text for work that comes after the end.
+        at_end: awaited when all work is cancelled. It must not refer to this object or its owner,
+            or they would never be garbage collected.
+    """
+
+    def __init__(self, name: str, closed: str, at_end: AtEnd | None = None) -> None:
+        self._name, self._closed_text, self._at_end = name, closed, at_end
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._closed = False
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
+
+        Raises:
+            RuntimeError: the loop is closed, before or meanwhile.
+        """
+        # The lock keeps work away from a loop that is ending, where it would wait for ever.
+        with self._lock:
+            loop = self._running()
+            future = asyncio.run_coroutine_threadsafe(work(), loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise RuntimeError(self._closed_text) from None
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """Cancel current work and end the thread; calling it again is harmless."""
+        with self._lock:
+            self._closed = True
+            self._end()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise RuntimeError(self._closed_text)
+        if self._loop is None:
+            loop, over = asyncio.new_event_loop(), asyncio.Event()
+            # The thread must not refer to this object, or it would never be garbage collected.
+            self._thread = threading.Thread(
+                target=_serve, args=(loop, over, self._at_end), name=self._name, daemon=True
+            )
+            self._thread.start()
+            finalizer = weakref.finalize(self, loop.call_soon_threadsafe, over.set)
+            finalizer.atexit = False
+            self._loop, self._end = loop, finalizer
+        return self._loop
+
+
+async def gathered(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return the results of concurrent work in order; the first failure cancels the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _serve(loop: asyncio.AbstractEventLoop, over: asyncio.Event, at_end: AtEnd | None) -> None:
+    async def until_over() -> None:
+        await over.wait()
+        # Cancel current work before ending what it uses.
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if at_end is not None:
+            await at_end()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(until_over())

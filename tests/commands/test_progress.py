@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 from pathlib import Path
-from viper_lab.papers.lab import StoredRun
+from viper_lab.papers.cell_runner import StoredRun
 from viper_lab.papers.plan import Plan, watching
 step = StoredRun("+ ACE [red]x[/red]", "video", 0, 1, Path("none"))
 with watching(Plan((step,), (0,))) as watcher:

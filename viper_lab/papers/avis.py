@@ -1,7 +1,7 @@
 """``viper lab reproduce avis``: the tables of Hu et al. 2023, seeking beside what decides nothing.
 
-How cells are answered stands in :mod:`viper_lab.papers.lab`. Claims are judged on the answers and
-on the ways to them.
+How cells are answered stands in :mod:`viper_lab.papers.cell_runner`. Claims are judged on the
+answers and on the ways to them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.strategies.seek.graph import EVERY
 from viper.strategies.seek.names import GROUPS
-from viper_lab.papers.job import LabJob
-from viper_lab.papers.lab import Cell, Lab, Scale
+from viper_lab.papers.cell_runner import Cell, CellRunner, Scale
+from viper_lab.papers.job import PaperJob
 from viper_lab.papers.parts import KnowledgePart, Part, set_part
 from viper_lab.papers.result import Claim, Reproduction
 from viper_lab.papers.tables import LEFT_OUT, Results, Table, cells_of, compared, gain
@@ -84,15 +84,15 @@ class AvisStudy:
         """Return every cell with each part, once."""
         return cells_of(self.tables, self.parts)
 
-    def reproduce(self, lab: Lab) -> Reproduction:
+    def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
         results = Results(self.quick)
         for table in self.tables:
-            results.measure(Columns(lab), table, columns(self.parts))
-        main = self.parts[0].equipped(lab.writers["main"], lab.scale.seeds[0])
-        models = model_ids(Reasoner(main, preload=False))
-        samples = lab.scale.samples
-        return results.judged(TITLE, judged(lab, self), models, lab.scale.seeds, samples=samples)
+            results.measure(Columns(runner), table, columns(self.parts))
+        main = self.parts[0].equipped(runner.writers["main"], runner.scale.seeds[0])
+        models, scale = model_ids(Reasoner(main, preload=False)), runner.scale
+        claims = judged(runner, self)
+        return results.judged(TITLE, claims, models, scale.seeds, samples=scale.samples)
 
 
 FAMILIES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
@@ -127,17 +127,17 @@ def columns(parts: Sequence[Part]) -> list[Column]:
 
 @dataclass(frozen=True)
 class Columns:
-    """A lab whose rows are told by column."""
+    """A runner whose results are told apart by column."""
 
-    lab: Lab
+    runner: CellRunner
 
     @property
     def scale(self) -> Scale:
-        return self.lab.scale
+        return self.runner.scale
 
-    def rows(self, cell: Cell, column: Column, seed: int) -> list[SampleResult]:
+    def results(self, cell: Cell, column: Column, seed: int) -> list[SampleResult]:
         fits = FAMILIES[column.family]
-        return [row for row in self.lab.rows(cell, column.part, seed) if fits(row.groups)]
+        return [r for r in self.runner.results(cell, column.part, seed) if fits(r.groups)]
 
     def note(self, cell: Cell, column: Column) -> str:
         return ""
@@ -146,25 +146,25 @@ class Columns:
 RIGHT, ABOVE_FIXED, PICKED, ADMITTED = 0.70, 0.10, 0.80, 0.80
 
 
-def judged(lab: Lab, study: AvisStudy) -> list[Claim]:
+def judged(runner: CellRunner, study: AvisStudy) -> list[Claim]:
     """Return all claims, in an order that stays."""
-    claims = [claim for part in study.parts for claim in _judged_part(lab, study, part)]
+    claims = [claim for part in study.parts for claim in _judged_part(runner, study, part)]
     if not any(isinstance(part, KnowledgePart) for part in study.parts):
         why = "judged on the embedded knowledge world only"
         claims.append(Claim("at least 70 % of questions about unseen entries", None, why))
     return claims
 
 
-def _judged_part(lab: Lab, study: AvisStudy, part: Part) -> list[Claim]:
+def _judged_part(runner: CellRunner, study: AvisStudy, part: Part) -> list[Claim]:
     def above(claim: str, before: str, least: float | None = None, prefix: str = "") -> Claim:
         claim = f"{part.name}: {claim}"
         for table in study.tables:
             if before in table.cells:
-                step_gain = gain(lab, table, (before, SEEK.name), [part])
+                step_gain = gain(runner, table, (before, SEEK.name), [part])
                 return Claim.of_gain(claim, step_gain, least, prefix)
         return Claim(claim, None, LEFT_OUT)
 
-    scores = {cell.name: mean_score(lab.all_rows(cell, part)) for cell in FIXED}
+    scores = {cell.name: mean_score(runner.all_results(cell, part)) for cell in FIXED}
     best = max(scores, key=lambda name: scores[name])
     claims = [
         above("at least 10 points above the best of three fixed sequences",
@@ -177,25 +177,25 @@ def _judged_part(lab: Lab, study: AvisStudy, part: Part) -> list[Claim]:
     unseen = "seek: at least 70 % of questions about unseen entries"
     says_so = "unanswerable questions: says so at least 80 % of the time"
     return [
-        _right(lab, part, unseen, ALL, RIGHT),
+        _right(runner, part, unseen, ALL, RIGHT),
         *claims,
-        _picked(lab, part),
-        _right(lab, part, says_so, "unanswerable", ADMITTED),
+        _picked(runner, part),
+        _right(runner, part, says_so, "unanswerable", ADMITTED),
     ]
 
 
-def _right(lab: Lab, part: Part, claim: str, family: str, least: float) -> Claim:
+def _right(runner: CellRunner, part: Part, claim: str, family: str, least: float) -> Claim:
     """Return the claim that at least this share of a family's questions is answered right."""
-    rows = [row for row in lab.all_rows(SEEK, part) if FAMILIES[family](row.groups)]
-    return Claim.of_share(claim, proportion(sum(row.score == 1 for row in rows), len(rows)), least)
+    right = [r.score == 1 for r in runner.all_results(SEEK, part) if FAMILIES[family](r.groups)]
+    return Claim.of_share(claim, proportion(sum(right), len(right)), least)
 
 
-def _picked(lab: Lab, part: KnowledgePart) -> Claim:
+def _picked(runner: CellRunner, part: KnowledgePart) -> Claim:
     """Return the claim that the search names the right entry, right answer or not."""
     right = look_alikes = 0
-    for seed in lab.scale.seeds:
+    for seed in runner.scale.seeds:
         questions = part.questions(seed)
-        with lab.store_of(SEEK, part, seed) as store:
+        with runner.store_of(SEEK, part, seed) as store:
             for row in store.rows():
                 question = questions[row.sample_id]
                 if question.look_alike:
@@ -222,13 +222,13 @@ def picked(path: Sequence[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class AvisJob(LabJob):
+class AvisJob(PaperJob):
     """``viper lab reproduce avis``."""
 
     def writers(self) -> dict[str, Components]:
         return {"main": self.options.opened().components()}
 
-    def study(self, lab: Lab) -> AvisStudy:
+    def study(self, runner: CellRunner) -> AvisStudy:
         one = self.options
         if one.is_world:
             return AvisStudy([KnowledgePart(one.out, one.samples, one.split or "val")], one.quick)

@@ -1,6 +1,6 @@
-"""``viper lab reproduce clova``: the tables of Gao et al. 2024, course by course.
+"""``viper lab reproduce clova``: the tables of Gao et al. 2024, method by method.
 
-How a course is run stands in :mod:`viper_lab.papers.school`, how single tools are measured in
+How a method is run stands in :mod:`viper_lab.papers.method_runner`, how tools are measured in
 :mod:`viper_lab.papers.clova_tools`, how claims are judged in :mod:`viper_lab.papers.clova_claims`.
 """
 
@@ -24,9 +24,9 @@ from viper_lab.papers.clova_claims import judged
 from viper_lab.papers.clova_tools import NOISE, measured_tools
 from viper_lab.papers.fine_tuning import figure
 from viper_lab.papers.job import print_report, second_writer, teller
+from viper_lab.papers.method_runner import Method, MethodRunner, Subject, Terms
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Reproduction, TableCell
-from viper_lab.papers.school import Method, School, Subject, Terms
 from viper_lab.papers.tables import Results, Table, chain, compared, gain, stepped
 
 TITLE = "CLOVA (Gao et al. 2024)"
@@ -53,7 +53,7 @@ def reflections(has_language: bool) -> Table[Method]:
         has_language: somebody writes critiques, step by step if need be: a language model that
             follows instructions.
     """
-    courses = [
+    methods = [
         FULL,
         replace(FULL, name="intervention, no probe", tools=_UNPROBED),
         replace(FULL, name="probe alone, no reflection", reflection="none"),
@@ -65,11 +65,11 @@ def reflections(has_language: bool) -> Table[Method]:
             "only global": "llm-global",
             "only local": "llm-local",
         }
-        courses += [
+        methods += [
             replace(FULL, name=f"language model, {name}", reflection=how, tools=_UNPROBED)
             for name, how in named.items()
         ]
-    return stepped("table 4", [BASELINE, *courses], [(BASELINE, course) for course in courses])
+    return stepped("table 4", [BASELINE, *methods], [(BASELINE, method) for method in methods])
 
 
 _PLANS = replace(FULL.options, strategy="plan")
@@ -104,7 +104,7 @@ VALIDATIONS = stepped(
 """Validation of demonstrations and of soft prompts, also with wrong pictures."""
 
 _SECOND = [
-    replace(course, name=f"second model: {course.name}", writer="second") for course in _STEPS
+    replace(method, name=f"second model: {method.name}", writer="second") for method in _STEPS
 ]
 SECOND = stepped("second model", _SECOND, chain(_SECOND))
 
@@ -123,21 +123,21 @@ def tables_for(components: Components, *, has_second: bool, quick: bool) -> list
 STREAM_PARTS = 3
 
 
-def stream(school: School) -> Iterator[TableCell]:
-    """Yield table 7: the first answers to the stream by thirds, untaught and while learning."""
-    for subject in school.subjects:
-        if not subject.taught:
+def stream(runner: MethodRunner) -> Iterator[TableCell]:
+    """Yield table 7: the first answers to the stream by thirds, before and while learning."""
+    for subject in runner.subjects:
+        if not subject.stream_split:
             continue
-        seeds = school.scale.seeds
+        seeds = runner.scale.seeds
         for seed in seeds:
-            school.learned(FULL, seed)
+            runner.progress(FULL, seed)
         answers = {
-            "untaught": [school.untaught_rows(BASELINE, subject, seed) for seed in seeds],
-            "while learning": [school.stream_rows(FULL, subject, seed) for seed in seeds],
+            "untaught": [runner.baseline_results(BASELINE, subject, seed) for seed in seeds],
+            "while learning": [runner.stream_results(FULL, subject, seed) for seed in seeds],
         }
         for place in range(STREAM_PARTS):
             for name, by_seed in answers.items():
-                scores = [[row.score for row in _third(rows, place)] for rows in by_seed]
+                scores = [[r.score for r in _third(results, place)] for results in by_seed]
                 row_name = f"{name}, third {place + 1}"
                 yield TableCell.of_scores("table 7", row_name, subject.name, scores)
 
@@ -148,7 +148,7 @@ def _third(rows: Sequence[SampleResult], place: int) -> Sequence[SampleResult]:
 
 
 def reproduce_clova(
-    school: School, tables: Sequence[Table[Method]], count: int, *, quick: bool
+    runner: MethodRunner, tables: Sequence[Table[Method]], count: int, *, quick: bool
 ) -> Reproduction:
     """Compute every learning and answering step that is not stored yet, then judge the claims.
 
@@ -156,30 +156,30 @@ def reproduce_clova(
         count: questions to each tool about each concept; 0: tools are not measured.
     """
     results = Results(quick)
-    toolbox, folder = school.writers["main"].toolbox, school.folder / "tools"
-    seeds, tools = school.scale.seeds, None
+    toolbox, folder = runner.writers["main"].toolbox, runner.folder / "tools"
+    seeds, tools = runner.scale.seeds, None
     if count:
-        tools = measured_tools(toolbox, count, folder, seeds, school.say, quick=quick)
+        tools = measured_tools(toolbox, count, folder, seeds, runner.say, quick=quick)
         results.rows += tools.entries
         results.gains += tools.gains
     for table in tables:
-        results.measure(school, table, school.subjects)
+        results.measure(runner, table, runner.subjects)
     if not quick:
-        results.rows += stream(school)
+        results.rows += stream(runner)
         if count:
-            results.rows += figure(toolbox, count, seeds[:1], folder, school.say)
+            results.rows += figure(toolbox, count, seeds[:1], folder, runner.say)
     ended = [
         (subject, step.difference)
-        for subject in school.subjects
-        if (step := gain(school, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
+        for subject in runner.subjects
+        if (step := gain(runner, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
     ]
     return results.judged(
         TITLE,
         judged(ended, tools, quick=quick),
-        school.model_ids(),
+        runner.model_ids(),
         seeds,
-        stream=school.scale.stream,
-        samples=school.scale.samples,
+        stream=runner.scale.stream,
+        samples=runner.scale.samples,
         **{"questions about each concept": count},
     )
 
@@ -212,9 +212,9 @@ def run_clova(
         others = {} if options.quick else second_writer(options, second, main)
     tables = tables_for(main, has_second=bool(others), quick=options.quick)
     terms = Terms(stream, options.samples, tuple(range(options.seeds)))
-    document = to_json(options.opened().document)
-    school = School({"main": main, **others}, document, options.out, terms, subjects, teller())
-    with closing(school), hint_to_go_on():
+    document, writers = to_json(options.opened().document), {"main": main, **others}
+    runner = MethodRunner(writers, document, options.out, terms, subjects, teller())
+    with closing(runner), hint_to_go_on():
         count = questions if options.is_world else 0
-        reproduction = reproduce_clova(school, tables, count, quick=options.quick)
+        reproduction = reproduce_clova(runner, tables, count, quick=options.quick)
     return print_report(reproduction, options)

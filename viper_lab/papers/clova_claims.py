@@ -1,4 +1,4 @@
-"""What must hold of learning, judged on the courses and on the tools alone.
+"""What must hold of learning, judged on the methods and on the tools alone.
 
 Every claim is listed whatever was measured; one that was left out is neither true nor false, and
 says why.
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from viper.evaluate.intervals import Estimate, paired
 from viper_lab.papers.clova_tools import ToolResults
+from viper_lab.papers.method_runner import Subject
 from viper_lab.papers.result import Claim
-from viper_lab.papers.school import Subject
 from viper_lab.papers.tables import LEFT_OUT
 
 NEW, OLD = "new", "old"
@@ -51,11 +51,11 @@ def judged(
     why = LEFT_OUT if quick else _NOT_WORLD
     lost = "answers about old concepts after all updates: at most 1 point lost"
     gained = "answers, {}: at least +25 points over the baseline"
-    olds = [Claim.of_gain(lost, step, -LOST) for subject, step in ended if not subject.taught]
+    olds = [Claim.of_gain(lost, step, -LOST) for subject, step in ended if not subject.stream_split]
     news = [
         Claim.of_gain(gained.format(subject.name), step, END_TO_END)
         for subject, step in ended
-        if subject.taught
+        if subject.stream_split
     ]
     return [
         *_tools(tools, why),

@@ -1,6 +1,6 @@
-"""Each tool alone on reserved concepts: right answers before and after it was taught.
+"""Each tool alone on reserved concepts: right answers before and after its training.
 
-All concepts are taught into one pool, from at most :data:`POSITIVES` positives each, and the same
+All concepts are learned into one pool, from at most :data:`POSITIVES` positives each, and the same
 questions are asked before and after, about new and about old concepts, on scenes of the validation
 split (:mod:`viper_lab.scores.concepts`).
 """
@@ -36,8 +36,8 @@ NOISE = 0.3
 
 
 @dataclass(frozen=True)
-class ToolCourse:
-    """How a tool is taught and asked.
+class ToolSetup:
+    """How a tool is trained and asked.
 
     Attributes:
         count: questions about each concept; about old concepts ten times as many.
@@ -77,48 +77,48 @@ class ToolOutcome:
 
 
 def tool_outcome(
-    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, setup: ToolSetup, folder: Path, say: Callable[[str], None]
 ) -> ToolOutcome:
     """Teach a tool and test it, or read the outcome if the folder already holds it."""
-    path = folder / f"{course.tool}-{slug_of(course)}.json"
+    path = folder / f"{setup.tool}-{slug_of(setup)}.json"
     if path.is_file():
         return record_from_json(ToolOutcome, json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
-    outcome = _measured(toolbox, course, folder / f"pool-{slug_of(course)}", say)
+    outcome = _measured(toolbox, setup, folder / f"pool-{slug_of(setup)}", say)
     write_file(path, json.dumps(asdict(outcome)))
     return outcome
 
 
 def _measured(
-    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, setup: ToolSetup, folder: Path, say: Callable[[str], None]
 ) -> ToolOutcome:
-    questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{course.tool}")  # type: ignore[assignment]
-    search = WorldPictureSearch(course.wrong, course.seed)
+    questions: Questions = importlib.import_module(f"viper_lab.scores.concepts.{setup.tool}")  # type: ignore[assignment]
+    search = WorldPictureSearch(setup.wrong, setup.seed)
     pool = PromptPool(folder)
     if pool.kept():
-        pool.remove(course.tool)
-    teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
-    options = TunerOptions(seed=course.seed, validate=course.validate)
-    taught_toolbox = toolbox.with_soft_prompts(pool)
-    before = asked_about(questions, toolbox, course)
+        pool.remove(setup.tool)
+    trainer = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, setup.positives))
+    options = TunerOptions(seed=setup.seed, validate=setup.validate)
+    new_toolbox = toolbox.with_soft_prompts(pool)
+    before = asked_about(questions, toolbox, setup)
     seconds: list[float] = []
     counts: Counter[tuple[bool, bool]] = Counter()
-    for concept in course.concepts:
-        say(f"teaching {course.tool}: {concept}")
+    for concept in setup.concepts:
+        say(f"teaching {setup.tool}: {concept}")
         began = time.perf_counter()
-        if course.tool == "vqa":
-            lesson = vqa.lesson(toolbox, concept, count=course.positives, seed=course.seed)
-            taught = teacher.learn("vqa", None, lesson, options)
+        if setup.tool == "vqa":
+            lesson = vqa.lesson(toolbox, concept, count=setup.positives, seed=setup.seed)
+            taught = trainer.learn("vqa", None, lesson, options)
         else:
-            taught = teacher.teach(course.tool, concept, options)
+            taught = trainer.teach(setup.tool, concept, options)
         seconds.append(round(time.perf_counter() - began, 2))
         for one in taught.trained:
             names = one.evidence.trained_on
-            is_wrong = bool(course.wrong and names and search.is_wrong_name(names[0]))
+            is_wrong = bool(setup.wrong and names and search.is_wrong_name(names[0]))
             counts[is_wrong, one.kept] += 1
-    say(f"asking {course.tool}")
-    after = asked_about(questions, taught_toolbox, course)
-    again = asked_about(questions, toolbox, course)
+    say(f"asking {setup.tool}")
+    after = asked_about(questions, new_toolbox, setup)
+    again = asked_about(questions, toolbox, setup)
     pool.close()
     new, old = zip(before, after, strict=True)
     wrong, good = (sum(counts[one, is_kept] for is_kept in (True, False)) for one in (True, False))
@@ -128,17 +128,17 @@ def _measured(
 
 
 def asked_about(
-    questions: Questions, toolbox: Toolbox, course: ToolCourse
+    questions: Questions, toolbox: Toolbox, setup: ToolSetup
 ) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers about new and about old concepts."""
-    split, count, seed = course.split, course.count, course.seed
+    split, count, seed = setup.split, setup.count, setup.seed
     new = [
         one
-        for concept in course.concepts
+        for concept in setup.concepts
         for one in questions.about(toolbox, concept, split=split, count=count, seed=seed)
     ]
     return new, questions.about_old(
-        toolbox, course.concepts, split=split, count=10 * count, seed=seed
+        toolbox, setup.concepts, split=split, count=10 * count, seed=seed
     )
 
 
@@ -173,20 +173,20 @@ def measured_tools(
         quick: under one seed, and without wrong pictures.
     """
 
-    def outcomes(name: str, course: ToolCourse) -> list[ToolOutcome]:
+    def outcomes(name: str, setup: ToolSetup) -> list[ToolOutcome]:
         def tell(text: str) -> None:
             say(f"{name}: {text}")
 
-        courses = [replace(course, seed=seed) for seed in (seeds[:1] if quick else seeds)]
-        return [tool_outcome(toolbox, one, folder, tell) for one in courses]
+        setups = [replace(setup, seed=seed) for seed in (seeds[:1] if quick else seeds)]
+        return [tool_outcome(toolbox, one, folder, tell) for one in setups]
 
-    by_tool = {tool: outcomes("tools", ToolCourse(tool, 0, count)) for tool in TOOLS}
+    by_tool = {tool: outcomes("tools", ToolSetup(tool, 0, count)) for tool in TOOLS}
     rows, steps = tool_rows(list(by_tool.values()))
     if quick:
         return ToolResults(by_tool, None, rows, steps)
-    course = ToolCourse("match", 0, count, wrong=NOISE)
-    checked = outcomes("wrong pictures", course)
-    unchecked = outcomes("wrong pictures, not validated", replace(course, validate=False))
+    setup = ToolSetup("match", 0, count, wrong=NOISE)
+    checked = outcomes("wrong pictures", setup)
+    unchecked = outcomes("wrong pictures, not validated", replace(setup, validate=False))
     for name, one in (("validated", checked), ("not validated", unchecked)):
         more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
         rows += more
@@ -225,6 +225,7 @@ def _together(
     return rows(answers(0), answers(1))
 
 
-def slug_of(course: ToolCourse) -> str:
-    """Return the name of a course in file names."""
-    return hashlib.sha256(repr(course).encode()).hexdigest()[:12]
+def slug_of(setup: ToolSetup) -> str:
+    """Return the name of a setup in file names, which existing folders already hold."""
+    stored = repr(setup).replace("ToolSetup", "ToolCourse", 1)
+    return hashlib.sha256(stored.encode()).hexdigest()[:12]

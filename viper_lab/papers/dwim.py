@@ -84,7 +84,7 @@ class WorkflowBench(Generic[C]):
     made: Callable[[C, int], Sequence[Workflow]]
     right: tuple[str, ...]
 
-    def rows(self, cell: C, part: Whole, seed: int) -> list[SampleResult]:
+    def results(self, cell: C, part: Whole, seed: int) -> list[SampleResult]:
         return [
             SampleResult(str(place), seed, float(one.outcome in self.right), cluster=one.unit)
             for place, one in enumerate(self.made(cell, seed))

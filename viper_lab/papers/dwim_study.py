@@ -30,7 +30,7 @@ from viper.strategies.base import Components
 from viper.tuning.agent.masking import masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, token_count, tune
 from viper.tuning.agent.workflow import Workflow
-from viper_lab.papers.lab import slug
+from viper_lab.papers.cell_runner import slug
 
 
 @dataclass(frozen=True)

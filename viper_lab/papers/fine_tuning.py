@@ -26,7 +26,7 @@ from viper.tools.models import ModelSet
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_training import Sources, ToolTrainer
-from viper_lab.papers.clova_tools import ToolCourse, asked_about, slug_of, tool_outcome
+from viper_lab.papers.clova_tools import ToolSetup, asked_about, slug_of, tool_outcome
 from viper_lab.papers.result import TableCell
 from viper_lab.scores.concepts import match as questions
 from viper_lab.scores.concepts.measurement import ToolAnswer
@@ -51,12 +51,12 @@ def figure(
     for positives in COUNTS:
         by_method: defaultdict[str, list[tuple[Sequence[ToolAnswer], ...]]] = defaultdict(list)
         for seed in seeds:
-            course = ToolCourse("match", seed, count, positives)
+            setup = ToolSetup("match", seed, count, positives)
             say(f"{positives} pictures, seed {seed}")
             if positives > 1:
-                outcome = tool_outcome(toolbox, course, folder, say)
+                outcome = tool_outcome(toolbox, setup, folder, say)
                 by_method["soft prompts"].append((outcome.new[1], outcome.old[1]))
-            by_method["all weights"].append(_answers_of_trained(toolbox, course, folder, say))
+            by_method["all weights"].append(_answers_of_trained(toolbox, setup, folder, say))
         for name, pairs in by_method.items():
             for place, part in enumerate(("new", "old")):
                 scores = [[one.right for one in pair[place]] for pair in pairs]
@@ -65,28 +65,28 @@ def figure(
 
 
 def _answers_of_trained(
-    toolbox: Toolbox, course: ToolCourse, folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox, setup: ToolSetup, folder: Path, say: Callable[[str], None]
 ) -> tuple[list[ToolAnswer], list[ToolAnswer]]:
     """Return the answers of the fine-tuned matcher about new and old concepts."""
-    path = folder / f"trained-{slug_of(course)}.json"
+    path = folder / f"trained-{slug_of(setup)}.json"
     if path.is_file():
         stored = json.loads(path.read_text("utf-8"))
         return [ToolAnswer(**one) for one in stored[0]], [ToolAnswer(**one) for one in stored[1]]
-    search = WorldPictureSearch(course.wrong, course.seed)
+    search = WorldPictureSearch(setup.wrong, setup.seed)
     pool = PromptPool(folder / "unused")
-    teacher = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, course.positives))
+    trainer = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, setup.positives))
     with toolbox.models.using("matcher") as backend:
         tuned = copied(backend)
-    for concept in course.concepts:
+    for concept in setup.concepts:
         say(f"training all weights: {concept}")
-        data = teacher.collect("match", concept, course.seed)
+        data = trainer.collect("match", concept, setup.seed)
         words = [concept, *map(str, data.evidence["related"])]
         pictures = [(one.pixels(), concept) for one in data.positives]
         pictures += [(one.pixels(), one.text) for one in data.negatives]
-        train(tuned, pictures, words, course.seed)
+        train(tuned, pictures, words, setup.seed)
     shipped = {role: partial(toolbox.models.get, role) for role in toolbox.models.roles}
     models = ModelSet({**shipped, "matcher": lambda: tuned})
-    new, old = asked_about(questions, Toolbox(models, toolbox.settings), course)
+    new, old = asked_about(questions, Toolbox(models, toolbox.settings), setup)
     write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
     return new, old
 

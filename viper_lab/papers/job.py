@@ -20,8 +20,8 @@ from viper.evaluate.engines.runner import bound_arenas
 from viper.profiles.document import known_profiles
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper_lab.papers import crew
-from viper_lab.papers.lab import Lab, Scale
+from viper_lab.papers import workers
+from viper_lab.papers.cell_runner import CellRunner, Scale
 from viper_lab.papers.options import Options
 from viper_lab.papers.plan import plan_of, watching
 from viper_lab.papers.report import PAGE, as_text, write_reports
@@ -31,8 +31,8 @@ _LINE_EVERY_S = 20.0
 
 
 @dataclass(frozen=True)
-class LabJob(ABC):
-    """A reproduction whose cells a lab answers."""
+class PaperJob(ABC):
+    """A reproduction whose cells a runner answers."""
 
     options: Options
 
@@ -41,7 +41,7 @@ class LabJob(ABC):
         """Return language models by name, over one set of vision models."""
 
     @abstractmethod
-    def study(self, lab: Lab) -> crew.CrewStudy:
+    def study(self, runner: CellRunner) -> workers.PaperStudy:
         """Return what is measured; may draw samples."""
 
     def scale(self) -> Scale:
@@ -49,12 +49,13 @@ class LabJob(ABC):
         return Scale(self.options.samples, tuple(range(self.options.seeds)))
 
     @contextmanager
-    def lab(self) -> Iterator[Lab]:
-        """Open a lab over loaded profiles; closes all of it."""
+    def runner(self) -> Iterator[CellRunner]:
+        """Open a runner over loaded profiles; closes all of it."""
         bound_arenas()
         document = to_json(self.options.opened().document)
-        with closing(Lab(self.writers(), document, self.options.out, self.scale())) as lab:
-            yield lab
+        runner = CellRunner(self.writers(), document, self.options.out, self.scale())
+        with closing(runner):
+            yield runner
 
     def run(self, processes: int | None) -> int:
         """Answer, judge, write and print; the exit code.
@@ -64,21 +65,21 @@ class LabJob(ABC):
         """
         count = processes or self._processes()
         if count > 1:  # read when torch is imported
-            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, crew.cores() // count)))
-        with self.lab() as lab, hint_to_go_on():
+            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, workers.cores() // count)))
+        with self.runner() as runner, hint_to_go_on():
             with status("drawing samples, counting stored answers"):
-                study = self.study(lab)
-                plan = plan_of(lab, study.cells())
+                study = self.study(runner)
+                plan = plan_of(runner, study.cells())
             with watching(plan) as progress:
-                crew.answer_together(self, lab, study.cells(), progress, count)
-                reproduction = study.reproduce(lab)
+                workers.answer_together(self, runner, study.cells(), progress, count)
+                reproduction = study.reproduce(runner)
         return print_report(reproduction, self.options)
 
     def _processes(self) -> int:
         """Return 2 where all models come with the package and there are two cores, else 1."""
         models = [choice.model or "" for _, choice in self.options.opened().choices()]
         small = all(model.startswith("embedded:") for model in models if model)
-        return min(2, crew.cores()) if small else 1
+        return min(2, workers.cores()) if small else 1
 
 
 def second_writer(options: Options, second: str | None, main: Components) -> dict[str, Components]:

@@ -16,7 +16,7 @@ import click
 
 from viper.commands.terminal import Advance, counter
 from viper.evaluate.reports.escape import for_terminal
-from viper_lab.papers.lab import Cell, Lab, StoredRun
+from viper_lab.papers.cell_runner import Cell, CellRunner, StoredRun
 from viper_lab.papers.parts import Part
 
 
@@ -62,7 +62,7 @@ class Plan:
         )
 
 
-def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
+def plan_of(runner: CellRunner, cells: Iterable[tuple[Cell, Part]]) -> Plan:
     """Return the plan for cells under all seeds. Nothing is answered.
 
     Raises:
@@ -71,10 +71,10 @@ def plan_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> Plan:
     """
     steps: dict[StoredRun, None] = {}
     for cell, part in cells:
-        for seed in lab.scale.seeds:
+        for seed in runner.scale.seeds:
             if cell.mining is not None:
-                steps.setdefault(lab.mining_step(cell.mining, part, seed, cell.writer))
-            steps.setdefault(lab.step(cell, part, seed))
+                steps.setdefault(runner.mining_step(cell.mining, part, seed, cell.writer))
+            steps.setdefault(runner.step(cell, part, seed))
     return Plan(tuple(steps), tuple(step.stored() for step in steps))
 
 
@@ -110,7 +110,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def tell(self, step: StoredRun, mean: float | None) -> None:
-        """Count an answer, or say what a step came to; see :data:`viper_lab.papers.lab.Tell`."""
+        """Count an answer, or say what a step came to; see ``Tell``."""
         with self._lock:
             if mean is None:
                 self._fresh += 1

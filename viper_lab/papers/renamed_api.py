@@ -15,7 +15,7 @@ from pathlib import Path
 
 from viper.ace.soundness import problems
 from viper.api.library import Library
-from viper_lab.papers.lab import Cell, Lab
+from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import Gain
 from viper_lab.papers.tables import gain_of
@@ -41,7 +41,7 @@ class Renaming:
 
     @property
     def writer(self) -> str:
-        """Return the lab's name for the components whose sandbox knows the new names."""
+        """Return the runner's name for the components whose sandbox knows the new names."""
         return f"renamed in {self.words}"
 
     @property
@@ -78,22 +78,22 @@ class RenamedApi:
     gains: Mapping[str, Gain]
 
 
-def renamed_api(lab: Lab, part: Part) -> RenamedApi:
+def renamed_api(runner: CellRunner, part: Part) -> RenamedApi:
     """Try each renaming on one part under all seeds."""
     count, broken, named = 0, set(), set()
     gains: dict[str, Gain] = {}
     for renaming in RENAMINGS:
-        library = lab.writers[renaming.writer].library
+        library = runner.writers[renaming.writer].library
         gone = _listed(Library(), "abstract") - _listed(library, renaming.api)
-        for seed in lab.scale.seeds:
-            for example in lab.bank(ACE, part, seed).items:
+        for seed in runner.scale.seeds:
+            for example in runner.bank(ACE, part, seed).items:
                 count += 1
                 name = f"{renaming.words} {seed} {example.sample_id}"
                 if _called(example.program) & gone:
                     broken.add(name)
                 if problems(replace(example, api=renaming.api), library, listed=True):
                     named.add(name)
-        old, new = lab.all_rows(ACE_CELL, part), lab.all_rows(renaming.cell, part)
+        old, new = runner.all_results(ACE_CELL, part), runner.all_results(renaming.cell, part)
         step = f"old names -> {renaming.cell.name}"
         gains[renaming.words] = gain_of(old, new, "renamed API", step, part.name)
     return RenamedApi(count, frozenset(broken), frozenset(named), gains)

@@ -46,8 +46,8 @@ class Bench(Protocol[C_in, P_in]):
     @property
     def scale(self) -> SeededScale: ...
 
-    def rows(self, cell: C_in, part: P_in, seed: int) -> Sequence[SampleResult]:
-        """Return the judged rows of a cell, one a sample."""
+    def results(self, cell: C_in, part: P_in, seed: int) -> Sequence[SampleResult]:
+        """Return one result per sample of a cell."""
         ...
 
     def note(self, cell: C_in, part: P_in) -> str:
@@ -117,8 +117,8 @@ def entries(bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> Iterator
     """Yield the rows of a table, answering what is not stored yet; empty parts are left out."""
     for name, cell in table.cells.items():
         for part in table.parts_of(name, parts):
-            by_seed = [bench.rows(cell, part, seed) for seed in bench.scale.seeds]
-            scores = [[row.score for row in rows] for rows in by_seed if rows]
+            by_seed = [bench.results(cell, part, seed) for seed in bench.scale.seeds]
+            scores = [[result.score for result in results] for results in by_seed if results]
             if scores:
                 note = bench.note(cell, part)
                 yield TableCell.of_scores(table.name, name, part.name, scores, note)
@@ -141,7 +141,7 @@ def gain(
             row
             for part in parts
             for seed in bench.scale.seeds
-            for row in bench.rows(table.cells[name], part, seed)
+            for row in bench.results(table.cells[name], part, seed)
         ]
         for name in step
     )
@@ -155,14 +155,14 @@ Rows = Sequence[SampleResult]
 
 
 def gain_of(before: Rows, after: Rows, table: str, name: str, family: str) -> Gain:
-    """Return the gain between two lists of rows, paired by sample and seed.
+    """Return the gain between two lists of results, paired by sample and seed.
 
     Samples of one picture are drawn together, and so is a sample that several seeds ask.
 
     Raises:
         DataError: they are not about the same samples.
     """
-    old, new = ({(row.sample_id, row.seed): row for row in rows} for rows in (before, after))
+    old, new = ({(r.sample_id, r.seed): r for r in results} for results in (before, after))
     alone = old.keys() ^ new.keys()
     if alone or not len(before) == len(after) == len(old):
         raise DataError(

@@ -1,7 +1,8 @@
 """The ablation of Stanić et al. 2024: its tables 1 to 6 and figures 2 to 4, cell by cell.
 
-What is measured stands here; how a cell is answered stands in :mod:`viper_lab.papers.lab`, how
-claims are judged in :mod:`viper_lab.papers.zero_shot_claims`.
+What is measured stands here; how a cell is answered stands in
+:mod:`viper_lab.papers.cell_runner`, how claims are judged in
+:mod:`viper_lab.papers.zero_shot_claims`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from viper.reasoner import RunOptions
 from viper_lab.papers import tables
-from viper_lab.papers.lab import Cell, Lab, Mining
+from viper_lab.papers.cell_runner import Cell, CellRunner, Mining
 from viper_lab.papers.parts import Part
 from viper_lab.papers.result import TableCell
 from viper_lab.papers.tables import Table, by_name, chain, compared, stepped
@@ -207,26 +208,27 @@ VOTING = Table(
 """An addition of ours: the most frequent of several answers."""
 
 
-def entries(lab: Lab, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
+def entries(runner: CellRunner, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:
     """Yield the rows of a table, answering what is not stored yet."""
     if not table.trials:
-        yield from tables.entries(lab, table, parts)
+        yield from tables.entries(runner, table, parts)
         return
     for name, cell in table.cells.items():
         for part in table.parts_of(name, parts):
             for count in range(1, TRIALS + 1):
-                scores = [after(lab, cell, part, count, seed) for seed in lab.scale.seeds]
+                scores = [after(runner, cell, part, count, seed) for seed in runner.scale.seeds]
                 row = f"{name}, {count} program{'s' if count > 1 else ''}"
-                yield TableCell.of_scores(table.name, row, part.name, scores, lab.note(cell, part))
+                note = runner.note(cell, part)
+                yield TableCell.of_scores(table.name, row, part.name, scores, note)
 
 
-def after(lab: Lab, cell: Cell, part: Part, programs: int, seed: int) -> list[float]:
+def after(runner: CellRunner, cell: Cell, part: Part, programs: int, seed: int) -> list[float]:
     """Return each sample's score with at most ``programs`` programs. Re-runs by self-tuning are
     free.
     """
-    with lab.store_of(cell, part, seed) as store:
+    with runner.store_of(cell, part, seed) as store:
         scores = []
-        for row in lab.rows(cell, part, seed):
+        for row in runner.results(cell, part, seed):
             trace = store.trace(row.sample_id, row.seed) or {"trials": []}
             written = sum(trial["correction"] != "self_tune" for trial in trace["trials"])
             scores.append(row.score if written <= programs else 0.0)

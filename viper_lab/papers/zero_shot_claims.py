@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from viper_lab.papers.lab import Cell, Lab
+from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.parts import Part
 from viper_lab.papers.renamed_api import RENAMINGS, RenamedApi
 from viper_lab.papers.result import Claim, in_points
@@ -66,7 +66,7 @@ _NOTHING_REFERS = "no part of this data grounds expressions"
 _NO_SECOND = "no second language model; name its profile with --second"
 
 
-def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> list[Claim]:
+def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | None) -> list[Claim]:
     """Return all claims, in an order that stays.
 
     Args:
@@ -86,7 +86,7 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
             return Claim(claim, None, _NOTHING_REFERS)
         if why := measured.left_out(table, without):
             return Claim(claim, None, why)
-        return Claim.of_gain(claim, gain(lab, table, step, among), least)
+        return Claim.of_gain(claim, gain(runner, table, step, among), least)
 
     everything_on = (VIPERGPT_CELL.name, TUNE_CELL.name)
     tuning = self_tuning([part.name for part in grounding])
@@ -99,9 +99,9 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
             )
             for part in parts
         ),
-        _no_step_back(lab, parts),
-        _examples_alone(lab, parts),
-        _scores_matter(lab, parts),
+        _no_step_back(runner, parts),
+        _examples_alone(runner, parts),
+        _scores_matter(runner, parts),
         of_step(
             "100 random shots are at least 16 chosen ones - 2 points",
             SHOTS, ("16 chosen", "100 random"), -TOLERANCE,
@@ -110,7 +110,7 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
             "self-tuning: the gain's interval excludes 0 on referring",
             tuning, (UNTUNED_CELL.name, TUNED_CELL.name), None, grounding,
         ),
-        _feedback(lab, measured),
+        _feedback(runner, measured),
         *_renamed(renamed, measured.quick),
         of_step(
             "with a second language model, too, everything on gains over the first row",
@@ -119,30 +119,30 @@ def judged(lab: Lab, measured: ZeroShotParts, renamed: RenamedApi | None) -> lis
     ]  # fmt: skip
 
 
-def _examples_alone(lab: Lab, parts: Sequence[Part]) -> Claim:
+def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
     step = (ABSTRACT_CELL.name, ACE_CELL.name)
-    by_part = [one for part in parts if (one := gain(lab, ABLATION, step, [part])) is not None]
+    by_part = [one for part in parts if (one := gain(runner, ABLATION, step, [part])) is not None]
     sure = sum(one.difference.low > 0 for one in by_part)
     each = "; ".join(f"{one.family} {in_points(one.difference)}" for one in by_part)
     return Claim.of_gain(
         "ACE alone: the gain's interval excludes 0 in at least two families",
-        gain(lab, ABLATION, step, parts),
+        gain(runner, ABLATION, step, parts),
         prefix=f"{each}; together ",
         holds=sure >= min(2, len(parts)),
     )
 
 
-def _scores_matter(lab: Lab, parts: Sequence[Part]) -> Claim:
-    kept = gain(lab, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
+def _scores_matter(runner: CellRunner, parts: Sequence[Part]) -> Claim:
+    kept = gain(runner, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
     holds = kept is not None and kept.difference.value > 0
     return Claim.of_gain("16 mined examples beat 16 kept at random", kept, holds=holds)
 
 
-def _feedback(lab: Lab, measured: ZeroShotParts) -> Claim:
+def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:
     claim = "from scratch against feedback is reported, whichever wins"
     if why := measured.left_out(TRIALS_TABLE):
         return Claim(claim, None, why)
-    feedback = gain(lab, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
+    feedback = gain(runner, TRIALS_TABLE, ("from scratch", "feedback"), measured.parts)
     winner = "neither is surely better"
     if feedback is not None and feedback.difference.low > 0:
         winner = "feedback is better"
@@ -152,12 +152,12 @@ def _feedback(lab: Lab, measured: ZeroShotParts) -> Claim:
     return Claim.of_gain(claim, feedback, prefix=prefix, holds=True)
 
 
-def _no_step_back(lab: Lab, parts: Sequence[Part]) -> Claim:
+def _no_step_back(runner: CellRunner, parts: Sequence[Part]) -> Claim:
     steps = [
         step_gain
         for part in parts
         for before, after in pairwise(STEPS)
-        if (step_gain := gain(lab, ABLATION, (before.name, after.name), [part])) is not None
+        if (step_gain := gain(runner, ABLATION, (before.name, after.name), [part])) is not None
     ]
     worst = min(steps, key=lambda one: one.difference.high)
     return Claim.of_gain(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from viper.strategies.base import Components
 from viper_lab.papers import zero_shot
-from viper_lab.papers.job import LabJob, second_writer
-from viper_lab.papers.lab import Cell, Lab, Scale
+from viper_lab.papers.cell_runner import Cell, CellRunner, Scale
+from viper_lab.papers.job import PaperJob, second_writer
 from viper_lab.papers.parts import Part, WorldPart, set_part
 from viper_lab.papers.renamed_api import RENAMINGS, renamed_api
 from viper_lab.papers.result import Reproduction
@@ -39,29 +39,29 @@ class ZeroShotStudy(ZeroShotParts):
             cells += [(renaming.cell, self.renamed) for renaming in RENAMINGS]
         return cells
 
-    def reproduce(self, lab: Lab) -> Reproduction:
+    def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
         results = Results(self.quick)
         for table in self.tables:
-            results.rows += zero_shot.entries(lab, table, self.parts)
-            results.gains += gains(lab, table, self.parts)
+            results.rows += zero_shot.entries(runner, table, self.parts)
+            results.gains += gains(runner, table, self.parts)
         renamed = None
         if self.renamed is not None:
-            renamed = renamed_api(lab, self.renamed)
+            renamed = renamed_api(runner, self.renamed)
             results.gains += renamed.gains.values()
         return results.judged(
             TITLE,
-            judged(lab, self, renamed),
-            lab.model_ids(),
-            lab.scale.seeds,
-            samples=lab.scale.samples,
-            pool=lab.scale.pool,
+            judged(runner, self, renamed),
+            runner.model_ids(),
+            runner.scale.seeds,
+            samples=runner.scale.samples,
+            pool=runner.scale.pool,
         )
 
 
-def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
+def study_of(runner: CellRunner, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     """Return the tables for these parts. Samples are drawn to read their tasks."""
-    drawn = {part.name: lab.test_samples(part, lab.scale.seeds[0]).samples for part in parts}
+    drawn = {part.name: runner.test_samples(part, runner.scale.seeds[0]).samples for part in parts}
     tasks = {name: {one.task for one in samples} for name, samples in drawn.items()}
     grounding = [part for part in parts if "ground" in tasks[part.name]]
     names = [part.name for part in grounding]
@@ -69,12 +69,12 @@ def study_of(lab: Lab, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     if grounding:
         tables.append(zero_shot.self_tuning(names))
     if not quick:
-        tables += _more_tables(lab, tasks, names)
+        tables += _more_tables(runner, tasks, names)
     return ZeroShotStudy(parts, grounding, tables, quick)
 
 
 def _more_tables(
-    lab: Lab, tasks: Mapping[str, set[str]], grounding: Sequence[str]
+    runner: CellRunner, tasks: Mapping[str, set[str]], grounding: Sequence[str]
 ) -> Iterator[Table[Cell]]:
     baselines = {
         name: [one for task in sorted(own) for one in BASELINES.get(task, ())]
@@ -83,17 +83,17 @@ def _more_tables(
     yield zero_shot.baselines(baselines)
     yield from (zero_shot.API_BY_EXAMPLES, zero_shot.NUMBER_OF_EXAMPLES, zero_shot.MINED)
     yield from (zero_shot.TRIALS_TABLE, zero_shot.SHOTS, zero_shot.temperatures(), zero_shot.VOTING)
-    schedule = lab.writers["main"].toolbox.settings.sensitivities.get(THRESHOLD)
+    schedule = runner.writers["main"].toolbox.settings.sensitivities.get(THRESHOLD)
     if grounding and schedule is not None:
         middle = schedule.start if schedule.fixed is None else schedule.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
         yield zero_shot.thresholds(THRESHOLD, values, grounding)
-    if "second" in lab.writers:
+    if "second" in runner.writers:
         yield zero_shot.SECOND
 
 
 @dataclass(frozen=True)
-class ZeroShotJob(LabJob):
+class ZeroShotJob(PaperJob):
     """``viper lab reproduce zero-shot``.
 
     Attributes:
@@ -116,10 +116,10 @@ class ZeroShotJob(LabJob):
             writers[renaming.writer] = replace(renamed, toolbox=main.toolbox)
         return writers | second_writer(self.options, self.second, main)
 
-    def study(self, lab: Lab) -> ZeroShotStudy:
+    def study(self, runner: CellRunner) -> ZeroShotStudy:
         one = self.options
         if one.is_world:
             parts: list[Part] = [WorldPart(name, one.split or "val") for name in FAMILIES]
         else:
             parts = [set_part(one.set_name, one.root, one.split, self.shots_split)]
-        return study_of(lab, parts, quick=one.quick)
+        return study_of(runner, parts, quick=one.quick)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
-from viper_lab.papers.lab import StoredRun
+from viper_lab.papers.cell_runner import StoredRun
 from viper_lab.papers.plan import Plan, Progress, watching
 
 STEPS = tuple(

@@ -14,7 +14,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.profiles import load_profile
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper_lab.papers.lab import Lab, Scale, StoredRun
+from viper_lab.papers.cell_runner import CellRunner, Scale, StoredRun
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FilePart:
 
 
 class Noted:
-    """Is told what a lab answers, and remembers.
+    """Is told what a runner answers, and remembers.
 
     Attributes:
         steps: those that ended, in their order.
@@ -78,15 +78,19 @@ class Questions:
         self.profile = str(profile)
 
     @contextmanager
-    def lab(self, samples: int = 3, pool: int = 4, seeds: tuple[int, ...] = (0,)) -> Iterator[Lab]:
+    def runner(
+        self, samples: int = 3, pool: int = 4, seeds: tuple[int, ...] = (0,)
+    ) -> Iterator[CellRunner]:
         profile = load_profile(self.profile)
         components = profile.components()
         document = to_json(profile.document)
-        lab = Lab({"main": components}, document, self.folder / "out", Scale(samples, seeds, pool))
+        runner = CellRunner(
+            {"main": components}, document, self.folder / "out", Scale(samples, seeds, pool)
+        )
         try:
-            yield lab
+            yield runner
         finally:
-            lab.close()
+            runner.close()
             components.close()
 
     def written(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.lab.papers.fake_lab import APart, FakeLab, share
+from tests.lab.papers.fake_runner import APart, FakeRunner, share
 from viper.profiles import load_profile
 from viper.strategies.seek.graph import load_route
 from viper.strategies.seek.names import GROUPS
@@ -25,15 +25,15 @@ from viper_lab.papers.avis import (
     main_table,
     picked,
 )
-from viper_lab.papers.lab import Lab
+from viper_lab.papers.cell_runner import CellRunner
 from viper_lab.papers.parts import KnowledgePart
 from viper_lab.papers.tables import entries, gains
 
 PART = APart("okvqa")
 
 
-def fake(shares: dict[str, float], groups: Any = lambda number: {}) -> Lab:
-    return cast(Lab, FakeLab(share(shares, 0.2), groups=groups))
+def fake(shares: dict[str, float], groups: Any = lambda number: {}) -> CellRunner:
+    return cast(CellRunner, FakeRunner(share(shares, 0.2), groups=groups))
 
 
 def test_every_cell_names_a_graph_or_sequence_that_there_is() -> None:
@@ -46,10 +46,10 @@ def test_every_cell_names_a_graph_or_sequence_that_there_is() -> None:
 
 
 def test_columns_are_those_that_something_falls_into() -> None:
-    lab = fake({"seek": 0.5}, lambda number: {"hops": str(number % 4), "answerable": "no"})
+    runner = fake({"seek": 0.5}, lambda number: {"hops": str(number % 4), "answerable": "no"})
     rows = [
         one
-        for one in entries(Columns(lab), main_table(quick=True), columns([PART]))
+        for one in entries(Columns(runner), main_table(quick=True), columns([PART]))
         if one.name == "seek"
     ]
     assert [(one.family, one.n) for one in rows] == [
@@ -63,16 +63,18 @@ def test_columns_are_those_that_something_falls_into() -> None:
 
 
 def test_gains_are_paired_with_seeking() -> None:
-    lab = fake({"seek": 0.5, FIXED[2].name: 0.3})
-    found = {one.name: one for one in gains(Columns(lab), main_table(quick=True), columns([PART]))}
+    runner = fake({"seek": 0.5, FIXED[2].name: 0.3})
+    found = {
+        one.name: one for one in gains(Columns(runner), main_table(quick=True), columns([PART]))
+    }
     assert found[f"{FIXED[2].name} -> seek"].difference.value == pytest.approx(0.2)
     assert len(found) == 3 + len(FIXED)
 
 
 def test_claims_name_the_best_sequence() -> None:
     study = AvisStudy([PART], quick=False)
-    lab = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
-    above, everything, graph, world = judged(lab, study)
+    runner = fake({"seek": 0.5, FIXED[0].name: 0.45, EVERYTHING.name: 0.5, UNGUIDED.name: 0.3})
+    above, everything, graph, world = judged(runner, study)
     assert everything.holds is False and "+0.0" in everything.reason
     assert above.holds is False and "fixed: seeing, 45.0: +5.0" in above.reason
     assert graph.holds is True and world.holds is None

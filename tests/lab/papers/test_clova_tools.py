@@ -13,9 +13,9 @@ from viper.tools.toolbox import Toolbox
 from viper_lab.papers import clova_tools
 from viper_lab.papers.clova_claims import _noise, _same_without, _seconds, _tools
 from viper_lab.papers.clova_tools import (
-    ToolCourse,
     ToolOutcome,
     ToolResults,
+    ToolSetup,
     tool_outcome,
     tool_rows,
 )
@@ -112,9 +112,9 @@ def test_what_was_measured_is_not_measured_again(
         return LEARNT
 
     monkeypatch.setattr(clova_tools, "_measured", measured)
-    toolbox, course = Toolbox(ModelSet({}), ToolSettings()), ToolCourse("loc", 0)
-    first = tool_outcome(toolbox, course, tmp_path, print)
-    again = tool_outcome(toolbox, course, tmp_path, print)
+    toolbox, setup = Toolbox(ModelSet({}), ToolSettings()), ToolSetup("loc", 0)
+    first = tool_outcome(toolbox, setup, tmp_path, print)
+    again = tool_outcome(toolbox, setup, tmp_path, print)
     assert len(counted) == 1 and again == first
-    tool_outcome(toolbox, ToolCourse("loc", 1), tmp_path, print)
+    tool_outcome(toolbox, ToolSetup("loc", 1), tmp_path, print)
     assert len(counted) == 2

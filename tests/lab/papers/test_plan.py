@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.papers.fake_study import Noted, Questions
-from viper_lab.papers.lab import Lab, StoredRun
+from viper_lab.papers.cell_runner import CellRunner, StoredRun
 from viper_lab.papers.plan import Plan, plan_of
 from viper_lab.papers.tables import cells_of
 from viper_lab.papers.zero_shot import ABLATION, ACE, API_BY_EXAMPLES
@@ -20,9 +20,9 @@ def questions(tmp_path: Path) -> Questions:
 
 
 def test_cells_are_counted_once_each(questions: Questions) -> None:
-    with questions.lab(samples=3, pool=4, seeds=(0, 1)) as lab:
-        alone = plan_of(lab, cells_of([ABLATION], [questions.part]))
-        both = plan_of(lab, cells_of([ABLATION, API_BY_EXAMPLES], [questions.part]))
+    with questions.runner(samples=3, pool=4, seeds=(0, 1)) as runner:
+        alone = plan_of(runner, cells_of([ABLATION], [questions.part]))
+        both = plan_of(runner, cells_of([ABLATION, API_BY_EXAMPLES], [questions.part]))
     mined = 4 * ACE.programs
     # five cells under two seeds, and one mining run a seed
     assert (alone.cells, len(alone.steps), alone.answers) == (10, 12, 10 * 3 + 2 * mined)
@@ -37,30 +37,32 @@ def test_cells_are_counted_once_each(questions: Questions) -> None:
 
 def test_what_is_stored_is_counted(questions: Questions) -> None:
     cells = list(ABLATION.cells.values())
-    with questions.lab() as lab:
-        lab.rows(cells[0], questions.part, 0)
-        lab.rows(cells[2], questions.part, 0)
-        plan = plan_of(lab, cells_of([ABLATION], [questions.part]))
+    with questions.runner() as runner:
+        runner.results(cells[0], questions.part, 0)
+        runner.results(cells[2], questions.part, 0)
+        plan = plan_of(runner, cells_of([ABLATION], [questions.part]))
     assert (len(plan.finished), plan.missing) == (3, plan.answers - 3 - 3 - 4 * ACE.programs)
 
 
-def study(lab: Lab, questions: Questions, *, quick: bool) -> tuple[Plan, Noted, dict[str, object]]:
-    found = study_of(lab, [questions.part], quick=quick)
-    plan = plan_of(lab, found.cells())
-    lab.tell = noted = Noted()
-    return plan, noted, found.reproduce(lab).to_json()
+def study(
+    runner: CellRunner, questions: Questions, *, quick: bool
+) -> tuple[Plan, Noted, dict[str, object]]:
+    found = study_of(runner, [questions.part], quick=quick)
+    plan = plan_of(runner, found.cells())
+    runner.tell = noted = Noted()
+    return plan, noted, found.reproduce(runner).to_json()
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_the_plan_is_what_is_answered(questions: Questions, quick: bool) -> None:
-    with questions.lab(samples=2, pool=4) as lab:
-        plan, noted, found = study(lab, questions, quick=quick)
+    with questions.runner(samples=2, pool=4) as runner:
+        plan, noted, found = study(runner, questions, quick=quick)
         assert len(noted.steps) == len(set(noted.steps))
         assert set(noted.steps) == set(plan.steps)
         assert noted.answers == plan.missing == plan.answers == sum(noted.counts)
     written = questions.written()
-    with questions.lab(samples=2, pool=4) as lab:
-        plan, noted, again = study(lab, questions, quick=quick)
+    with questions.runner(samples=2, pool=4) as runner:
+        plan, noted, again = study(runner, questions, quick=quick)
         assert plan.missing == noted.answers == 0 and len(plan.finished) == len(plan.steps)
     assert questions.written() == written
     for record in (found, again):

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from tests.lab.papers.fake_lab import REFERRING, FakeLab
+from tests.lab.papers.fake_runner import REFERRING, FakeRunner
 from viper.ace.bank import Bank
 from viper.api.library import Library, library_for
 from viper.schema import Example
-from viper_lab.papers.lab import Lab
+from viper_lab.papers.cell_runner import CellRunner
 from viper_lab.papers.renamed_api import COMMON, INVENTED, RENAMINGS, Renaming, renamed_api
 from viper_lab.recipes.writer_words import made_up_names
 
@@ -29,7 +29,7 @@ CALLS_NONE = """def execute_command(image):
 """
 
 
-class BankLab(FakeLab):
+class BankRunner(FakeRunner):
     """Banks of these programs under every seed."""
 
     def __init__(self, programs: list[str], gain: float = 0.0) -> None:
@@ -58,14 +58,14 @@ class BankLab(FakeLab):
     ],
 )
 def test_broken_examples_are_named(programs: list[str], broken: set[str]) -> None:
-    found = renamed_api(cast(Lab, BankLab(programs)), REFERRING)
+    found = renamed_api(cast(CellRunner, BankRunner(programs)), REFERRING)
     assert found.examples == 4 * len(programs)
     everywhere = {f"{renaming.words} {name}" for renaming in RENAMINGS for name in broken}
     assert found.broken == found.named == everywhere
 
 
 def test_the_new_bank_is_compared_with_the_old_one() -> None:
-    found = renamed_api(cast(Lab, BankLab([CALLS_NONE], gain=0.25)), REFERRING)
+    found = renamed_api(cast(CellRunner, BankRunner([CALLS_NONE], gain=0.25)), REFERRING)
     assert list(found.gains) == ["invented words", "common words"]
     for gain in found.gains.values():
         assert gain.difference.value == 0.25 and gain.difference.n == 8

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, share
+from tests.lab.papers.fake_runner import FAMILIES, QUESTION, REFERRING, FakeRunner, share
 from viper.evaluate.intervals import Estimate
-from viper_lab.papers.lab import Cell, Lab
+from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.renamed_api import RenamedApi
 from viper_lab.papers.result import Claim, Gain
 from viper_lab.papers.tables import Table
@@ -46,7 +46,7 @@ def renamed(
 
 
 def claims(changes: dict[str, float] | None = None, **measured: Any) -> dict[str, Claim]:
-    lab = FakeLab(share({**GOOD, **(changes or {})}))
+    runner = FakeRunner(share({**GOOD, **(changes or {})}))
     given = {
         "parts": FAMILIES,
         "grounding": (REFERRING,),
@@ -56,7 +56,7 @@ def claims(changes: dict[str, float] | None = None, **measured: Any) -> dict[str
     }
     tables = [Table[Cell](name, {}) for name in given.pop("tables")]
     tried = given.pop("renamed")
-    found = judged(cast(Lab, lab), ZeroShotParts(tables=tables, **given), tried)
+    found = judged(cast(CellRunner, runner), ZeroShotParts(tables=tables, **given), tried)
     return {claim.claim: claim for claim in found}
 
 

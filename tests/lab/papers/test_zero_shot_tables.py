@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING, FakeLab, share
+from tests.lab.papers.fake_runner import FAMILIES, QUESTION, REFERRING, FakeRunner, share
 from viper.errors import DataError
 from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers import zero_shot
-from viper_lab.papers.lab import Cell, Lab, slug
+from viper_lab.papers.cell_runner import Cell, CellRunner, slug
 from viper_lab.papers.tables import Table, cells_of, gain_of, gains
 from viper_lab.papers.zero_shot import STEPS, TRIALS, after, entries
 
@@ -72,8 +72,10 @@ def test_a_cell_of_several_tables_is_asked_once() -> None:
 
 def test_entries_have_mean_and_deviation_over_seeds() -> None:
     score = share({})
-    lab = FakeLab(lambda cell, part, seed, n: 1.0 if seed == 0 else score(cell, part, seed, n))
-    rows = list(entries(cast(Lab, lab), zero_shot.ABLATION, FAMILIES))
+    runner = FakeRunner(
+        lambda cell, part, seed, n: 1.0 if seed == 0 else score(cell, part, seed, n)
+    )
+    rows = list(entries(cast(CellRunner, runner), zero_shot.ABLATION, FAMILIES))
     assert len(rows) == 15
     first = rows[0]
     assert (first.table, first.name, first.family, first.n) == (
@@ -85,8 +87,8 @@ def test_entries_have_mean_and_deviation_over_seeds() -> None:
 
 
 def test_gains_are_given_by_family() -> None:
-    lab = FakeLab(share({"ViperGPT API": 0.25, "+ abstract API @ question": 0.75}))
-    found = list(gains(cast(Lab, lab), zero_shot.ABLATION, FAMILIES))
+    runner = FakeRunner(share({"ViperGPT API": 0.25, "+ abstract API @ question": 0.75}))
+    found = list(gains(cast(CellRunner, runner), zero_shot.ABLATION, FAMILIES))
     by_name = {(one.name, one.family): one.difference for one in found}
     assert len(by_name) == 5 * 3
     assert by_name["ViperGPT API -> + abstract API", "question"].value == 0.5
@@ -135,10 +137,13 @@ def test_scores_after_so_many_programs_leave_runs_by_tuning_free() -> None:
         3: ("first", "debug", "debug", "debug", "debug"),
         4: (),
     }
-    lab = FakeLab(lambda *_: 0.5, samples=5, corrections=lambda _, number: corrections[number])
+    runner = FakeRunner(
+        lambda *_: 0.5, samples=5, corrections=lambda _, number: corrections[number]
+    )
     cell = STEPS[-1]
     found = {
-        count: after(cast(Lab, lab), cell, REFERRING, count, 0) for count in range(1, TRIALS + 1)
+        count: after(cast(CellRunner, runner), cell, REFERRING, count, 0)
+        for count in range(1, TRIALS + 1)
     }
     assert found[1] == [0.5, 0.5, 0.0, 0.0, 0.5]
     assert found[2] == found[4] == [0.5, 0.5, 0.5, 0.0, 0.5]
@@ -146,8 +151,10 @@ def test_scores_after_so_many_programs_leave_runs_by_tuning_free() -> None:
 
 
 def test_figure_4_has_a_row_for_each_number_of_programs() -> None:
-    lab = FakeLab(lambda *_: 1.0, samples=4, corrections=lambda _, n: ("first", *["debug"] * n))
-    found = list(entries(cast(Lab, lab), zero_shot.TRIALS_TABLE, [REFERRING]))
+    runner = FakeRunner(
+        lambda *_: 1.0, samples=4, corrections=lambda _, n: ("first", *["debug"] * n)
+    )
+    found = list(entries(cast(CellRunner, runner), zero_shot.TRIALS_TABLE, [REFERRING]))
     means = {row.name: row.figure.mean for row in found}
     assert means["from scratch, 1 program"] == 0.25
     assert means["feedback, 3 programs"] == 0.75

@@ -1,8 +1,8 @@
-"""Runs courses: learns from a stream of labelled samples, then answers others with that.
+"""Runs methods: each learns from a stream of labelled samples, then answers others with that.
 
-Each course begins with empty pools under every seed, and all share the loaded models, what these
+Each method begins with empty pools under every seed, and all share the loaded models, what these
 computed, and prompts that were trained from the very same data, in this run or in one before that
-was cut off. Answers and lessons are stored as they come: such a course goes on.
+was cut off. Answers and learning records are stored as they come: such a run goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
-from viper_lab.papers.lab import Document, Stored, Writers, slug, spread
+from viper_lab.papers.cell_runner import Document, Stored, Writers, slug, spread
 
 IN_MEDIA = 8
 
@@ -43,12 +43,12 @@ class Method:
     """One way of learning.
 
     Attributes:
-        name: unique among the courses of a reproduction.
+        name: unique among the methods of a reproduction.
         reflection: who is asked what was wrong.
-        tools: how tools are taught; None teaches none.
+        tools: how tools are trained; None trains none.
         demonstrations: which are kept; None keeps and shows none.
         data: where data for concepts comes from.
-        writer: name of the language model, as the school knows it.
+        writer: name of the language model, as the runner knows it.
         options: of every run.
         learns: False answers with what came with the package.
     """
@@ -69,13 +69,13 @@ class Subject:
 
     Attributes:
         split: whose samples are answered.
-        taught: split of the stream that is learned from; empty: nothing is learned from this part.
+        stream_split: samples that are learned from; empty: nothing is learned from this part.
     """
 
     name: str
     set_name: str
     split: str
-    taught: str = ""
+    stream_split: str = ""
     root: Path | None = None
 
     def evaluation(self, seed: int, limit: int) -> Evaluation:
@@ -84,7 +84,7 @@ class Subject:
 
     def stream(self, seed: int, limit: int) -> Evaluation:
         """Return what is learned from under a seed."""
-        return replace(self, split=self.taught).evaluation(seed, limit)
+        return replace(self, split=self.stream_split).evaluation(seed, limit)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Terms:
     """How much is measured.
 
     Attributes:
-        stream: samples that a course learns from, of each subject and seed.
+        stream: samples that a method learns from, of each subject and seed.
         samples: that are answered afterwards, of each subject and seed.
     """
 
@@ -101,11 +101,11 @@ class Terms:
     seeds: tuple[int, ...]
 
 
-class School(Stored):
-    """Courses to rows.
+class MethodRunner(Stored):
+    """Answers samples by each method after its training.
 
     Args:
-        writers, document, folder: see :class:`viper_lab.papers.lab.Stored`.
+        writers, document, folder: see :class:`viper_lab.papers.cell_runner.Stored`.
         subjects: parts of the data; those with a stream are learned from.
         say: told in words what is being done.
     """
@@ -121,99 +121,99 @@ class School(Stored):
     ) -> None:
         super().__init__(writers, document, folder)
         self.scale, self.subjects, self.say = scale, subjects, say
-        self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
+        self._results: dict[tuple[str, str, int], list[SampleResult]] = {}
         self._standings: dict[tuple[str, int], list[LearningProgress]] = {}
         self._trained = TrainedFiles(folder / "trained")
 
-    def state(self, course: Method, seed: int) -> Path:
-        """Return the folder of a course's pools."""
-        return self.folder / "states" / slug(course.name) / str(seed)
+    def state(self, method: Method, seed: int) -> Path:
+        """Return the folder of a method's pools."""
+        return self.folder / "states" / slug(method.name) / str(seed)
 
-    def components(self, course: Method, seed: int) -> Components:
-        """Return the components with everything that a course has taught so far."""
-        parts = self.writers[course.writer]
-        if not course.learns:
+    def components(self, method: Method, seed: int) -> Components:
+        """Return the components with everything that a method has learned so far."""
+        parts = self.writers[method.writer]
+        if not method.learns:
             return parts
-        state = self.state(course, seed)
+        state = self.state(method, seed)
         toolbox = parts.toolbox
-        if course.tools is not None:
+        if method.tools is not None:
             toolbox = toolbox.with_soft_prompts(PromptPool(state / PROMPTS))
-        if course.demonstrations is None:
+        if method.demonstrations is None:
             return replace(parts, toolbox=toolbox)
         pool = DemonstrationPool(state / DEMONSTRATIONS)
         examples = LearnedExamples(pool, NoExamples())
         return replace(parts, toolbox=toolbox, demonstrations=pool, examples=examples)
 
-    def learned(self, course: Method, seed: int) -> list[LearningProgress]:
-        """Return how the course stands after each stream; runs it now if it is not over."""
-        key = (course.name, seed)
+    def progress(self, method: Method, seed: int) -> list[LearningProgress]:
+        """Return the progress after each stream. Runs the method now if it is not over."""
+        key = (method.name, seed)
         if key not in self._standings:
             self._standings[key] = [
-                self._learn(course, subject, seed)
+                self._learn(method, subject, seed)
                 for subject in self.subjects
-                if subject.taught and course.learns
+                if subject.stream_split and method.learns
             ]
         return self._standings[key]
 
-    def note(self, course: Method, subject: Subject) -> str:
-        """Return what the course came to keep, over all seeds."""
-        if not course.learns:
+    def note(self, method: Method, subject: Subject) -> str:
+        """Return the numbers of updates and demonstrations kept, over all seeds."""
+        if not method.learns:
             return ""
-        standings = [self.learned(course, seed) for seed in self.scale.seeds]
+        standings = [self.progress(method, seed) for seed in self.scale.seeds]
         updates = spread([sum(one.updates for one in each) for each in standings])
         sizes = spread([sum(one.demonstrations for one in each) for each in standings])
         return f"{updates} updates of tools, {sizes} demonstrations"
 
-    def stream_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
+    def stream_results(self, method: Method, subject: Subject, seed: int) -> list[SampleResult]:
         """Return the first answers to the stream, in its order."""
-        with RunStore.read(self._place("learning", course, subject, seed)) as store:
+        with RunStore.read(self._place("learning", method, subject, seed)) as store:
             return list(store.rows())
 
-    def rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
-        """Return the judged rows of a subject after the course; answered now if need be."""
-        key = (course.name, subject.name, seed)
-        if key not in self._rows:
-            self.learned(course, seed)
-            self.say(f"{course.name}, seed {seed}: answering {subject.name}")
+    def results(self, method: Method, subject: Subject, seed: int) -> list[SampleResult]:
+        """Return the results of a subject after the training. Missing samples are answered now."""
+        key = (method.name, subject.name, seed)
+        if key not in self._results:
+            self.progress(method, seed)
+            self.say(f"{method.name}, seed {seed}: answering {subject.name}")
             evaluation = subject.evaluation(seed, self.scale.samples)
-            self._rows[key] = self._answered("answers", course, subject, evaluation)
-        return self._rows[key]
+            self._results[key] = self._answered("answers", method, subject, evaluation)
+        return self._results[key]
 
-    def untaught_rows(self, course: Method, subject: Subject, seed: int) -> list[SampleResult]:
-        """Return answers to the stream by a course that does not learn, in its order."""
+    def baseline_results(self, method: Method, subject: Subject, seed: int) -> list[SampleResult]:
+        """Return answers to the stream by a method that does not learn, in its order."""
         stream = subject.stream(seed, self.scale.stream)
-        return self._answered("stream", course, subject, stream)
+        return self._answered("stream", method, subject, stream)
 
     def _answered(
-        self, what: str, course: Method, subject: Subject, evaluation: Evaluation
+        self, what: str, method: Method, subject: Subject, evaluation: Evaluation
     ) -> list[SampleResult]:
         (seed,) = evaluation.seeds
-        drawn = self.drawn(evaluation).under(course.options)
-        folder = self._place(what, course, subject, seed)
-        return answer_all(self.components(course, seed), drawn, folder, self.document)
+        drawn = self.drawn(evaluation).under(method.options)
+        folder = self._place(what, method, subject, seed)
+        return answer_all(self.components(method, seed), drawn, folder, self.document)
 
-    def _learn(self, course: Method, subject: Subject, seed: int) -> LearningProgress:
-        parts = self.components(course, seed)
-        drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(course.options)
-        evaluation, folder = drawn.evaluation, self._place("learning", course, subject, seed)
+    def _learn(self, method: Method, subject: Subject, seed: int) -> LearningProgress:
+        parts = self.components(method, seed)
+        drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(method.options)
+        evaluation, folder = drawn.evaluation, self._place("learning", method, subject, seed)
 
         def say(text: str) -> None:
-            self.say(f"{course.name}, seed {seed}: {text}")
+            self.say(f"{method.name}, seed {seed}: {text}")
 
         learner = learner_for(
             parts,
-            self.state(course, seed),
-            replace(course.data, seed=seed),
-            reflection=course.reflection,
-            settings=course.demonstrations or LearnSettings(False, False),
-            tools=course.tools and replace(course.tools, seed=seed),
-            origin=origin_of(parts, subject.set_name, subject.taught),
+            self.state(method, seed),
+            replace(method.data, seed=seed),
+            reflection=method.reflection,
+            settings=method.demonstrations or LearnSettings(False, False),
+            tools=method.tools and replace(method.tools, seed=seed),
+            origin=origin_of(parts, subject.set_name, subject.stream_split),
             on_step=say,
             memory=self._trained,
         )
-        # Never closed: the sandbox is that of all courses.
+        # Never closed: the sandbox is that of all methods.
         reasoner = Reasoner(parts, preload=False)
-        plain = Reasoner(self.writers[course.writer], preload=False)
+        plain = Reasoner(self.writers[method.writer], preload=False)
         manifest = manifest_of(evaluation, drawn.samples, plain, self.document, {})
         judge = metric(evaluation.metric)
         answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
@@ -224,5 +224,5 @@ class School(Stored):
             )
             return learning.run(items(drawn.samples, evaluation.seeds), threading.Event())
 
-    def _place(self, what: str, course: Method, subject: Subject, seed: int) -> Path:
-        return self.folder / what / slug(course.name) / f"{slug(subject.name)}-{seed}"
+    def _place(self, what: str, method: Method, subject: Subject, seed: int) -> Path:
+        return self.folder / what / slug(method.name) / f"{slug(subject.name)}-{seed}"

@@ -1,4 +1,4 @@
-"""A lab whose cells are answered already, and parts of made-up samples."""
+"""A runner whose cells are answered already, and parts of made-up samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import SampleResult
-from viper_lab.papers.lab import Cell, Scale
+from viper_lab.papers.cell_runner import Cell, Scale
 from viper_lab.papers.parts import Part
 
 Score = Callable[[str, str, int, int], float]
@@ -34,7 +34,7 @@ REFERRING, QUESTION, VIDEO = APart("referring"), APart("question"), APart("video
 FAMILIES = (REFERRING, QUESTION, VIDEO)
 
 
-class FakeLab:
+class FakeRunner:
     """Gives rows as ``score`` says; ``traces`` gives how many programs a sample took.
 
     Attributes:
@@ -53,7 +53,7 @@ class FakeLab:
         self._score, self._corrections, self._groups = score, corrections, groups
         self.asked: list[tuple[str, str, int]] = []
 
-    def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
+    def results(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
         self.asked.append((cell.name, part.name, seed))
         return [
             SampleResult(
@@ -66,8 +66,8 @@ class FakeLab:
             for number in range(self.scale.samples)
         ]
 
-    def all_rows(self, cell: Cell, part: Part) -> list[SampleResult]:
-        return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
+    def all_results(self, cell: Cell, part: Part) -> list[SampleResult]:
+        return [row for seed in self.scale.seeds for row in self.results(cell, part, seed)]
 
     def note(self, cell: Cell, part: Part) -> str:
         return "" if cell.mining is None else "16 examples mined"

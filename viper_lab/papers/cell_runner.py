@@ -89,7 +89,7 @@ class Cell:
         options: of every run.
         mining: of its examples; None shows none.
         thresholds: sensitivities kept at these values, where they are not tuned.
-        writer: name of the language model, as the lab knows it.
+        writer: name of the language model, as the runner knows it.
         times: asks so many times the usual number of samples, for gains that few samples show.
     """
 
@@ -204,8 +204,8 @@ class Stored:
         return SampledEvaluation.of(evaluation)
 
 
-class Lab(Stored):
-    """Cells to rows, over one set of loaded models.
+class CellRunner(Stored):
+    """Answers the samples of cells, over one set of loaded models.
 
     Attributes:
         tell: is told of every new answer.
@@ -216,7 +216,7 @@ class Lab(Stored):
         self.scale = scale
         self.tell: Tell = lambda step, mean: None
         self._media = ComputeCache(RESULTS, MEDIA_MB << 20)
-        self._rows: dict[tuple[str, str, int], list[SampleResult]] = {}
+        self._results: dict[tuple[str, str, int], list[SampleResult]] = {}
         self._banks: dict[tuple[Mining, str, int, str], Bank] = {}
 
     def _read(self, evaluation: Evaluation) -> SampledEvaluation:
@@ -256,22 +256,22 @@ class Lab(Stored):
         name = f"mining {mining.api}, {writer}"
         return StoredRun(name, part.name, seed, answers, folder, mines=True)
 
-    def rows(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
+    def results(self, cell: Cell, part: Part, seed: int) -> list[SampleResult]:
         """Return one result per sample of a cell. Missing samples are answered now."""
         key = (cell.name, part.name, seed)
-        if key not in self._rows:
+        if key not in self._results:
             components = self._components(cell, part, seed)
             drawn = self.test_samples(part, seed, cell.times).under(cell.options)
-            self._rows[key] = self._answered(self.step(cell, part, seed), components, drawn)
-        return self._rows[key]
+            self._results[key] = self._answered(self.step(cell, part, seed), components, drawn)
+        return self._results[key]
 
-    def all_rows(self, cell: Cell, part: Part) -> list[SampleResult]:
+    def all_results(self, cell: Cell, part: Part) -> list[SampleResult]:
         """Return the results of all seeds, seed by seed."""
-        return [row for seed in self.scale.seeds for row in self.rows(cell, part, seed)]
+        return [row for seed in self.scale.seeds for row in self.results(cell, part, seed)]
 
     def store_of(self, cell: Cell, part: Part, seed: int) -> RunStore:
         """Open the stored run of a cell for reading its traces."""
-        self.rows(cell, part, seed)
+        self.results(cell, part, seed)
         return RunStore.read(self.step(cell, part, seed).folder)
 
     def _answered(

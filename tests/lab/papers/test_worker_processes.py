@@ -15,11 +15,11 @@ from tests.commands.test_ace import ROOT
 from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set
 from tests.lab.papers.fake_study import FilePart, Questions
-from viper_lab.papers.crew import members
-from viper_lab.papers.lab import Cell, Lab
+from viper_lab.papers.cell_runner import Cell, CellRunner
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Plan, Progress, plan_of
 from viper_lab.papers.tables import cells_of
+from viper_lab.papers.workers import workers
 from viper_lab.papers.zero_shot import ABLATION
 
 
@@ -45,16 +45,16 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     ]
 
 
-class OneLab:
-    """Opens the lab of a small study in a process of its own."""
+class FakeJob:
+    """Opens the runner of a small study in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def lab(self) -> AbstractContextManager[Lab]:
-        return Questions(self._folder).lab(seeds=(0, 1))
+    def runner(self) -> AbstractContextManager[CellRunner]:
+        return Questions(self._folder).runner(seeds=(0, 1))
 
-    def study(self, lab: Lab) -> Asked:
+    def study(self, runner: CellRunner) -> Asked:
         return Asked(Questions(self._folder).part)
 
 
@@ -67,16 +67,16 @@ class Asked:
 
 
 def test_what_it_tells_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    job = OneLab(tmp_path)
-    with job.lab() as lab:
-        plan = plan_of(lab, job.study(lab).cells())
-    with members(1, job, Progress(plan)) as wait:
+    job = FakeJob(tmp_path)
+    with job.runner() as runner:
+        plan = plan_of(runner, job.study(runner).cells())
+    with workers(1, job, Progress(plan)) as wait:
         wait()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(set(lines)) == len(plan.steps) == 12
     assert "mean" in lines[0] and "[12/12]" in lines[-1]
-    with job.lab() as lab:
-        assert plan_of(lab, job.study(lab).cells()).missing == 0
+    with job.runner() as runner:
+        assert plan_of(runner, job.study(runner).cells()).missing == 0
 
 
 def test_two_processes_answer_everything_once(
@@ -88,7 +88,7 @@ def test_two_processes_answer_everything_once(
     assert code in (0, 1) and len(lines) == len(steps) == 23 and "[23/23]" in err
 
 
-def test_a_member_ends_with_who_started_it(arguments: list[str]) -> None:
+def test_a_worker_ends_with_who_started_it(arguments: list[str]) -> None:
     """What it inherits from them, standard error, is closed when the last of them has ended."""
     line = [sys.executable, "-m", "viper", *arguments, "--processes", "2"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as found:
@@ -99,10 +99,10 @@ def test_a_member_ends_with_who_started_it(arguments: list[str]) -> None:
         found.communicate(timeout=120)
 
 
-def test_members_are_ended_with_the_block(tmp_path: Path) -> None:
+def test_workers_are_ended_with_the_block(tmp_path: Path) -> None:
     began = active_children()
-    job = OneLab(tmp_path)
-    with pytest.raises(KeyboardInterrupt), members(2, job, Progress(Plan((), ()))):
+    job = FakeJob(tmp_path)
+    with pytest.raises(KeyboardInterrupt), workers(2, job, Progress(Plan((), ()))):
         running = [one for one in active_children() if one not in began]
         raise KeyboardInterrupt
     assert len(running) == 2 and not any(one.is_alive() for one in running)

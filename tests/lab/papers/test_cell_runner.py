@@ -12,7 +12,7 @@ from tests.lab.papers.fake_study import FilePart, Noted, Questions
 from viper.ace.bank import read_bank
 from viper.errors import UsageError
 from viper.reasoner import RunOptions
-from viper_lab.papers.lab import Cell, Mining, mined_from
+from viper_lab.papers.cell_runner import Cell, Mining, mined_from
 
 PLAIN = RunOptions(api="abstract", examples=0, trials=1, self_tune=False)
 ZERO = Cell("zero-shot", PLAIN)
@@ -25,17 +25,17 @@ def questions(tmp_path: Path) -> Questions:
 
 
 def test_a_cell_is_answered_once_and_stored(questions: Questions) -> None:
-    with questions.lab() as lab:
-        lab.tell = noted = Noted()
-        rows = lab.rows(ZERO, questions.part, 0)
-        assert lab.rows(ZERO, questions.part, 0) is rows and len(rows) == 3
+    with questions.runner() as runner:
+        runner.tell = noted = Noted()
+        rows = runner.results(ZERO, questions.part, 0)
+        assert runner.results(ZERO, questions.part, 0) is rows and len(rows) == 3
         assert noted.answers == 3 and noted.counts == [3] and noted.steps[0].name == "zero-shot"
-        with lab.store_of(ZERO, questions.part, 0) as store:
+        with runner.store_of(ZERO, questions.part, 0) as store:
             assert len(store.done()) == 3 and store.trace(rows[0].sample_id, 0) is not None
     written = questions.written()
-    with questions.lab() as lab:
-        lab.tell = noted = Noted()
-        again = lab.rows(ZERO, questions.part, 0)
+    with questions.runner() as runner:
+        runner.tell = noted = Noted()
+        again = runner.results(ZERO, questions.part, 0)
         assert [(row.sample_id, row.score) for row in again] == [
             (row.sample_id, row.score) for row in rows
         ]
@@ -44,11 +44,11 @@ def test_a_cell_is_answered_once_and_stored(questions: Questions) -> None:
 
 
 def test_cells_that_ask_alike_share_the_programs(questions: Questions) -> None:
-    with questions.lab() as lab:
-        lab.rows(ZERO, questions.part, 0)
+    with questions.runner() as runner:
+        runner.results(ZERO, questions.part, 0)
         written = questions.written()
         other = Cell("the same with votes", replace(PLAIN, trials=2))
-        assert len(lab.rows(other, questions.part, 0)) == 3
+        assert len(runner.results(other, questions.part, 0)) == 3
         assert questions.written() == written
     assert {path.name for path in (questions.folder / "out" / "runs" / "question-0").iterdir()} == {
         "zero-shot", "the-same-with-votes",
@@ -56,53 +56,61 @@ def test_cells_that_ask_alike_share_the_programs(questions: Questions) -> None:
 
 
 def test_examples_are_mined_from_the_pool_alone(questions: Questions) -> None:
-    with questions.lab() as lab:
-        lab.tell = noted = Noted()
-        lab.rows(MINED, questions.part, 0)
-        bank = lab.bank(Mining("abstract"), questions.part, 0)
-        lab.bank(Mining("abstract", shots=2, scored=False), questions.part, 0)
+    with questions.runner() as runner:
+        runner.tell = noted = Noted()
+        runner.results(MINED, questions.part, 0)
+        bank = runner.bank(Mining("abstract"), questions.part, 0)
+        runner.bank(Mining("abstract", shots=2, scored=False), questions.part, 0)
         # every third question is answered wrong
         assert [step.name for step in noted.steps] == ["mining abstract, main", "with examples"]
         assert noted.counts == [4, 3] and noted.steps[0].mines
         assert 1 <= len(bank.items) <= 4
         assert all(one.set == questions.part.mine and one.score == 1.0 for one in bank.items)
-        assert lab.note(MINED, questions.part) == f"{len(bank.items)} examples mined"
-        assert lab.note(ZERO, questions.part) == ""
+        assert runner.note(MINED, questions.part) == f"{len(bank.items)} examples mined"
+        assert runner.note(ZERO, questions.part) == ""
     folder = questions.folder / "out" / "banks" / "question-0-main-abstract"
     assert read_bank(folder / "100-random-16-best.jsonl").items == bank.items
     assert (folder / "2-random-16-at-random.jsonl").exists()
 
 
 def test_banks_of_several_sizes_are_told(questions: Questions) -> None:
-    with questions.lab(seeds=(0, 1)) as lab:
-        banks = [lab.bank(Mining("abstract"), questions.part, seed) for seed in (0, 1)]
+    with questions.runner(seeds=(0, 1)) as runner:
+        banks = [runner.bank(Mining("abstract"), questions.part, seed) for seed in (0, 1)]
         sizes = sorted(len(bank.items) for bank in banks)
         said = str(sizes[0]) if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
-        assert lab.note(MINED, questions.part) == f"{said} examples mined"
+        assert runner.note(MINED, questions.part) == f"{said} examples mined"
 
 
 def test_another_pool_or_scale_is_another_run(questions: Questions) -> None:
-    with questions.lab() as lab:
-        lab.rows(MINED, questions.part, 0)
-    with questions.lab(pool=5) as lab, pytest.raises(UsageError, match="another configuration"):
-        lab.rows(MINED, questions.part, 0)
-    with questions.lab(samples=2) as lab, pytest.raises(UsageError, match="another configuration"):
-        lab.rows(MINED, questions.part, 0)
+    with questions.runner() as runner:
+        runner.results(MINED, questions.part, 0)
+    with (
+        questions.runner(pool=5) as runner,
+        pytest.raises(UsageError, match="another configuration"),
+    ):
+        runner.results(MINED, questions.part, 0)
+    with (
+        questions.runner(samples=2) as runner,
+        pytest.raises(UsageError, match="another configuration"),
+    ):
+        runner.results(MINED, questions.part, 0)
 
 
 def test_samples_are_never_asked_and_mined_from(questions: Questions) -> None:
     leaking = FilePart(questions.part.ask, questions.part.ask)
-    with questions.lab(samples=8) as lab:
-        assert len(lab.rows(ZERO, leaking, 0)) == 8  # a cell without examples may ask them all
+    with questions.runner(samples=8) as runner:
+        assert (
+            len(runner.results(ZERO, leaking, 0)) == 8
+        )  # a cell without examples may ask them all
         with pytest.raises(UsageError, match="4 of 4 samples to mine from are asked, too"):
-            lab.step(MINED, leaking, 0)
+            runner.step(MINED, leaking, 0)
 
 
 def test_a_cell_may_ask_more_samples(questions: Questions) -> None:
-    with questions.lab() as lab:
+    with questions.runner() as runner:
         more = replace(ZERO, name="more", times=2)
-        assert lab.step(more, questions.part, 0).answers == 6
-        assert len(lab.rows(more, questions.part, 0)) == 6
+        assert runner.step(more, questions.part, 0).answers == 6
+        assert len(runner.results(more, questions.part, 0)) == 6
 
 
 def test_random_shots_grow_and_chosen_ones_take_kinds_in_turn() -> None:

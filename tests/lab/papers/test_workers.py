@@ -8,17 +8,17 @@ from typing import cast
 
 import pytest
 
-from tests.lab.papers.fake_lab import FAMILIES, QUESTION, REFERRING
+from tests.lab.papers.fake_runner import FAMILIES, QUESTION, REFERRING
 from tests.lab.papers.fake_study import Questions
-from viper_lab.papers.crew import Claims, Group, groups_of, share
-from viper_lab.papers.lab import Cell, Lab, StoredRun
+from viper_lab.papers.cell_runner import Cell, CellRunner, StoredRun
 from viper_lab.papers.parts import Part
 from viper_lab.papers.tables import cells_of
+from viper_lab.papers.workers import Claims, Group, groups_of, share
 from viper_lab.papers.zero_shot import ABLATION, self_tuning
 
 
 class Noting:
-    """A lab that only notes what it is asked; a cell's ``times`` are its answers."""
+    """A runner that only notes what it is asked; a cell's ``times`` are its answers."""
 
     def __init__(self, seeds: tuple[int, ...] = (0, 1)) -> None:
         self.scale = type("Scale", (), {"seeds": seeds})
@@ -27,14 +27,14 @@ class Noting:
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         return StoredRun(cell.name, part.name, seed, cell.times, Path(cell.name))
 
-    def rows(self, cell: Cell, part: Part, seed: int) -> list[object]:
+    def results(self, cell: Cell, part: Part, seed: int) -> list[object]:
         self.asked.append((cell.name, part.name, seed))
         return []
 
 
-def groups(lab: Noting) -> list[Group]:
+def groups(runner: Noting) -> list[Group]:
     tables = [ABLATION, self_tuning(["referring"])]
-    return groups_of(cast(Lab, lab), cells_of(tables, FAMILIES))
+    return groups_of(cast(CellRunner, runner), cells_of(tables, FAMILIES))
 
 
 def test_a_group_is_a_part_under_a_seed_and_the_longest_come_first() -> None:
@@ -49,8 +49,8 @@ def test_each_group_is_answered_by_one(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     with closing(Claims(folder)) as mine, closing(Claims(folder)) as yours:
         assert mine.take(groups(first)[0])
-        share(cast(Lab, second), groups(second), yours)
-        share(cast(Lab, first), groups(first), mine)
+        share(cast(CellRunner, second), groups(second), yours)
+        share(cast(CellRunner, first), groups(first), mine)
     assert first.asked == []
     assert len(second.asked) == 7 + 4 * 5
     assert not [one for one in second.asked if one[1:] == (REFERRING.name, 0)]
@@ -72,14 +72,14 @@ def test_shared_answers_are_those_of_one_alone(tmp_path: Path, seeds: tuple[int,
     rows = []
     for questions in (alone, shared):
         cells = list(cells_of([ABLATION], [questions.part]))
-        with questions.lab(seeds=seeds) as lab:
+        with questions.runner(seeds=seeds) as runner:
             if questions is shared:
                 with closing(Claims(tmp_path)) as claims:
-                    share(lab, groups_of(lab, cells), claims)
-        with questions.lab(seeds=seeds) as lab:
+                    share(runner, groups_of(runner, cells), claims)
+        with questions.runner(seeds=seeds) as runner:
             rows.append([
                 (row.sample_id, row.seed, row.score)
                 for cell, part in cells
-                for row in lab.all_rows(cell, part)
+                for row in runner.all_results(cell, part)
             ])  # fmt: skip
     assert rows[0] == rows[1] and len(rows[0]) == 5 * 3 * len(seeds)

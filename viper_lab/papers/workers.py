@@ -1,4 +1,4 @@
-"""Several processes at one reproduction, each with models of its own.
+"""A pool of worker processes for one reproduction, each with models of its own.
 
 Python runs one thread at a time, so a process keeps little more than one core busy. What a process
 works at alone is a group: everything of one part under one seed, whose cells share pictures and
@@ -24,7 +24,7 @@ from typing import Protocol
 
 from viper.errors import EXIT_INTERRUPTED, StoreError
 from viper.storage.files import WriterLock
-from viper_lab.papers.lab import Cell, Lab, slug
+from viper_lab.papers.cell_runner import Cell, CellRunner, slug
 from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Progress
 from viper_lab.papers.result import Reproduction
@@ -32,30 +32,33 @@ from viper_lab.papers.result import Reproduction
 LOCKS = "locks"
 """In the folder of a reproduction."""
 
+Cells = Sequence[tuple[Cell, Part]]
+"""Cells, each with a part that it is asked about."""
+
 _END_S = 20
-"""How long a member may take to end when it is asked to."""
+"""How long a worker may take to end when it is asked to."""
 
 
-class CrewStudy(Protocol):
+class PaperStudy(Protocol):
     """What is measured."""
 
-    def cells(self) -> Sequence[tuple[Cell, Part]]:
+    def cells(self) -> Cells:
         """Return every cell with each part it is asked about, once."""
         ...
 
-    def reproduce(self, lab: Lab) -> Reproduction:
+    def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
         ...
 
 
-class CrewJob(Protocol):
+class WorkerJob(Protocol):
     """What each process does; it is pickled."""
 
-    def lab(self) -> AbstractContextManager[Lab]:
-        """Open a lab of this process's own."""
+    def runner(self) -> AbstractContextManager[CellRunner]:
+        """Open a runner of this process's own."""
         ...
 
-    def study(self, lab: Lab) -> CrewStudy: ...
+    def study(self, runner: CellRunner) -> PaperStudy: ...
 
 
 @dataclass(frozen=True)
@@ -67,27 +70,26 @@ class Group:
     cells: tuple[Cell, ...]
 
 
-def groups_of(lab: Lab, cells: Iterable[tuple[Cell, Part]]) -> list[Group]:
+def groups_of(runner: CellRunner, cells: Cells) -> list[Group]:
     """Return the groups of some cells, the longest first, so that the last ones are short."""
     by_part: dict[str, tuple[Part, list[Cell]]] = {}
     for cell, part in cells:
         by_part.setdefault(part.name, (part, []))[1].append(cell)
-    groups = [
-        Group(part, seed, tuple(own)) for part, own in by_part.values() for seed in lab.scale.seeds
-    ]
+    seeds = runner.scale.seeds
+    groups = [Group(part, seed, tuple(own)) for part, own in by_part.values() for seed in seeds]
 
     def answers(group: Group) -> int:
-        return sum(lab.step(cell, group.part, group.seed).answers for cell in group.cells)
+        return sum(runner.step(cell, group.part, group.seed).answers for cell in group.cells)
 
     return sorted(groups, key=answers, reverse=True)
 
 
-def share(lab: Lab, groups: Iterable[Group], claims: Claims) -> None:
+def share(runner: CellRunner, groups: Iterable[Group], claims: Claims) -> None:
     """Answer one group after another, as long as there is one that nobody else works at."""
     for group in groups:
         if claims.take(group):
             for cell in group.cells:
-                lab.rows(cell, group.part, group.seed)
+                runner.results(cell, group.part, group.seed)
 
 
 class Claims:
@@ -118,19 +120,19 @@ class Claims:
 
 
 def answer_together(
-    job: CrewJob, lab: Lab, cells: Sequence[tuple[Cell, Part]], progress: Progress, processes: int
+    job: WorkerJob, runner: CellRunner, cells: Cells, progress: Progress, processes: int
 ) -> None:
     """Answer what is not stored yet, with as many processes; tells the progress of it."""
-    lab.tell = progress.tell
-    groups = groups_of(lab, cells)
+    runner.tell = progress.tell
+    groups = groups_of(runner, cells)
     others = min(processes, len(groups)) - 1 if progress.plan.missing else 0
-    with members(others, job, progress) as wait, closing(Claims(lab.folder / LOCKS)) as claims:
-        share(lab, groups, claims)
+    with workers(others, job, progress) as wait, closing(Claims(runner.folder / LOCKS)) as claims:
+        share(runner, groups, claims)
         wait()
 
 
 @contextmanager
-def members(count: int, job: CrewJob, progress: Progress) -> Iterator[Callable[[], None]]:
+def workers(count: int, job: WorkerJob, progress: Progress) -> Iterator[Callable[[], None]]:
     """Run that many further processes while the block runs; they end with it, whatever happens.
 
     Yields a function that waits until all have ended by themselves; one that failed has left its
@@ -138,35 +140,37 @@ def members(count: int, job: CrewJob, progress: Progress) -> Iterator[Callable[[
     """
     spawning = get_context("spawn")
     pipes = [spawning.Pipe(duplex=False) for _ in range(count)]
-    running = [spawning.Process(target=_member, args=(job, sender)) for _, sender in pipes]
-    ears = [Thread(target=_listen, args=(receiver, progress), daemon=True) for receiver, _ in pipes]
+    processes = [spawning.Process(target=_work, args=(job, sender)) for _, sender in pipes]
+    listeners = [
+        Thread(target=_listen, args=(receiver, progress), daemon=True) for receiver, _ in pipes
+    ]
 
     def wait() -> None:
-        for ear in ears:
-            ear.join()
-        for one in running:
-            one.join()
+        for listener in listeners:
+            listener.join()
+        for process in processes:
+            process.join()
 
     started = []
     try:
-        for one, ear, (_, sender) in zip(running, ears, pipes, strict=True):
-            one.start()
-            started.append(one)
-            sender.close()  # the member's copy is the last: its end is the end of the pipe
-            ear.start()
+        for process, listener, (_, sender) in zip(processes, listeners, pipes, strict=True):
+            process.start()
+            started.append(process)
+            sender.close()  # the worker's copy is the last: its end is the end of the pipe
+            listener.start()
         yield wait
     finally:
-        for one in started:
-            one.terminate()
+        for process in started:
+            process.terminate()
         deadline = time.monotonic() + _END_S
-        for one in started:
-            one.join(max(0.1, deadline - time.monotonic()))
-            if one.is_alive():
-                one.kill()
-                one.join()
+        for process in started:
+            process.join(max(0.1, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
 
 
-def _member(job: CrewJob, sender: Connection) -> None:
+def _work(job: WorkerJob, sender: Connection) -> None:
     """Answer what no other process answers, and tell who started this one."""
     # In a session of its own: Ctrl-C is for who started it, who then ends it.
     os.setsid()
@@ -174,17 +178,17 @@ def _member(job: CrewJob, sender: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     Thread(target=_end_with_starter, daemon=True).start()
     try:
-        with job.lab() as lab, closing(Claims(lab.folder / LOCKS)) as claims:
-            lab.tell = lambda step, mean: sender.send((step, mean))
-            share(lab, groups_of(lab, job.study(lab).cells()), claims)
+        with job.runner() as runner, closing(Claims(runner.folder / LOCKS)) as claims:
+            runner.tell = lambda step, mean: sender.send((step, mean))
+            share(runner, groups_of(runner, job.study(runner).cells()), claims)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
 
 
 def _end_with_starter() -> None:
-    starter = parent_process()
-    assert starter is not None
-    starter.join()
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
     _thread.interrupt_main()
 
 

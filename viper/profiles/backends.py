@@ -107,9 +107,6 @@ name."""
 _VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
 """Options of a vision-language model that the roles which use it may also set."""
 
-_TEXT_ONLY = frozenset({"transformers", "vllm"})
-"""Language models that take no pictures."""
-
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 """Role and backend of the backends without options for loading weights."""
 
@@ -170,7 +167,7 @@ def takes_pictures(backend: str, options: Mapping[str, Any]) -> bool:
     """Return whether a language model can take pictures; False if it certainly cannot."""
     if backend == "openai":
         return bool(options.get("api", "chat") == "chat")
-    return backend not in _TEXT_ONLY
+    return backend != "transformers"
 
 
 def loads_weights(role: str, backend: str) -> bool:

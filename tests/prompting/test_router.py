@@ -54,7 +54,7 @@ def test_what_the_query_needs_is_there_within_the_budget(
 
 
 def test_what_does_not_fit_in_full_is_one_line_each() -> None:
-    chosen = router("full").choose("the distance between the chairs", 700)
+    chosen = router("full").choose("the distance between the chairs", 800)
     brief = [entry for entry in chosen if entry.brief]
     assert brief and "compute_depth" in names(brief)
     text = render(chosen, "full")

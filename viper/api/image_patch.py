@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 class ImagePatch:
     """A rectangular part of an image.
 
-    ``left``, ``lower``, ``right``, ``upper`` are pixels of the original image,
-    counted from its lower left corner: x grows to the right, y grows upwards, so
-    ``lower < upper`` and a larger ``vertical_center`` is higher up. ``width``,
-    ``height``, ``area``, ``horizontal_center`` and ``vertical_center`` follow
-    from them. ``cropped_image`` holds the pixels, uint8 [3, height, width].
-    Two patches are equal when they are the same box of the same image.
+    ``left``, ``lower``, ``right`` and ``upper`` are pixels of the original image, counted
+    from its lower left corner: x grows to the right and y grows upwards. So ``lower < upper``,
+    and the higher of two patches has the larger ``vertical_center``. ``width``, ``height``,
+    ``area``, ``horizontal_center`` and ``vertical_center`` follow from them.
+    ``cropped_image`` holds the pixels, uint8 [3, height, width], RGB.
+
+    Two patches are equal if they have the same box in the same image. Two equal calls of
+    ``find`` give equal patches; calls with other names or on other patches may box the same
+    object slightly differently.
+
+    A patch of width or height 0 is empty: ``find`` returns [], ``exists`` and
+    ``verify_property`` return False, and questions about it raise an error.
     """
 
     __slots__ = ("_handle", "_box", "_outline", "_label")
@@ -47,11 +53,11 @@ class ImagePatch:
         right: float | None = None,
         upper: float | None = None,
     ) -> None:
-        """The whole image, or the part between the given borders.
+        """Build a patch of a whole image, or of the part between the given borders.
 
-        ``image`` may also be another patch, and the borders are then counted
-        from its lower left corner, or a video segment followed by the index of a
-        frame (-1 is the last one).
+        ``image`` may also be another patch: the borders then count from its lower left
+        corner. It may also be a video segment, followed by the index of a frame (-1 is the
+        last one).
         """
         if not isinstance(image, ImagePatch | ImageHandle) and isinstance(image, FrameSource):
             image, left = image.frame_handle(0 if left is None else left), None
@@ -143,14 +149,17 @@ class ImagePatch:
     def find(self, object_name: str) -> list[ImagePatch]:
         """Find all objects of a name.
 
-        Gives a list of patches inside this one, the surest first; an empty list
-        when there is none.
+        Return a list of patches, the surest first, or [] if nothing was found. A general
+        name such as "object" finds everything, also the thing that you compare with. An
+        object at the border of this patch is found if the centre of its box lies inside;
+        its box may be cut off there or reach beyond the patch.
 
         Example:
-            # all the spoons
+            # How many spoons are on the table?
             def execute_command(image):
                 image_patch = ImagePatch(image)
-                return image_patch.find("spoon")
+                table_patches = image_patch.find("table") or [image_patch]
+                return len(table_patches[0].find("spoon"))
         """
         text(object_name, "object_name")
         if self._is_empty():
@@ -164,11 +173,13 @@ class ImagePatch:
     def exists(self, object_name: str) -> bool:
         """Check whether an object is there.
 
+        Return True if this patch shows at least one.
+
         Example:
-            # Is there a kettle beside the window?
+            # Is there a kettle but no cup?
             def execute_command(image):
                 image_patch = ImagePatch(image)
-                return image_patch.exists("kettle") and image_patch.exists("window")
+                return image_patch.exists("kettle") and not image_patch.exists("cup")
         """
         text(object_name, "object_name")
         return not self._is_empty() and bool(self._call("exists", self, object_name))
@@ -177,18 +188,16 @@ class ImagePatch:
     def verify_property(self, object_name: str, visual_property: str) -> bool:
         """Verify a property of an object.
 
-        Takes for granted that the patch shows the object, and tells whether it
-        has the property (a colour, a shape, a material, a state).
+        Assume that the patch shows the object, and return True if it has the property: a
+        colour, a size, a shape, a material or a state.
 
         Example:
             # the wet umbrella
             def execute_command(image):
                 image_patch = ImagePatch(image)
                 umbrella_patches = image_patch.find("umbrella")
-                for umbrella_patch in umbrella_patches:
-                    if umbrella_patch.verify_property("umbrella", "wet"):
-                        return umbrella_patch
-                return umbrella_patches[0]
+                wet = [one for one in umbrella_patches if one.verify_property("umbrella", "wet")]
+                return (wet or umbrella_patches or [image_patch])[0]
         """
         text(object_name, "object_name")
         text(visual_property, "visual_property")
@@ -200,14 +209,15 @@ class ImagePatch:
     def best_text_match(self, option_list: Sequence[str], prefix: str | None = None) -> str:
         """Pick the text that fits best.
 
-        Gives the one of the options that describes the patch best. ``prefix`` is
-        put before each option for the comparison.
+        Return one of the options, word for word, even if none fits well. Give at least one.
+        ``prefix`` is put before each option for the comparison.
 
         Example:
             # Is the curtain made of silk or of wool?
             def execute_command(image):
-                curtain_patch = ImagePatch(image).find("curtain")[0]
-                return curtain_patch.best_text_match(["silk", "wool"], prefix="a curtain of")
+                image_patch = ImagePatch(image)
+                curtain_patches = image_patch.find("curtain") or [image_patch]
+                return curtain_patches[0].best_text_match(["silk", "wool"], prefix="a curtain of")
         """
         options = texts(option_list, "option_list")
         if prefix is None:
@@ -220,16 +230,16 @@ class ImagePatch:
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the patch.
 
-        For questions that a glance answers. Without a question it says what the
-        patch shows.
+        Ask for something that a glance at the patch answers, and get a short text. Without a
+        question the text says what the patch shows.
 
         Example:
             # What is the man beside the horse holding?
             def execute_command(image):
                 image_patch = ImagePatch(image)
-                horse_patch = image_patch.find("horse")[0]
-                man_patches = image_patch.find("man")
-                man_patches.sort(key=lambda man: distance(man, horse_patch))
+                man_patches = image_patch.find("man") or [image_patch]
+                horse_patches = image_patch.find("horse") or [image_patch]
+                man_patches.sort(key=lambda man: distance(man, horse_patches[0]))
                 return man_patches[0].simple_query("What is the man holding?")
         """
         if question is not None:
@@ -240,14 +250,15 @@ class ImagePatch:
     def complex_query(self, question: str) -> str:
         """Ask for an answer in a sentence.
 
-        For questions that need more of an answer than a word: why something is so,
-        what happens, how things are related.
+        Ask for something that needs more than a word: why something is so, what happens, how
+        things are related.
 
         Example:
             # Why is the man wet?
             def execute_command(image):
-                man_patch = ImagePatch(image).find("man")[0]
-                return man_patch.complex_query("Why is the man wet?")
+                image_patch = ImagePatch(image)
+                man_patches = image_patch.find("man") or [image_patch]
+                return man_patches[0].complex_query("Why is the man wet?")
         """
         return str(self._call("complex_query", self, text(question, "question")))
 
@@ -258,7 +269,9 @@ class ImagePatch:
         Example:
             # What is going on at the table?
             def execute_command(image):
-                return ImagePatch(image).find("table")[0].caption()
+                image_patch = ImagePatch(image)
+                table_patches = image_patch.find("table") or [image_patch]
+                return table_patches[0].caption()
         """
         return str(self._call("caption_image", self))
 
@@ -266,16 +279,15 @@ class ImagePatch:
     def compute_depth(self) -> float:
         """Measure the depth of the patch.
 
-        The median depth of what the patch shows; larger is farther from the
-        camera.
+        Return the median depth of its pixels, a number from 0 upwards; larger is farther from
+        the camera. It has no unit, so compare it with depths in the same image only.
 
         Example:
             # the farthest tent
             def execute_command(image):
                 image_patch = ImagePatch(image)
-                tent_patches = image_patch.find("tent")
-                tent_patches.sort(key=lambda tent: tent.compute_depth())
-                return tent_patches[-1]
+                tent_patches = image_patch.find("tent") or [image_patch]
+                return max(tent_patches, key=lambda tent: tent.compute_depth())
         """
         return float(self._call("compute_depth", self))
 
@@ -283,9 +295,8 @@ class ImagePatch:
     def crop(self, left: float, lower: float, right: float, upper: float) -> ImagePatch:
         """Cut out a part of the patch.
 
-        The arguments are counted from the lower left corner of this patch and cut
-        off at its borders; the attributes of the result are those of the whole
-        image, as ever.
+        The arguments count in pixels from the lower left corner of this patch, and are cut
+        off at its borders. The attributes of the result are those of the original image.
 
         Example:
             # the flag in the upper half of the picture
@@ -293,7 +304,8 @@ class ImagePatch:
                 image_patch = ImagePatch(image)
                 width, height = image_patch.width, image_patch.height
                 upper_half = image_patch.crop(0, height / 2, width, height)
-                return upper_half.find("flag")[0]
+                flag_patches = upper_half.find("flag") or image_patch.find("flag")
+                return flag_patches[0] if flag_patches else upper_half
         """
         return ImagePatch(self, left, lower, right, upper)
 
@@ -301,18 +313,18 @@ class ImagePatch:
     def overlaps_with(self, left: float, lower: float, right: float, upper: float) -> bool:
         """Tell whether a box overlaps.
 
-        The box is given like the attributes of a patch; one that only touches
-        counts as overlapping.
+        Return True if the two share an area or touch. The box is in pixels of the original
+        image, like the attributes of a patch.
 
         Example:
             # the cat on the sofa
             def execute_command(image):
                 image_patch = ImagePatch(image)
-                sofa = image_patch.find("sofa")[0]
-                cat_patches = image_patch.find("cat")
-                for cat_patch in cat_patches:
-                    if cat_patch.overlaps_with(sofa.left, sofa.lower, sofa.right, sofa.upper):
-                        return cat_patch
+                cat_patches = image_patch.find("cat") or [image_patch]
+                for sofa in image_patch.find("sofa"):
+                    for cat_patch in cat_patches:
+                        if cat_patch.overlaps_with(sofa.left, sofa.lower, sofa.right, sofa.upper):
+                            return cat_patch
                 return cat_patches[0]
         """
         apart = self.left > right or self.right < left or self.lower > upper or self.upper < lower
@@ -322,15 +334,15 @@ class ImagePatch:
     def llm_query(self, question: str, long_answer: bool = True) -> str:
         """Ask the language model.
 
-        For what no picture shows: general knowledge. The model does not see the
-        patch, so put into the question what it needs. ``long_answer=False`` asks
-        for a word or two.
+        Ask for general knowledge that no picture shows. The model does not see the patch, so
+        put all that it needs into the question. ``long_answer=False`` asks for a word or two.
 
         Example:
             # Which country does this dish come from?
             def execute_command(image):
-                dish = ImagePatch(image).simple_query("What dish is this?")
-                return ImagePatch(image).llm_query(
+                image_patch = ImagePatch(image)
+                dish = image_patch.simple_query("What dish is this?")
+                return image_patch.llm_query(
                     f"Which country does {dish} come from?", long_answer=False
                 )
         """
@@ -349,8 +361,8 @@ class ImagePatch:
     ) -> ImagePatch:
         """Keep the part left of a box.
 
-        The box is given like the attributes of a patch, but in the order left,
-        upper, right, lower. Empty when nothing of this patch lies on that side.
+        The box is in pixels of the original image, in the order left, upper, right, lower.
+        The result is empty if no part of this patch lies on that side.
         """
         return self._strip(right=_in_order(left, right)[0])
 

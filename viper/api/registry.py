@@ -54,11 +54,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Visibility:
-    """The APIs and tasks for which a name is listed, and the parameters that stay unlisted."""
+    """How prompts list a name: for which APIs and tasks, and with what in the compact text.
+
+    Attributes:
+        hide: parameters that the compact text leaves out.
+        summary: its words in the compact text; "" takes the first line of the docstring.
+    """
 
     tasks: tuple[str, ...]
     apis: tuple[str, ...]
     hide: tuple[str, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,7 @@ def routine(
     tool: bool = ...,
     api: str | Sequence[str] = ...,
     hide: Sequence[str] = ...,
+    summary: str = ...,
 ) -> Callable[[Function], Function]: ...
 def routine(
     tasks: Any = ALL_TASKS,
@@ -178,6 +185,7 @@ def routine(
     tool: bool = False,
     api: str | Sequence[str] = "abstract",
     hide: Sequence[str] = (),
+    summary: str = "",
 ) -> Any:
     """Register a function as a name that programs may call; plain ``@routine`` lists it always.
 
@@ -186,13 +194,14 @@ def routine(
         tool: run it in the parent (trusted, with pixels and tools) instead of in the child.
         api: the API or APIs it belongs to.
         hide: parameters that the compact text leaves out.
+        summary: words of the compact text; the first line of the docstring by default.
 
     Raises:
         UsageError: the name is in use, or an annotation or the docstring is missing.
     """
 
     def register(function: Function) -> Function:
-        visibility = Visibility(_names(listed), _names(api), tuple(hide))
+        visibility = Visibility(_names(listed), _names(api), tuple(hide), summary)
         _CURRENT.get().add(Routine(function.__name__, function, visibility, tool))
         return function
 
@@ -204,13 +213,18 @@ def routine(
 
 
 def method(
-    tasks: Sequence[str], *, api: str | Sequence[str] = "vipergpt", hide: Sequence[str] = ()
+    tasks: Sequence[str],
+    *,
+    api: str | Sequence[str] = "vipergpt",
+    hide: Sequence[str] = (),
+    summary: str = "",
 ) -> Callable[[Function], Function]:
     """Mark a method of an API class as listed in prompts; parameters as in :func:`routine`."""
 
     def mark(function: Function) -> Function:
         check_documented(function.__qualname__, function)
-        setattr(function, _MARK, Visibility(tuple(tasks), _names(api), tuple(hide)))
+        visibility = Visibility(tuple(tasks), _names(api), tuple(hide), summary)
+        setattr(function, _MARK, visibility)
         return function
 
     return mark

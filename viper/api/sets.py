@@ -82,7 +82,8 @@ class ApiEntry:
     Attributes:
         owner: ``ImagePatch``, ``VideoSegment`` or None for a function.
         returns: the return annotation.
-        summary: first docstring line, lower-case first letter, no final period.
+        summary: words of the compact text: declared with the name, or the first docstring line
+            with a lower-case first letter and no final period.
         docstring: the docstring without its example.
         example: the worked example (dedented source), or "".
         brief: listed as one line even if the other names are listed in full.
@@ -194,7 +195,8 @@ def _entry(
 ) -> ApiEntry:
     parameters, returns = signature_of(function, visibility.hide)
     docstring, example = split_example(inspect.getdoc(function) or "")
-    return ApiEntry(name, owner, parameters, returns, summary_of(docstring), docstring, example)
+    summary = visibility.summary or summary_of(docstring)
+    return ApiEntry(name, owner, parameters, returns, summary, docstring, example)
 
 
 def summary_of(docstring: str) -> str:

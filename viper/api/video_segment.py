@@ -25,9 +25,9 @@ _CHOICE = ("choice",)
 class VideoSegment:
     """A range of frames of a video.
 
-    ``start`` and ``end`` are frame numbers of the original video, ``end`` is the
-    first frame that no longer belongs to it, ``num_frames`` is ``end - start``.
-    A segment may be empty: its ``num_frames`` is then 0.
+    ``start`` and ``end`` are frame numbers of the original video, counted from 0. ``end`` is
+    the first frame after the segment, and ``num_frames`` is ``end - start``. A segment may be
+    empty: its ``num_frames`` is then 0.
     """
 
     __slots__ = ("_handle", "_range")
@@ -35,10 +35,10 @@ class VideoSegment:
     _range: FrameRange
 
     def __init__(self, video: Any, start: int | None = None, end: int | None = None) -> None:
-        """The whole video, or the frames from ``start`` up to, not including, ``end``.
+        """Build a segment of a whole video, or of its frames from ``start`` up to ``end``.
 
-        ``video`` may also be another segment; the frames are then counted from
-        its start.
+        The frame ``end`` is not included. ``video`` may also be another segment: the frames
+        then count from its start.
         """
         if isinstance(video, VideoSegment):
             self._handle, within = video._handle, video._range
@@ -72,8 +72,8 @@ class VideoSegment:
     def trim(self, start: int | None = None, end: int | None = None) -> VideoSegment:
         """Keep a range of frames.
 
-        Counted from the start of this segment, ``end`` not included, cut off at
-        its ends.
+        ``start`` and ``end`` count from the start of this segment and are cut off at its
+        ends, so negative numbers mean its first frame. The frame ``end`` is not included.
 
         Example:
             # What does the girl do in the first half?
@@ -89,12 +89,15 @@ class VideoSegment:
     def frame_from_index(self, index: int) -> ImagePatch:
         """Take one frame.
 
-        Counted from the start of this segment; -1 is the last frame.
+        Return it as a patch of the whole frame. ``index`` counts from the start of this
+        segment, and -1 is the last frame. An index that the segment does not have raises
+        IndexError.
 
         Example:
             # What stands on the table at the end?
             def execute_command(video, question, possible_answers):
-                last_frame = VideoSegment(video).frame_from_index(-1)
+                video_segment = VideoSegment(video)
+                last_frame = video_segment.frame_from_index(-1)
                 info = last_frame.simple_query("What stands on the table?")
                 return select_answer(info, question, possible_answers)
         """
@@ -104,11 +107,14 @@ class VideoSegment:
     def frame_iterator(self) -> Iterator[ImagePatch]:
         """Go through all frames.
 
+        Yield each frame as a patch, in order of time; nothing for an empty segment.
+
         Example:
-            # How often is a dog to be seen?
+            # In how many frames is a dog to be seen?
             def execute_command(video, question, possible_answers):
+                video_segment = VideoSegment(video)
                 frames_with_dog = 0
-                for frame in VideoSegment(video).frame_iterator():
+                for frame in video_segment.frame_iterator():
                     if frame.exists("dog"):
                         frames_with_dog += 1
                 info = {"frames with a dog": frames_with_dog}
@@ -117,50 +123,57 @@ class VideoSegment:
         # A list's iterator, not a generator: a generator would hand its frame object to programs.
         return iter([self.frame_from_index(index) for index in range(self.num_frames)])
 
-    @method(_CHOICE, api="abstract")
+    @method(_CHOICE, api="abstract", summary="part of the video during an event")
     def get_video_segment_of_event(self, event: str) -> VideoSegment:
-        """Part of the video during an event.
+        """Return the part of the video during an event.
 
-        An empty segment when the event does not happen in this one.
+        The part is empty if the event does not happen in this segment.
 
         Example:
             # Who watches while the boy climbs the tree?
             def execute_command(video, question, possible_answers):
-                climbing = VideoSegment(video).get_video_segment_of_event("the boy climbs the tree")
+                video_segment = VideoSegment(video)
+                climbing = video_segment.get_video_segment_of_event("the boy climbs the tree")
+                if climbing.num_frames == 0:
+                    climbing = video_segment
                 info = climbing.simple_query("Who watches?")
                 return select_answer(info, question, possible_answers)
         """
         return VideoSegment._at(self._handle, during(self._range, self._locate(event)))
 
-    @method(_CHOICE, api="abstract")
+    @method(_CHOICE, api="abstract", summary="part of the video before an event")
     def get_video_segment_before_event(self, event: str) -> VideoSegment:
-        """Part of the video before an event.
+        """Return the part of the video before an event.
 
-        From the start of this segment up to the event; an empty segment when the
-        event does not happen in this one.
+        It goes from the start of this segment up to the event, and is empty if the event
+        does not happen in this segment.
 
         Example:
             # What did the woman do before she sat down?
             def execute_command(video, question, possible_answers):
                 video_segment = VideoSegment(video)
                 earlier = video_segment.get_video_segment_before_event("the woman sits down")
+                if earlier.num_frames == 0:
+                    earlier = video_segment
                 info = earlier.caption_video("What does the woman do?")
                 return select_answer(info, question, possible_answers)
         """
         return VideoSegment._at(self._handle, before(self._range, self._locate(event)))
 
-    @method(_CHOICE, api="abstract")
+    @method(_CHOICE, api="abstract", summary="part of the video after an event")
     def get_video_segment_after_event(self, event: str) -> VideoSegment:
-        """Part of the video after an event.
+        """Return the part of the video after an event.
 
-        From the end of the event to the end of this segment; an empty segment
-        when the event does not happen in this one.
+        It goes from the end of the event to the end of this segment, and is empty if the
+        event does not happen in this segment.
 
         Example:
             # What does the bird do after the door opens?
             def execute_command(video, question, possible_answers):
                 video_segment = VideoSegment(video)
                 later = video_segment.get_video_segment_after_event("the door opens")
+                if later.num_frames == 0:
+                    later = video_segment
                 info = later.caption_video("What does the bird do?")
                 return select_answer(info, question, possible_answers)
         """
@@ -170,8 +183,8 @@ class VideoSegment:
     def caption_video(self, question: str | None = None) -> str:
         """Describe what happens in the video.
 
-        With a question, what the description should dwell on. An empty segment
-        gives "".
+        Return sentences in order of time, or "" for an empty segment. ``question`` names
+        the subject that the description should treat.
 
         Example:
             # Why does the man turn round?
@@ -186,13 +199,14 @@ class VideoSegment:
     def simple_query(self, question: str | None = None) -> str:
         """Ask a question about the video.
 
-        For questions that a look at the segment answers. An empty segment gives
-        "".
+        Ask for something that a look at the segment answers, and get a text, or "" for an
+        empty segment.
 
         Example:
             # Where does this take place?
             def execute_command(video, question, possible_answers):
-                info = VideoSegment(video).simple_query("Where does this take place?")
+                video_segment = VideoSegment(video)
+                info = video_segment.simple_query("Where does this take place?")
                 return select_answer(info, question, possible_answers)
         """
         return self._ask("simple_query", question)

@@ -13,16 +13,18 @@ ABOUT = ("entities", "captions", "identical", "titles")
 """What ``image_search`` can tell of similar pictures, each by itself."""
 
 
-@routine(ANSWER_TASKS, api="knowledge")
+@routine(ANSWER_TASKS, api="knowledge", summary="read what is written on an object")
 def ocr(call: Call, image_patch: ImagePatch) -> str:
-    """Read what is written on an object.
+    """Read the text on an object.
 
-    Lines from top to bottom; "" where nothing is written.
+    Return its lines from top to bottom, or "" if nothing is written there.
 
     Example:
         # What does the sign say?
         def execute_command(image):
-            return ocr(ImagePatch(image).find("sign")[0])
+            image_patch = ImagePatch(image)
+            sign_patches = image_patch.find("sign") or [image_patch]
+            return ocr(sign_patches[0])
     """
     return str(call("ocr", _patch(image_patch)))
 
@@ -31,14 +33,17 @@ def ocr(call: Call, image_patch: ImagePatch) -> str:
 def image_search(call: Call, image_patch: ImagePatch, about: str = "entities") -> list[str]:
     """Search for pictures of the same object.
 
-    Gives what is known of them, the most similar first: about="entities" names of what
-    they show, "captions" what is written under them, "identical" the same of pictures
-    that are the very same, "titles" of their pages.
+    Return facts about pictures that look alike, the most similar first, or [] if there are
+    none. ``about`` is "entities" for the names of the things they show, each with a
+    description if there is one, "captions" for the texts under them, "identical" for the texts
+    under copies of this very picture, or "titles" for the titles of their pages.
 
     Example:
         # Which painting is this?
         def execute_command(image):
-            return image_search(ImagePatch(image), "entities")[0]
+            image_patch = ImagePatch(image)
+            names = image_search(image_patch, "entities")
+            return names[0] if names else image_patch.simple_query("Which painting is this?")
     """
     if about not in ABOUT:
         raise ValueError(f"about must be one of {', '.join(ABOUT)}, not {str(about)[:40]!r}")
@@ -49,15 +54,16 @@ def image_search(call: Call, image_patch: ImagePatch, about: str = "entities") -
 def text_search(call: Call, query: str) -> list[str]:
     """Search for texts about something.
 
-    Gives passages that hold words of the query, the best first; an answer that the
-    search gives by itself comes before them.
+    Return passages that hold words of the query, the best first, or [] if there are none.
+    If the search itself gives a direct answer, that comes first.
 
     Example:
         # When was the maker of this car founded?
         def execute_command(image):
-            car = image_search(ImagePatch(image), "entities")[0]
-            passages = text_search(f"When was the maker of {car} founded?")
-            return llm_query("In which year was it founded?", passages[0], long_answer=False)
+            names = image_search(ImagePatch(image), "entities") or ["this car"]
+            passages = text_search(f"When was the maker of {names[0]} founded?")
+            question = f"In which year was the maker of {names[0]} founded?"
+            return llm_query(question, " ".join(passages[:3]), long_answer=False)
     """
     return [str(passage) for passage in call("text_search", text(query, "query"))]
 

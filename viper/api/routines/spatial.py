@@ -24,13 +24,15 @@ def best_image_match(
 ) -> ImagePatch | int | None:
     """Choose the patch that matches a text.
 
-    ``content`` is one or several descriptions. With ``return_index=True`` it
-    gives the position in the list instead of the patch. None for an empty list.
+    ``content`` is one description or several, which are averaged. Return the best patch,
+    however badly it fits, or its position in the list with ``return_index=True``. Return
+    None for an empty list.
 
     Example:
         # the boy with the red scarf
         def execute_command(image):
-            boy_patches = ImagePatch(image).find("boy")
+            image_patch = ImagePatch(image)
+            boy_patches = image_patch.find("boy") or [image_patch]
             return best_image_match(boy_patches, ["boy with a red scarf"])
     """
     patches = list(list_patches)
@@ -41,21 +43,21 @@ def best_image_match(
     return index if return_index else patches[index]
 
 
-@routine(ALL_TASKS, api="vipergpt")
+@routine(ALL_TASKS, api="vipergpt", summary="gap between two patches")
 def distance(patch_a: ImagePatch, patch_b: ImagePatch) -> float:
-    """Gap between two patches.
+    """Return the gap between two patches.
 
-    In pixels between their nearest edges; 0 when they touch; when they overlap,
-    minus their intersection over union (between -1 and 0).
+    The gap is the number of pixels between their nearest edges, and 0 if they touch. If
+    they overlap, it is minus their intersection over union: from -1 (the same box) to 0.
+    Two boxes of one object are usually below -0.5.
 
     Example:
         # the chair nearest to the stove
         def execute_command(image):
             image_patch = ImagePatch(image)
-            stove_patch = image_patch.find("stove")[0]
-            chair_patches = image_patch.find("chair")
-            chair_patches.sort(key=lambda chair: distance(chair, stove_patch))
-            return chair_patches[0]
+            chair_patches = image_patch.find("chair") or [image_patch]
+            stove_patches = image_patch.find("stove") or [image_patch]
+            return min(chair_patches, key=lambda chair: distance(chair, stove_patches[0]))
     """
     across = max(patch_a.left, patch_b.left) - min(patch_a.right, patch_b.right)
     along = max(patch_a.lower, patch_b.lower) - min(patch_a.upper, patch_b.upper)
@@ -69,15 +71,14 @@ def distance(patch_a: ImagePatch, patch_b: ImagePatch) -> float:
 def sort_patches_left_to_right(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from left to right.
 
-    A new list by horizontal centre, leftmost first; equal ones keep their order,
-    an empty list stays empty.
+    Return a new list by horizontal centre, leftmost first. Equal ones keep their order.
 
     Example:
         # the second bottle from the right
         def execute_command(image):
-            bottle_patches = ImagePatch(image).find("bottle")
-            bottle_patches = sort_patches_left_to_right(bottle_patches)
-            return bottle_patches[-2]
+            image_patch = ImagePatch(image)
+            bottle_patches = sort_patches_left_to_right(image_patch.find("bottle"))
+            return (bottle_patches[-2:] or [image_patch])[0]
     """
     return sorted(list_patches, key=lambda patch: patch.horizontal_center)
 
@@ -86,15 +87,14 @@ def sort_patches_left_to_right(list_patches: Sequence[ImagePatch]) -> list[Image
 def sort_patches_bottom_to_top(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from bottom to top.
 
-    A new list by vertical centre, lowest first; equal ones keep their order, an
-    empty list stays empty.
+    Return a new list by vertical centre, lowest first. Equal ones keep their order.
 
     Example:
         # the shelf at the very top
         def execute_command(image):
-            shelf_patches = ImagePatch(image).find("shelf")
-            shelf_patches = sort_patches_bottom_to_top(shelf_patches)
-            return shelf_patches[-1]
+            image_patch = ImagePatch(image)
+            shelf_patches = sort_patches_bottom_to_top(image_patch.find("shelf"))
+            return shelf_patches[-1] if shelf_patches else image_patch
     """
     return sorted(list_patches, key=lambda patch: patch.vertical_center)
 
@@ -103,15 +103,14 @@ def sort_patches_bottom_to_top(list_patches: Sequence[ImagePatch]) -> list[Image
 def sort_patches_front_to_back(list_patches: Sequence[ImagePatch]) -> list[ImagePatch]:
     """Sort patches from front to back.
 
-    A new list by depth, nearest to the camera first; equal ones keep their
-    order, an empty list stays empty.
+    Return a new list by depth, nearest to the camera first. Equal ones keep their order.
 
     Example:
         # the sheep in the back
         def execute_command(image):
-            sheep_patches = ImagePatch(image).find("sheep")
-            sheep_patches = sort_patches_front_to_back(sheep_patches)
-            return sheep_patches[-1]
+            image_patch = ImagePatch(image)
+            sheep_patches = sort_patches_front_to_back(image_patch.find("sheep"))
+            return sheep_patches[-1] if sheep_patches else image_patch
     """
     return sorted(list_patches, key=lambda patch: patch.compute_depth())
 
@@ -120,14 +119,14 @@ def sort_patches_front_to_back(list_patches: Sequence[ImagePatch]) -> list[Image
 def get_middle_patch(list_patches: Sequence[ImagePatch]) -> ImagePatch | None:
     """Get the middle patch.
 
-    The middle one from left to right; of an even number the left one of the two
-    in the middle. None for an empty list.
+    Return the middle one from left to right; of an even number the left one of the two in
+    the middle. Return None for an empty list.
 
     Example:
         # the window in the middle
         def execute_command(image):
-            window_patches = ImagePatch(image).find("window")
-            return get_middle_patch(window_patches)
+            image_patch = ImagePatch(image)
+            return get_middle_patch(image_patch.find("window")) or image_patch
     """
     ordered = sort_patches_left_to_right(list_patches)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
@@ -139,97 +138,107 @@ def get_patch_closest_to_anchor_object(
 ) -> ImagePatch | None:
     """Get the patch closest to another.
 
-    By ``distance``; of equally close ones the first. The anchor itself does not
-    count when it is in the list. None when no other patch is left.
+    Compare by ``distance``; of equally close ones the first wins. A patch that equals the
+    anchor is left out, but another box of the anchor's object is not. Return None if no other
+    patch is left.
 
     Example:
         # the cup next to the teapot
         def execute_command(image):
             image_patch = ImagePatch(image)
-            teapot_patch = image_patch.find("teapot")[0]
-            cup_patches = image_patch.find("cup")
-            return get_patch_closest_to_anchor_object(cup_patches, teapot_patch)
+            cup_patches = image_patch.find("cup") or [image_patch]
+            teapot_patches = image_patch.find("teapot")
+            if not teapot_patches:
+                return cup_patches[0]
+            return get_patch_closest_to_anchor_object(cup_patches, teapot_patches[0])
     """
     others = [patch for patch in list_patches if patch != anchor_object]
     return min(others, key=lambda patch: distance(patch, anchor_object), default=None)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, summary="region left of a patch")
 def get_patch_left_of(patch: ImagePatch) -> ImagePatch:
-    """Region left of a patch.
+    """Return the region left of a patch.
 
-    Everything in the image left of its left edge, at full height; an empty patch
-    when it stands at the border.
+    It has the full height of the image, and is empty if the patch touches the left border.
 
     Example:
         # the dog to the left of the gate
         def execute_command(image):
-            gate_patch = ImagePatch(image).find("gate")[0]
-            return get_patch_left_of(gate_patch).find("dog")[0]
+            image_patch = ImagePatch(image)
+            gate_patches = image_patch.find("gate")
+            region = get_patch_left_of(gate_patches[0]) if gate_patches else image_patch
+            dog_patches = region.find("dog") or image_patch.find("dog")
+            return dog_patches[0] if dog_patches else region
     """
     return patch._whole_image()._strip(right=patch.left)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, summary="region right of a patch")
 def get_patch_right_of(patch: ImagePatch) -> ImagePatch:
-    """Region right of a patch.
+    """Return the region right of a patch.
 
-    Everything in the image right of its right edge, at full height; an empty
-    patch when it stands at the border.
+    It has the full height of the image, and is empty if the patch touches the right border.
 
     Example:
-        # the bench to the right of the fountain
+        # Is there a bench to the right of the fountain?
         def execute_command(image):
-            fountain_patch = ImagePatch(image).find("fountain")[0]
-            return get_patch_right_of(fountain_patch).find("bench")[0]
+            fountain_patches = ImagePatch(image).find("fountain")
+            if not fountain_patches:
+                return False
+            return get_patch_right_of(fountain_patches[0]).exists("bench")
     """
     return patch._whole_image()._strip(left=patch.right)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, summary="region above a patch")
 def get_patch_above_of(patch: ImagePatch) -> ImagePatch:
-    """Region above a patch.
+    """Return the region above a patch.
 
-    Everything in the image above its upper edge, at full width; an empty patch
-    when it stands at the border.
+    It has the full width of the image, and is empty if the patch touches the upper border.
 
     Example:
         # the clock above the fireplace
         def execute_command(image):
-            fireplace_patch = ImagePatch(image).find("fireplace")[0]
-            return get_patch_above_of(fireplace_patch).find("clock")[0]
+            image_patch = ImagePatch(image)
+            fireplace_patches = image_patch.find("fireplace")
+            region = get_patch_above_of(fireplace_patches[0]) if fireplace_patches else image_patch
+            clock_patches = region.find("clock") or image_patch.find("clock")
+            return clock_patches[0] if clock_patches else region
     """
     return patch._whole_image()._strip(lower=patch.upper)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, summary="region below a patch")
 def get_patch_below_of(patch: ImagePatch) -> ImagePatch:
-    """Region below a patch.
+    """Return the region below a patch.
 
-    Everything in the image below its lower edge, at full width; an empty patch
-    when it stands at the border.
+    It has the full width of the image, and is empty if the patch touches the lower border.
 
     Example:
-        # the boat below the bridge
+        # How many boats are below the bridge?
         def execute_command(image):
-            bridge_patch = ImagePatch(image).find("bridge")[0]
-            return get_patch_below_of(bridge_patch).find("boat")[0]
+            bridge_patches = ImagePatch(image).find("bridge")
+            if not bridge_patches:
+                return 0
+            return len(get_patch_below_of(bridge_patches[0]).find("boat"))
     """
     return patch._whole_image()._strip(upper=patch.lower)
 
 
-@routine(IMAGE_TASKS)
+@routine(IMAGE_TASKS, summary="region around a patch")
 def get_patch_around_of(patch: ImagePatch) -> ImagePatch:
-    """Region around a patch.
+    """Return the region around a patch.
 
-    The patch enlarged by its own width to the left and right and by its own
-    height upwards and downwards, cut off at the borders of the image.
+    It is the patch enlarged by its own width to the left and right and by its own height
+    upwards and downwards, cut off at the borders of the image.
 
     Example:
-        # the bird near the feeder
+        # How many birds are near the feeder?
         def execute_command(image):
-            feeder_patch = ImagePatch(image).find("feeder")[0]
-            return get_patch_around_of(feeder_patch).find("bird")[0]
+            image_patch = ImagePatch(image)
+            feeder_patches = image_patch.find("feeder") or [image_patch]
+            return len(get_patch_around_of(feeder_patches[0]).find("bird"))
     """
     return patch._whole_image()._strip(
         left=patch.left - patch.width,
@@ -245,13 +254,14 @@ def best_description_from_options(
 ) -> str:
     """Describe an object by one option.
 
-    Takes for granted that the patch shows the object, and gives the one of the
-    options that fits it best.
+    Assume that the patch shows the object, and return the option that fits it best, word
+    for word. Give at least one option.
 
     Example:
         # Is the fence wooden or made of metal?
         def execute_command(image):
-            fence_patch = ImagePatch(image).find("fence")[0]
-            return best_description_from_options(fence_patch, "fence", ["wooden", "metal"])
+            image_patch = ImagePatch(image)
+            fence_patches = image_patch.find("fence") or [image_patch]
+            return best_description_from_options(fence_patches[0], "fence", ["wooden", "metal"])
     """
     return patch.best_description_from_options(object_name, options)

@@ -19,12 +19,14 @@ _NUMBER_WORDS = {**NUMBER_WORDS, "no": 0, "none": 0, "nothing": 0, "a": 1, "an":
 def bool_to_yesno(bool_answer: bool) -> str:
     """Turn a truth value into yes or no.
 
-    Text that already says yes or no stays as it is.
+    Return "yes" or "no". Text stays as it is.
 
     Example:
-        # Is there a lamp on the desk?
+        # Is there a pen on the desk?
         def execute_command(image):
-            return bool_to_yesno(ImagePatch(image).exists("lamp"))
+            image_patch = ImagePatch(image)
+            desk_patches = image_patch.find("desk")
+            return bool_to_yesno(any(desk_patch.exists("pen") for desk_patch in desk_patches))
     """
     if isinstance(bool_answer, str):
         return bool_answer
@@ -51,8 +53,8 @@ def llm_query(
 def process_guesses(call: Call, question: str, guesses: Sequence[str]) -> str:
     """Settle several guesses into one.
 
-    The language model weighs them against the question. Guesses that all agree
-    are returned as they are; no guesses at all give "".
+    The language model chooses the guess that answers the question best. Guesses that all
+    agree are returned as they are. No guesses give "".
 
     Example:
         # What is the man in the hat selling?
@@ -74,15 +76,15 @@ def process_guesses(call: Call, question: str, guesses: Sequence[str]) -> str:
 def coerce_to_numeric(string: str) -> float:
     """Read a number from text.
 
-    Takes the first number in digits, else the first number word up to twenty;
-    whole numbers come as int. Raises ValueError when the text holds none.
+    Return the first number in digits, or else the first number word up to twenty. Whole
+    numbers are of type int. Text without a number raises ValueError.
 
     Example:
-        # How many more books than cups are there?
+        # How many minutes more than five does the timer show?
         def execute_command(image):
             image_patch = ImagePatch(image)
-            books = coerce_to_numeric(image_patch.simple_query("How many books are there?"))
-            return books - len(image_patch.find("cup"))
+            timer = image_patch.simple_query("How many minutes does the timer show?")
+            return coerce_to_numeric(timer) - 5
     """
     if isinstance(string, bool | int | float):
         return string
@@ -100,8 +102,8 @@ def coerce_to_numeric(string: str) -> float:
 def select_answer(call: Call, info: Any, question: str, possible_answers: Sequence[str]) -> str:
     """Select the answer among options.
 
-    ``info`` is what the program found out: text, or a dictionary of named
-    findings. Gives one of the options, word for word; info itself without options.
+    ``info`` holds what the program found out: text, or a dictionary of named findings.
+    Return one of the options, word for word, or ``info`` as text if there are no options.
 
     Example:
         # What does the child do after the ball falls?
@@ -109,7 +111,10 @@ def select_answer(call: Call, info: Any, question: str, possible_answers: Sequen
         def execute_command(video, question, possible_answers):
             video_segment = VideoSegment(video)
             later = video_segment.get_video_segment_after_event("the ball falls")
-            info = later.caption_video("What does the child do?")
+            info = {
+                "after the ball falls": later.caption_video("What does the child do?"),
+                "in all": video_segment.caption_video(),
+            }
             return select_answer(info, question, possible_answers)
     """
     options = texts(possible_answers, "possible_answers") if possible_answers else []

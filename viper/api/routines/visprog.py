@@ -105,9 +105,9 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*|\s*\.\s*$")
 def LOC(image: Picture, object: str) -> Objects:
     """Find objects of a name.
 
-    Gives a list of boxes, the surest first, empty when there is none. ``TOP``, ``BOTTOM``,
-    ``LEFT``, ``RIGHT``, two of them as in ``TOP LEFT``, and ``CENTER`` give that part of the
-    picture as the one box.
+    Return a list of boxes, the surest first, or [] if nothing was found. The names ``TOP``,
+    ``BOTTOM``, ``LEFT``, ``RIGHT``, two of them as in ``TOP LEFT``, and ``CENTER`` stand for
+    that part of the picture, which is then the only box.
 
     Example:
         # Is there a vehicle at the top of the picture?
@@ -134,7 +134,7 @@ def LOC(image: Picture, object: str) -> Objects:
 def VQA(image: Picture, question: str) -> str:
     """Ask a question about a picture.
 
-    For what a glance at the picture, or at a part of it, answers.
+    Ask for something that a glance at the picture answers, and get a short text.
 
     Example:
         # What color is the curtain to the right of the mirror?
@@ -150,6 +150,8 @@ def VQA(image: Picture, question: str) -> str:
 def COUNT(box: Objects) -> int:
     """Count boxes or objects.
 
+    Return 0 for an empty list.
+
     Example:
         # How many candles are there?
         BOX0=LOC(image=IMAGE,object='candle')
@@ -163,9 +165,10 @@ def COUNT(box: Objects) -> int:
 def EVAL(program_variables: Mapping[str, Any], expr: str) -> Any:
     """Work out an expression over answers.
 
-    ``{NAME}`` stands for what a line before set. There are ``and or xor not``, comparisons,
-    ``in``, ``+ - * / // %``, texts in quotes, numbers, and ``A if CONDITION else B``. Words for
-    truth values and numbers count as those; a list counts as its length.
+    ``{NAME}`` stands for the result of an earlier line. Expressions have ``and or xor not``,
+    comparisons, ``in``, ``+ - * / // %``, texts in quotes, numbers, and
+    ``A if CONDITION else B``. Words for truth values and numbers count as such, and a list
+    counts as its length.
 
     Example:
         # There are three mugs in the two pictures together.
@@ -179,11 +182,11 @@ def EVAL(program_variables: Mapping[str, Any], expr: str) -> Any:
     return evaluate(text(expr, "expr"), program_variables)
 
 
-@routine(IMAGE_TASKS, api=API)
+@routine(IMAGE_TASKS, api=API, summary="say what the answer is")
 def RESULT(program_variables: Mapping[str, Any], var: Any) -> Any:
-    """Say what the answer is.
+    """Name the answer of the program.
 
-    The last line of every program: ``FINAL_RESULT=RESULT(var=…)``.
+    It is the last line of every program: ``FINAL_RESULT=RESULT(var=…)``.
 
     Example:
         # What is on the bench?
@@ -197,11 +200,12 @@ def RESULT(program_variables: Mapping[str, Any], var: Any) -> Any:
     return var
 
 
-@routine(("question", "tag"), api=API)
+@routine(("question", "tag"), api=API, summary="list what the language model knows")
 def LIST(call: Call, query: str, max: int = 20) -> list[str]:
-    """List what the language model knows.
+    """List names that the language model knows.
 
-    For knowledge that no picture shows: at most ``max`` names of what the query describes.
+    Ask for general knowledge that no picture shows. Return at most ``max`` names, from 1 to
+    100, of the things that ``query`` describes.
 
     Example:
         # Tag the animals that live on land
@@ -220,7 +224,7 @@ def LIST(call: Call, query: str, max: int = 20) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))[:most]
 
 
-@routine(("ground", "edit", "tag"), api=API)
+@routine(("ground", "edit", "tag"), api=API, summary="select the objects that are meant")
 def SELECT(
     call: Call,
     image: Picture,
@@ -228,11 +232,12 @@ def SELECT(
     query: str | None = None,
     category: str | Sequence[str] | None = None,
 ) -> Objects:
-    """Select the objects that are meant.
+    """Select objects by category or by query.
 
-    ``category`` keeps the objects of a label, if there are any. ``query`` keeps those whose
-    label it is; where no label is the same it picks the one that looks most like it, and one
-    for each of several queries with commas between. No objects give no objects.
+    ``category`` keeps the objects with this label, or all if none has it. ``query`` keeps the
+    objects with this label too. If none has it, it picks the object that looks most like the
+    query, and one for each of several queries that are separated by commas. An empty list
+    stays empty.
 
     Example:
         # the black cat
@@ -265,8 +270,8 @@ def CLASSIFY(
 ) -> Objects:
     """Give each object a category.
 
-    Every object gets the category that fits it best as its label. Of a single category it
-    gives the one object that fits it best.
+    Return all objects, each with the category that fits it best as its label. With a single
+    category, return only the object that fits it best. An empty list stays empty.
 
     Example:
         # Tag the cups and the bowls

@@ -28,7 +28,8 @@ _TASKS = ("ground", *ANSWER_TASKS)
 def CROP(image: Picture, box: Objects) -> Picture:
     """Cut out a box.
 
-    Shows a little of what is around the box, too; the whole picture when there is no box.
+    Return the box, enlarged by half its size, as a picture. An empty list of boxes gives the
+    whole picture.
 
     Example:
         # What is the man with the umbrella wearing?
@@ -49,11 +50,12 @@ def CROP(image: Picture, box: Objects) -> Picture:
     )
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is left of a box")
 def CROP_LEFTOF(image: Picture, box: Objects) -> Picture:
-    """Cut out what is left of a box.
+    """Cut out the part left of a box.
 
-    From the middle of the box to the left edge; the left half when there is no box.
+    It goes from the middle of the box to the left edge. An empty list of boxes gives the
+    left half.
 
     Example:
         # What is to the left of the vase?
@@ -65,11 +67,12 @@ def CROP_LEFTOF(image: Picture, box: Objects) -> Picture:
     return part_of(image)._strip(right=_middle(image, box).horizontal_center)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is right of a box")
 def CROP_RIGHTOF(image: Picture, box: Objects) -> Picture:
-    """Cut out what is right of a box.
+    """Cut out the part right of a box.
 
-    From the middle of the box to the right edge; the right half when there is no box.
+    It goes from the middle of the box to the right edge. An empty list of boxes gives the
+    right half.
 
     Example:
         # the pillow to the right of the dog
@@ -81,11 +84,12 @@ def CROP_RIGHTOF(image: Picture, box: Objects) -> Picture:
     return part_of(image)._strip(left=_middle(image, box).horizontal_center)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is above a box")
 def CROP_ABOVE(image: Picture, box: Objects) -> Picture:
-    """Cut out what is above a box.
+    """Cut out the part above a box.
 
-    From the middle of the box to the upper edge; the upper half when there is no box.
+    It goes from the middle of the box to the upper edge. An empty list of boxes gives the
+    upper half.
 
     Example:
         # Is there a lamp above the table?
@@ -99,11 +103,12 @@ def CROP_ABOVE(image: Picture, box: Objects) -> Picture:
     return part_of(image)._strip(lower=_middle(image, box).vertical_center)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is below a box")
 def CROP_BELOW(image: Picture, box: Objects) -> Picture:
-    """Cut out what is below a box.
+    """Cut out the part below a box.
 
-    From the middle of the box to the lower edge; the lower half when there is no box.
+    It goes from the middle of the box to the lower edge. An empty list of boxes gives the
+    lower half.
 
     Example:
         # What color is the sign below the antenna?
@@ -115,11 +120,11 @@ def CROP_BELOW(image: Picture, box: Objects) -> Picture:
     return part_of(image)._strip(upper=_middle(image, box).vertical_center)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is in front of a box")
 def CROP_FRONTOF(image: Picture, box: Objects) -> Picture:
-    """Cut out what is in front of a box.
+    """Cut out the part in front of a box.
 
-    The surroundings of the box, as ``CROP``: a flat picture shows them in the same place.
+    Return the same as ``CROP``, since a flat picture shows both in the same place.
 
     Example:
         # What is in front of the house?
@@ -131,11 +136,11 @@ def CROP_FRONTOF(image: Picture, box: Objects) -> Picture:
     return CROP(image, box)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is behind a box")
 def CROP_BEHIND(image: Picture, box: Objects) -> Picture:
-    """Cut out what is behind a box.
+    """Cut out the part behind a box.
 
-    The surroundings of the box, as ``CROP``.
+    Return the same as ``CROP``, since a flat picture shows both in the same place.
 
     Example:
         # Is there a wall behind the boy?
@@ -147,11 +152,11 @@ def CROP_BEHIND(image: Picture, box: Objects) -> Picture:
     return CROP(image, box)
 
 
-@routine(_TASKS, api=API)
+@routine(_TASKS, api=API, summary="cut out what is ahead of a box")
 def CROP_AHEAD(image: Picture, box: Objects) -> Picture:
-    """Cut out what is ahead of a box.
+    """Cut out the part ahead of a box.
 
-    The surroundings of the box, as ``CROP``.
+    Return the same as ``CROP``, since a flat picture shows both in the same place.
 
     Example:
         # What is ahead of the bus?
@@ -185,8 +190,8 @@ def CROP_AHEADOF(image: Picture, box: Objects) -> Picture:
 def SEG(call: Call, image: Picture) -> Objects:
     """Segment a picture into objects.
 
-    Every object with its outline and its label, the surest first; an empty list when there
-    is none.
+    Return every object with its outline and its label, the surest first, or [] if there is
+    none.
 
     Example:
         # Keep the colour of the bus and make the rest grey
@@ -202,7 +207,7 @@ def SEG(call: Call, image: Picture) -> Objects:
 def FACEDET(call: Call, image: Picture) -> Objects:
     """Find faces of people.
 
-    Gives a list of boxes, the surest first, empty when there is none.
+    Return a list of boxes, the surest first, or [] if there is none.
 
     Example:
         # Hide every face with a smiley
@@ -217,7 +222,7 @@ def FACEDET(call: Call, image: Picture) -> Objects:
 def COLORPOP(call: Call, image: Picture, object: Objects) -> Picture:
     """Keep objects in colour.
 
-    Everything else of the picture becomes grey.
+    Everything else in the picture becomes grey. An empty list of objects raises IndexError.
 
     Example:
         # Color pop of the red umbrella
@@ -232,7 +237,7 @@ def COLORPOP(call: Call, image: Picture, object: Objects) -> Picture:
 def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
     """Blur the background of objects.
 
-    The objects stay as they are.
+    The objects stay as they are. An empty list of objects raises IndexError.
 
     Example:
         # Blur everything but the girl
@@ -248,8 +253,8 @@ def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
 def REPLACE(call: Call, image: Picture, object: Objects, prompt: str, seed: int = 0) -> Picture:
     """Replace objects by something else.
 
-    ``prompt`` says what is painted in their place; the rest stays as it is. Another ``seed``
-    gives another painting.
+    ``prompt`` describes the things to paint in their place; the rest stays as it is. Another
+    ``seed`` gives another painting. An empty list of objects raises IndexError.
 
     Example:
         # Replace the bird with an owl
@@ -266,7 +271,8 @@ def REPLACE(call: Call, image: Picture, object: Objects, prompt: str, seed: int 
 def EMOJI(call: Call, image: Picture, object: Objects, emoji: str) -> Picture:
     """Cover objects with an emoji.
 
-    By its name, such as 'face_with_tongue' or 'smiling_face_with_sunglasses'.
+    ``emoji`` is its name, such as 'face_with_tongue' or 'smiling_face_with_sunglasses'. An
+    empty list of objects raises IndexError.
 
     Example:
         # Hide the face of the singer with sunglasses
@@ -282,7 +288,8 @@ def EMOJI(call: Call, image: Picture, object: Objects, emoji: str) -> Picture:
 def TAG(call: Call, image: Picture, object: Objects) -> Picture:
     """Tag objects with their labels.
 
-    Draws every box with its label; the boxes and labels are the answer of the picture.
+    Return the picture with every box and its label drawn. Its boxes and labels are the
+    answer.
 
     Example:
         # Tag all the cups

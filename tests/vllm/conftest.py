@@ -10,6 +10,7 @@ from serve import SETTINGS, URL_VARIABLE, WRITER
 
 from viper.models.llm.protocol import LLM
 from viper.models.llm.transformers_llm import TransformersLLM
+from viper.models.llm.vllm_llm import VllmLLM
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,10 +31,25 @@ def in_process() -> LLM:
     """The embedded writer in a vLLM engine of this process."""
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vLLM is not installed in this environment; run: make test-vllm")
-    from viper.models.llm.vllm_llm import VllmLLM
 
-    os.environ.update(SETTINGS, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    os.environ.update(SETTINGS)
     return VllmLLM(WRITER, template="plain", dtype="float32", enforce_eager=True)
+
+
+@pytest.fixture(scope="session")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> VllmLLM:
+    """A tiny random Qwen3-VL in a vLLM engine of this process."""
+    for package in ("vllm", "torchvision"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed in this environment; run: make test-vllm")
+    from tests.models.vision import tiny_chat
+
+    folder = tiny_chat.qwen3_vl(tmp_path_factory.mktemp("qwen3_vl"), head_dim=32)
+    # Unlike the tiny models' own template, this one names who speaks.
+    template = tiny_chat.QWEN_TEMPLATE.replace("user :", "{{ message['role'] }} :")
+    (folder / "chat_template.jinja").write_text(template)
+    os.environ.update(SETTINGS)
+    return VllmLLM(folder, dtype="float32", enforce_eager=True, max_model_len=1024)
 
 
 @pytest.fixture(scope="session")

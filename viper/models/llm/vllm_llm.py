@@ -129,7 +129,7 @@ class VllmLLM:
         Raises:
             PromptTooLongError: a prompt fills the whole context.
             UsageError: pictures for a model that takes none, or a prompt that the template rejects.
-            ModelError: the engine rejects a prompt, or has ended.
+            ModelError: the engine rejects a prompt or the sampling, or has ended.
         """
         return self._run_all(partial(self._complete, sampling), prompts)
 
@@ -193,7 +193,7 @@ class VllmLLM:
         """Return the engine's result for a prompt; cancelling this aborts the request.
 
         Raises:
-            ModelError: the engine rejects the prompt, or has ended.
+            ModelError: the engine rejects the prompt or the sampling, or has ended.
         """
         from PIL import Image
 
@@ -202,9 +202,9 @@ class VllmLLM:
             images = [Image.fromarray(picture.pixels) for picture in pictures]
             request["multi_modal_data"] = {"image": images}
         kinds = self._vllm.sampling_params.RequestOutputKind
-        parameters = self._vllm.SamplingParams(output_kind=kinds.FINAL_ONLY, **sampling)
         name = f"viper-{next(self._numbers)}"
         try:
+            parameters = self._vllm.SamplingParams(output_kind=kinds.FINAL_ONLY, **sampling)
             (result,) = [each async for each in self._engine.generate(request, parameters, name)]
         except Exception as error:  # one request: the engine passes on any error of its parts
             raise ModelError(f"{self.model_id}: vLLM gave no answer: {_reason(error)}") from error

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
 
 GIVE_UP_S = 20.0
 """How long a held answer waits for the test; only ever used up by a test that fails."""
@@ -29,6 +34,30 @@ class Received:
         """What was asked, whichever API it came by."""
         messages = self.body.get("messages")
         return messages[0]["content"] if messages else self.body["prompt"]
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The parts of all messages in their order; plain text is one part."""
+        contents = [message["content"] for message in self.body.get("messages", ())]
+        return [
+            part
+            for content in contents
+            for part in (
+                content if isinstance(content, list) else [{"type": "text", "text": content}]
+            )
+        ]
+
+    @property
+    def words(self) -> str:
+        """The texts of all messages."""
+        return "\n".join(part["text"] for part in self.parts if part["type"] == "text")
+
+    @property
+    def pictures(self) -> list[np.ndarray[Any, Any]]:
+        """The pictures of all messages, decoded."""
+        links = [part["image_url"]["url"] for part in self.parts if part["type"] == "image_url"]
+        data = [base64.b64decode(link.partition("base64,")[2]) for link in links]
+        return [np.array(Image.open(BytesIO(each))) for each in data]
 
 
 @dataclass(frozen=True)

@@ -271,15 +271,14 @@ class OpenAILLM:
         prompt_tokens = (
             self._tokens.count_prompt(prompt, chat=self._chat) if reported is None else reported
         )
-        counts = [self.count_tokens(text) for text in texts]
+        limit_each = sampling.max_tokens + self._thinking_tokens
+        counts = [min(self.count_tokens(text), limit_each) for text in texts]
         if reply.completion_tokens is not None:
             share, rest = divmod(reply.completion_tokens, len(texts))
             counts = [share + (index < rest) for index in range(len(texts))]
         cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
         if cost_usd is not None:
             cost_usd /= min(limit, len(texts))
-        limit_each = sampling.max_tokens + self._thinking_tokens
-        counts = [min(count, limit_each) for count in counts]
         return [
             Completion(
                 text, prompt_tokens, count, choice.finish_reason, cost_usd, choice.first_logprobs

@@ -60,17 +60,17 @@ def bench() -> Bench:
     )
 
 
-def making(manner: str, **more: object) -> WorkflowSettings:
-    return WorkflowSettings("world", manner, **more)  # type: ignore[arg-type]
+def making(mode: str, **more: object) -> WorkflowSettings:
+    return WorkflowSettings("world", mode, **more)  # type: ignore[arg-type]
 
 
 def test_the_three_manners(bench: Bench, tmp_path: Path) -> None:
     with bench:
         shares = {}
-        for manner in ("standard", "given", "discrepancy"):
-            made = make_workflows(bench.reasoner, samples(), making(manner), tmp_path, workers=3)
+        for mode in ("standard", "given", "discrepancy"):
+            made = make_workflows(bench.reasoner, samples(), making(mode), tmp_path, workers=3)
             share, copied = utilisation(made)
-            shares[manner] = (share.value, copied)
+            shares[mode] = (share.value, copied)
     assert shares == {"standard": (0.0, 0.0), "given": (0.0, 1.0), "discrepancy": (1.0, 0.0)}
     kept = read_workflows(tmp_path)
     assert len(kept) == 18 and {one.manner for one in kept} == {"standard", "given", "discrepancy"}

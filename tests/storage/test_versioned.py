@@ -14,9 +14,9 @@ from viper.errors import StoreError, UsageError
 from viper.storage.versioned import FILES, INDEX, Entry, VersionedStore
 
 
-def put(store: VersionedStore, key: str, value: object, topic: str = "t") -> int:
+def put(store: VersionedStore, key: str, value: object, kind: str = "t") -> int:
     with store.update(f"put {key}") as change:
-        change.put(Entry(key, topic, {"value": value}))
+        change.put(Entry(key, kind, {"value": value}))
     return store.version
 
 

@@ -37,14 +37,14 @@ def assert_whole(store: VersionedStore, version: int | None = None) -> int:
     entries = store.entries(version=version)
     groups: dict[int, int] = {}
     for one in entries:
-        if one.topic == "counter":
+        if one.kind == "counter":
             continue
         number = int(one.record["group"])
         groups[number] = groups.get(number, 0) + 1
         values = store.arrays(one)["values"]
         assert values.shape == (4, 8) and np.all(values.ravel()[1:] == number)
     assert set(groups.values()) <= {MEMBERS} and sorted(groups) == list(range(len(groups)))
-    counts = [one.record["count"] for one in entries if one.topic == "counter"]
+    counts = [one.record["count"] for one in entries if one.kind == "counter"]
     assert counts == ([len(groups)] if groups else [])
     return len(groups)
 

@@ -130,10 +130,10 @@ def example_from_entry(entry: Entry) -> PoolExample:
         problem = fault(demonstration.example)
     except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
-    if problem is None and entry.topic != kind_of_part(
+    if problem is None and entry.kind != kind_of_part(
         demonstration.example.part, demonstration.example.polarity
     ):
-        problem = f"stands under {entry.topic!r}"
+        problem = f"stands under {entry.kind!r}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
     return demonstration

@@ -62,7 +62,7 @@ class WorkflowOptions(ProfileChoice):
     ids: str | None = option("--ids", metavar="FILE|ID,ID",
         help="Explore these samples instead of drawing --limit samples.")
     seed: int = given_by(seed_option())
-    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
+    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
         help="Collection mode: standard; given puts the label into the prompt; discrepancy lets a "
              "verifier that knows the label question results. Repeatable, by default discrepancy.")
     checks_by: Literal["rules", "llm"] = option("--checks-by", default="rules",
@@ -122,11 +122,11 @@ def workflows(options: WorkflowOptions, name: str) -> None:
         if options.checks_by == "llm":
             most *= 2
         budget = Budget(llm_calls=options.budget, calls_an_item=most)
-        for manner in options.manners or ("discrepancy",):
+        for mode in options.modes or ("discrepancy",):
             making = WorkflowSettings(
-                name, manner, run_options, options.seed, options.checks_by, budget
+                name, mode, run_options, options.seed, options.checks_by, budget
             )
-            with counter(manner, len(samples)) as advance:
+            with counter(mode, len(samples)) as advance:
                 tell = partial(_tell, advance, Counter())
                 episodes = make_workflows(
                     reasoner,
@@ -139,7 +139,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
                     on_kept=tell,
                 )
             share, copied = utilisation(episodes)
-            report[manner] = {
+            report[mode] = {
                 "samples": len(episodes),
                 "utilisation": round(share.value, 4),
                 "low": round(share.low, 4),
@@ -149,7 +149,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
             }
             if not options.as_json:
                 click.echo(
-                    f"{manner}: {100 * share.value:.1f} % of {len(episodes)} can be learned "
+                    f"{mode}: {100 * share.value:.1f} % of {len(episodes)} can be learned "
                     f"from [{100 * share.low:.1f}, {100 * share.high:.1f}], "
                     f"{100 * copied:.1f} % copied"
                 )
@@ -275,6 +275,6 @@ def label(options: LabelOptions, source: Path) -> None:
             )
             if reply == "q":
                 return
-            name, manner, of_seed, index = action_key(workflow, turn.index)
-            add_label(out, Label(name, index, _LABELS[reply], number, manner, of_seed))
+            name, mode, of_seed, index = action_key(workflow, turn.index)
+            add_label(out, Label(name, index, _LABELS[reply], number, mode, of_seed))
     click.echo(f"pass {number} is over: {out}")

@@ -42,7 +42,7 @@ class AgentOptions(ProfileChoice):
              "number at random, rethink the effective ones and the thoughts that reject results.")
     rest: Literal["before", "all"] = option("--rest", default="before",
         help="Part of the workflow before each action: the turns before it, or all other turns.")
-    manners: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
+    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
         help="Use only workflows of this collection mode; repeatable. By default all modes.")
     flag_file: Path | None = option("--flags", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
@@ -93,7 +93,7 @@ def agent(options: AgentOptions, source: Path) -> None:
     if out.exists():
         raise UsageError(f"{out}: exists already; name another folder, or delete it")
     episodes = read_workflows(source)
-    modes = options.manners or {episode.manner for episode in episodes}
+    modes = options.modes or {episode.manner for episode in episodes}
     successes = [
         episode for episode in episodes if episode.outcome == "right" and episode.manner in modes
     ]

@@ -75,14 +75,14 @@ class Entry:
 
     Attributes:
         key: identifies the entry; a version has at most one entry per key.
-        topic: subject of the entry; see :meth:`Ledger.changed`.
+        kind: kind of the entry, column ``topic``; see :meth:`VersionedStore.changed`.
         record: JSON values.
         file: name of its file of arrays, as :meth:`Change.store` returned it.
         created_in: the version that added the entry or gave it its present content.
     """
 
     key: str
-    topic: str
+    kind: str
     record: Mapping[str, Any]
     file: str | None = None
     created_in: int = field(default=0, compare=False)
@@ -127,7 +127,7 @@ class VersionedStore:
         entries = self.entries()
         if not entries:
             return ""
-        lines = sorted(f"{item.topic} {item.key} {item.file} {item.record!r}" for item in entries)
+        lines = sorted(f"{item.kind} {item.key} {item.file} {item.record!r}" for item in entries)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def versions(self) -> list[Version]:
@@ -135,25 +135,25 @@ class VersionedStore:
         rows = self._rows("SELECT number, made, note FROM versions ORDER BY number")
         return [Version(int(number), str(made), str(note)) for number, made, note in rows]
 
-    def changed(self, topic: str) -> int:
-        """Return the last version that added, removed or changed an entry of the topic, or 0 if
+    def changed(self, kind: str) -> int:
+        """Return the last version that added, removed or changed an entry of the kind, or 0 if
         none did.
 
-        The number never repeats for different content of the topic, so it can be part of a cache
+        The number never repeats for different content of the kind, so it can be part of a cache
         key.
         """
-        rows = self._rows("SELECT changed FROM topics WHERE topic = ?", topic)
+        rows = self._rows("SELECT changed FROM topics WHERE topic = ?", kind)
         return self._whole(rows[0][0]) if rows else 0
 
-    def entries(self, topic: str | None = None, version: int | None = None) -> list[Entry]:
+    def entries(self, kind: str | None = None, version: int | None = None) -> list[Entry]:
         """Return the entries of a version (default: the newest) in the order of their insertion.
 
         Raises:
             StoreError: the index cannot be read, or a record is no JSON object.
         """
         where, versions = (_PRESENT, ()) if version is None else (_AT_VERSION, (version, version))
-        condition, topics = ("", ()) if topic is None else (" AND topic = ?", (topic,))
-        rows = self._rows(f"{_select(where + condition)} ORDER BY rowid", *versions, *topics)
+        condition, kinds = ("", ()) if kind is None else (" AND topic = ?", (kind,))
+        rows = self._rows(f"{_select(where + condition)} ORDER BY rowid", *versions, *kinds)
         return [_entry_of(row, self.folder) for row in rows]
 
     def arrays(self, entry: Entry) -> dict[str, NDArray[Any]]:
@@ -249,7 +249,7 @@ class VersionedStore:
 
 
 class Change:
-    """The changes of one update, created by :meth:`Ledger.update`.
+    """The changes of one update, created by :meth:`VersionedStore.update`.
 
     Attributes:
         number: number of the version that it creates.
@@ -262,10 +262,10 @@ class Change:
         self.number = int(newest) + 1
         self.is_any = False
 
-    def entries(self, topic: str | None = None) -> list[Entry]:
+    def entries(self, kind: str | None = None) -> list[Entry]:
         """Return the entries as they are now, including those of this change."""
-        condition, topics = ("", ()) if topic is None else (" AND topic = ?", (topic,))
-        rows = self._writer.execute(f"{_select(_PRESENT + condition)} ORDER BY rowid", topics)
+        condition, kinds = ("", ()) if kind is None else (" AND topic = ?", (kind,))
+        rows = self._writer.execute(f"{_select(_PRESENT + condition)} ORDER BY rowid", kinds)
         return [_entry_of(row, self._folder) for row in rows]
 
     @property
@@ -304,9 +304,9 @@ class Change:
             )
         if previous is not None:
             self._end(previous)
-        row = (entry.key, entry.topic, text, entry.file, self.number)
+        row = (entry.key, entry.kind, text, entry.file, self.number)
         self._writer.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, NULL)", row)
-        self._touch(entry.topic)
+        self._touch(entry.kind)
 
     def drop(self, key: str) -> None:
         """Remove the entry with that key, if it exists."""
@@ -347,12 +347,12 @@ class Change:
             self._writer.execute(
                 "UPDATE entries SET died = ? WHERE key = ? AND died IS NULL", parameters
             )
-        self._touch(entry.topic)
+        self._touch(entry.kind)
 
-    def _touch(self, topic: str) -> None:
+    def _touch(self, kind: str) -> None:
         self._writer.execute(
             "INSERT INTO topics VALUES (?, ?) ON CONFLICT DO UPDATE SET changed = excluded.changed",
-            (topic, self.number),
+            (kind, self.number),
         )
         self.is_any = True
 
@@ -373,7 +373,7 @@ def _entry_of(row: tuple[Any, ...], folder: Path) -> Entry:
     Raises:
         StoreError: the record is no JSON object.
     """
-    key, topic, text, file, created_in = row
+    key, kind, text, file, created_in = row
     record: Any = None
     if isinstance(text, str) and len(text) <= MAX_RECORD_CHARS:
         with suppress(ValueError, RecursionError):
@@ -383,7 +383,7 @@ def _entry_of(row: tuple[Any, ...], folder: Path) -> Entry:
             f"{folder / INDEX}: the entry {str(key)[:80]!r} is damaged; restore a copy, or move "
             "the folder away to begin anew"
         )
-    return Entry(str(key), str(topic), record, None if file is None else str(file), created_in)
+    return Entry(str(key), str(kind), record, None if file is None else str(file), created_in)
 
 
 def _write_arrays(folder: Path, arrays: Arrays) -> str:

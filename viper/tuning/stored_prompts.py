@@ -146,9 +146,9 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
         check_place(prompt.tool, prompt.concept)
     except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
-    if min(prompt.shape) <= 0 or entry.topic != prompt_kind(prompt.tool, prompt.concept):
+    if min(prompt.shape) <= 0 or entry.kind != prompt_kind(prompt.tool, prompt.concept):
         raise StoreError(
-            f"prompt {entry.key}: shape {prompt.shape} or topic {entry.topic!r} do not fit"
+            f"prompt {entry.key}: shape {prompt.shape} or topic {entry.kind!r} do not fit"
         )
     return prompt
 

@@ -73,7 +73,7 @@ WHOLE = (Whole(),)
 
 @dataclass(frozen=True)
 class WorkflowBench(Generic[C]):
-    """A bench whose cells are manners of making workflows, or agents.
+    """A bench whose cells are collection modes of workflows, or agents.
 
     Attributes:
         made: workflows of a cell under a seed.
@@ -100,8 +100,8 @@ class WorkflowBench(Generic[C]):
 
 
 def of_use(study: DwimStudy) -> WorkflowBench[str]:
-    """Return how many training samples each manner makes use of."""
-    return WorkflowBench(study.scale, lambda manner, seed: study.made(seed, manner), ("right",))
+    """Return how many training samples each mode makes use of."""
+    return WorkflowBench(study.scale, lambda mode, seed: study.made(seed, mode), ("right",))
 
 
 def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
@@ -111,10 +111,10 @@ def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
     )
 
 
-def utilisation(manners: Sequence[str] = MODES) -> Table[str]:
-    """Return the table of data utilisation, the discrepancy-aware manner beside the others."""
-    steps = [(one, "discrepancy") for one in manners if one != "discrepancy"]
-    return Table("data utilisation", {one: one for one in manners}, steps=steps)
+def utilisation(modes: Sequence[str] = MODES) -> Table[str]:
+    """Return the table of data utilisation, the discrepancy-aware mode beside the others."""
+    steps = [(one, "discrepancy") for one in modes if one != "discrepancy"]
+    return Table("data utilisation", {one: one for one in modes}, steps=steps)
 
 
 def right_answers(agents: Sequence[AgentVariant] = AGENTS) -> Table[AgentVariant]:
@@ -241,8 +241,8 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     results = Results(quick)
     study.begin()
     agents = QUICK_AGENTS if quick else AGENTS
-    manners = ("standard", "discrepancy") if quick else MODES
-    results.measure(of_use(study), utilisation(manners), WHOLE)
+    modes = ("standard", "discrepancy") if quick else MODES
+    results.measure(of_use(study), utilisation(modes), WHOLE)
     results.measure(answers(study), right_answers(agents), WHOLE)
     parts = study.components
     with Sandbox(prelude=parts.library.prelude(), mode=parts.sandbox.mode) as sandbox:
@@ -275,7 +275,7 @@ def run_dwim(
     """Run ``viper lab reproduce dwim``; the exit code.
 
     Args:
-        workflows: training samples of each seed and manner.
+        workflows: training samples of each seed and mode.
 
     Raises:
         UsageError: there are no splits, or what is answered is learned from.

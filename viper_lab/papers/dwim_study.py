@@ -1,6 +1,6 @@
 """What ``viper lab reproduce dwim`` has to do before it can say anything, kept as it comes.
 
-For each seed: workflows of training questions in three manners; agents tuned on them, one for each
+For each seed: workflows of training questions in three modes; agents tuned on them, one for each
 row of the table; each of them, and the agent that was not tuned, answers questions that nobody has
 met. All of it stands in a folder: what is there is not done again.
 """
@@ -38,12 +38,12 @@ class AgentVariant:
     """A row of the table: what the agent was tuned on.
 
     Attributes:
-        manner: of the workflows; "" for the agent as it came.
+        mode: of the workflows; "" for the agent as it came.
         variant: as :func:`viper.tuning.agent.masking.masked` takes it.
     """
 
     name: str
-    manner: str = ""
+    mode: str = ""
     variant: str = ""
 
 
@@ -77,7 +77,7 @@ class DwimScale:
     """How much.
 
     Attributes:
-        workflows: training samples, of each seed and manner.
+        workflows: training samples, of each seed and mode.
         samples: answered by each agent, of each seed.
         settings: of every tuning; the seed is replaced by each seed.
     """
@@ -203,24 +203,22 @@ class DwimStudy:
         """Return the samples that every agent answers under a seed."""
         return self._samples(self.splits.test, seed, self.scale.samples)
 
-    def made(self, seed: int, manner: str) -> list[Workflow]:
-        """Return the workflows of a seed in a manner."""
-        if (manner, seed) not in self._known:
+    def made(self, seed: int, mode: str) -> list[Workflow]:
+        """Return the workflows of a seed in a mode."""
+        if (mode, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / "made"
             samples = self._samples(self.splits.train, seed, self.scale.workflows)
-            making = WorkflowSettings(self.splits.set_name, manner, _EXPLORE, seed)
-            name = f"{manner} workflows"
-            self._known[manner, seed] = self._explored(
-                self.components, samples, making, where, name
-            )
-        return self._known[manner, seed]
+            making = WorkflowSettings(self.splits.set_name, mode, _EXPLORE, seed)
+            name = f"{mode} workflows"
+            self._known[mode, seed] = self._explored(self.components, samples, making, where, name)
+        return self._known[mode, seed]
 
     def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
         """Return what an agent makes of the samples of a seed; tunes it first if need be."""
         if (agent.name, seed) not in self._known:
             where = self.folder / f"seed-{seed}" / slug(agent.name)
             components = self.components
-            if agent.manner:
+            if agent.mode:
                 components = components.with_models(explorer=self._tuned(agent, seed, where))
             making = WorkflowSettings(self.splits.set_name, "standard", _EXPLORE, seed)
             workflows = self._explored(components, self.answered(seed), making, where, agent.name)
@@ -247,7 +245,7 @@ class DwimStudy:
     def _tuned(self, agent: AgentVariant, seed: int, where: Path) -> GatheredLLM:
         model = where / "model"
         if not model.is_dir():
-            right = [one for one in self.made(seed, agent.manner) if one.outcome == "right"]
+            right = [one for one in self.made(seed, agent.mode) if one.outcome == "right"]
             texts_of = partial(masked, style=self.style, variant=agent.variant, seed=seed)
             entries = self._api().entries
             texts = [text for one in right for text in texts_of(one, entries(one.query.task))]

@@ -37,7 +37,7 @@ COUNT_OF = 40
 
 @dataclass
 class Fake:
-    """Shares of right workflows by manner, and of right answers by agent."""
+    """Shares of right workflows by mode, and of right answers by agent."""
 
     made_right: dict[str, float]
     right: dict[str, float]
@@ -46,9 +46,9 @@ class Fake:
         default_factory=lambda: DwimScale(COUNT_OF, COUNT_OF, (0, 1), TuneSettings())
     )
 
-    def made(self, seed: int, manner: str) -> list[Workflow]:
-        found = some(self.made_right.get(manner, 0.0), manner)
-        copies = int(self.copied * COUNT_OF) if manner == "given" else 0
+    def made(self, seed: int, mode: str) -> list[Workflow]:
+        found = some(self.made_right.get(mode, 0.0), mode)
+        copies = int(self.copied * COUNT_OF) if mode == "given" else 0
         return [replace(one, outcome="copied") if n < copies else one
                 for n, one in enumerate(reversed(found))]  # fmt: skip
 
@@ -56,9 +56,9 @@ class Fake:
         return some(self.right.get(agent.name, 0.0), "standard")
 
 
-def some(share: float, manner: str) -> list[Workflow]:
-    right = workflow(FIND, COUNT, STORE, DONE, manner=manner)
-    wrong = workflow(WHOLE_IMAGE, code("final_answer = answer", "3"), DONE, manner=manner)
+def some(share: float, mode: str) -> list[Workflow]:
+    right = workflow(FIND, COUNT, STORE, DONE, manner=mode)
+    wrong = workflow(WHOLE_IMAGE, code("final_answer = answer", "3"), DONE, manner=mode)
     count = round(share * COUNT_OF)
     return [replace(right if n < count else wrong, id=f"s{n}") for n in range(COUNT_OF)]
 

@@ -1,4 +1,4 @@
-"""``viper ace pool start``: solved samples and planted faults become the first demonstrations."""
+"""``viper ace pool start``: solved samples and injected faults become the first demonstrations."""
 
 from __future__ import annotations
 

@@ -83,20 +83,20 @@ def record(options: RecordOptions, set_name: str) -> int:
     from viper.serve.settings import address_of, listening_at
     from viper.web.behind_token import new_token, serve_page
     from viper_lab.study.app import create_study
-    from viper_lab.study.desk import StudyDesk
+    from viper_lab.study.sessions import Sessions
 
     spec = DatasetSpec(options.root, options.split, options.seed)
     samples = Evaluation(set_name, spec, options.limit).samples()
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(options.host, options.port))
         reasoner = stack.enter_context(Reasoner(open_profile(options), preload=False))
-        desk, token = StudyDesk(reasoner, samples, options.out), new_token()
-        app, address = create_study(desk, token), address_of(listening, f"/{token}/")
+        sessions, token = Sessions(reasoner, samples, options.out), new_token()
+        app, address = create_study(sessions, token), address_of(listening, f"/{token}/")
         hint = f"records go to {options.out}; Ctrl-C stops it"
         try:
             serve_page(app, listening, address, hint, open_browser=options.open_browser)
         finally:
-            click.echo(f"{desk.kept} questions recorded in {options.out}", err=True)
+            click.echo(f"{sessions.recorded} questions recorded in {options.out}", err=True)
     return EXIT_OK
 
 

@@ -77,14 +77,14 @@ def fault_cases(
     for sort, times in draws:
         for number in range(times):
             random = Random(f"{sample.sample_id} {sort} {number}")
-            planted = inject(components, solved, sort, random)
-            if planted is None:
+            fault = inject(components, solved, sort, random)
+            if fault is None:
                 break
-            prompt = compact_prompt(planted.case, components.llm.count_tokens)
+            prompt = compact_prompt(fault.case, components.llm.count_tokens)
             if prompt not in prompts:
                 prompts.add(prompt)
-                fault = target_of(planted.truth)
-                yield planted, FaultCase(sample.family, sort, planted.kind, prompt, fault)
+                target = target_of(fault.truth)
+                yield fault, FaultCase(sample.family, sort, fault.kind, prompt, target)
 
 
 def target_of(truth: Critique) -> str:

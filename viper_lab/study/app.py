@@ -21,7 +21,7 @@ from viper.evaluate.reports.page import rendered_page
 from viper.strategies.seek.names import ACTIONS
 from viper.web.behind_token import behind_token, form_of
 from viper.web.embedded_media import embedded
-from viper_lab.study.desk import ParticipantState, StudyDesk, is_participant, new_participant
+from viper_lab.study.sessions import ParticipantState, Sessions, is_participant, new_participant
 
 _HERE = Path(__file__).parent
 
@@ -39,13 +39,13 @@ _POLICY = (
 )
 
 
-def create_study(desk: StudyDesk, token: str) -> Starlette:
+def create_study(sessions: Sessions, token: str) -> Starlette:
     """Create the application. All its pages are below ``/TOKEN/``."""
     forms = [
-        Route(f"/{name}", partial(_sent, desk, name), methods=["POST"], name=name)
+        Route(f"/{name}", partial(_sent, sessions, name), methods=["POST"], name=name)
         for name in _FORMS
     ]
-    page = Route("/", partial(_page, desk), name="study")
+    page = Route("/", partial(_page, sessions), name="study")
     return behind_token([page, *forms], token, _POLICY, _FORMS, _static)
 
 
@@ -53,10 +53,10 @@ def _static(name: str) -> tuple[str, str] | None:
     return ((_HERE / name).read_text("utf-8"), "text/css") if name == "study.css" else None
 
 
-async def _page(desk: StudyDesk, request: Request) -> Response:
+async def _page(sessions: Sessions, request: Request) -> Response:
     participant = _participant(request)
     identifier = participant or new_participant()
-    html = await anyio.to_thread.run_sync(_html, desk, identifier)
+    html = await anyio.to_thread.run_sync(_html, sessions, identifier)
     response = HTMLResponse(html)
     if not participant:
         response.set_cookie(
@@ -65,34 +65,34 @@ async def _page(desk: StudyDesk, request: Request) -> Response:
     return response
 
 
-def _html(desk: StudyDesk, participant: str) -> str:
-    place = desk.place(participant)
-    with place.lock:
-        message, place.message = place.message, ""
-        pictures = embedded(place.media, _MOST_PICTURE) if place.media is not None else {}
+def _html(sessions: Sessions, participant: str) -> str:
+    state = sessions.state(participant)
+    with state.lock:
+        message, state.message = state.message, ""
+        pictures = embedded(state.media, _MOST_PICTURE) if state.media is not None else {}
         return rendered_page(
             "study.html",
             _HERE,
-            place=place,
-            search=place.search,
+            state=state,
+            search=state.search,
             message=message,
-            total=len(place.order),
+            total=len(state.order),
             pictures=list(pictures.values()),
-            box=_box(place),
+            box=_box(state),
             actions=ACTIONS,
             longest=WORDS,
         )
 
 
-def _box(place: ParticipantState) -> tuple[float, ...] | None:
+def _box(state: ParticipantState) -> tuple[float, ...] | None:
     """Return the box of the object in view, in pixels from the top-left corner."""
-    if place.search is None or place.search.now.focus is None:
+    if state.search is None or state.search.now.focus is None:
         return None
-    region = place.search.tools.session.region(place.search.now.focus)
+    region = state.search.tools.session.region(state.search.now.focus)
     return tuple(map(float, region.box))
 
 
-async def _sent(desk: StudyDesk, name: str, request: Request) -> Response:
+async def _sent(sessions: Sessions, name: str, request: Request) -> Response:
     participant = _participant(request)
     if not participant:
         raise HTTPException(400, "this page needs its cookie; load the page again")
@@ -101,14 +101,14 @@ async def _sent(desk: StudyDesk, name: str, request: Request) -> Response:
     def field(name: str) -> str:
         return " ".join(fields.get(name, "").split())[:WORDS]
 
-    await anyio.to_thread.run_sync(_carry_out, desk, participant, name, field)
+    await anyio.to_thread.run_sync(_carry_out, sessions, participant, name, field)
     return RedirectResponse("./", 303)
 
 
-def _carry_out(desk: StudyDesk, participant: str, name: str, field: Callable[[str], str]) -> None:
-    place = desk.place(participant)
-    with place.lock:
-        search = place.search
+def _carry_out(sessions: Sessions, person: str, name: str, field: Callable[[str], str]) -> None:
+    state = sessions.state(person)
+    with state.lock:
+        search = state.search
         if search is None:
             return
         try:
@@ -119,9 +119,9 @@ def _carry_out(desk: StudyDesk, participant: str, name: str, field: Callable[[st
             elif name == "back":
                 search.back()
             else:
-                desk.end(place, field("found") == "yes", field("answer"))
+                sessions.end(state, field("found") == "yes", field("answer"))
         except ViperError as error:
-            place.message = str(error)
+            state.message = str(error)
 
 
 def _participant(request: Request) -> str:

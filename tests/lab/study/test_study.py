@@ -1,4 +1,4 @@
-"""The page of a user study: forms alone, one place for each participant, records that stay."""
+"""The page of a user study: forms alone, one state for each participant, records that stay."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.search.findings import SimilarPicture
 from viper_lab.study.app import COOKIE, create_study
-from viper_lab.study.desk import StudyDesk, is_participant, new_participant
 from viper_lab.study.records import Session, read_sessions
+from viper_lab.study.sessions import Sessions, is_participant, new_participant
 
 TOKEN = "a-token"
 
@@ -30,8 +30,8 @@ class Room:
     def __init__(self, folder: Path, count: int = 2) -> None:
         self.bench, self.records = Bench([]), folder / "study" / "records.jsonl"
         samples = [sample(n, f"question {n}?") for n in range(count)]
-        desk = StudyDesk(self.bench.reasoner, samples, self.records)
-        self.app = create_study(desk, TOKEN)
+        sessions = Sessions(self.bench.reasoner, samples, self.records)
+        self.app = create_study(sessions, TOKEN)
         self.client = self.browser()
 
     def browser(self) -> TestClient:
@@ -132,7 +132,7 @@ def test_what_tools_find_is_text_and_the_page_runs_nothing(room: Room) -> None:
 def test_a_study_asks_questions_about_one_picture(tmp_path: Path) -> None:
     bench = Bench([])
     with pytest.raises(UsageError, match="s3 is a ground about image; a study asks questions"):
-        StudyDesk(bench.reasoner, [sample(3, task="ground")], tmp_path / "x")
+        Sessions(bench.reasoner, [sample(3, task="ground")], tmp_path / "x")
 
 
 def test_ids_tell_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Who sits at the study: each participant with a question, and the records of what they did."""
+"""Sessions of a user study: each participant with a question, and the records of their actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from viper_lab.study.by_hand import HandSearch
 from viper_lab.study.records import Session, session_line
 
 MOST_PARTICIPANTS = 200
-"""Whose place is kept; the one who did nothing for longest loses theirs."""
+"""Participants whose state is held. The least recently active one is dropped first."""
 
 _ID = re.compile(r"p-[0-9a-f]{12}")
 
@@ -40,7 +40,7 @@ def is_participant(text: str) -> bool:
 
 @dataclass
 class ParticipantState:
-    """A participant's.
+    """The state of one participant.
 
     Attributes:
         order: numbers of the samples, in an order of their own; ``done`` of them are over.
@@ -57,8 +57,8 @@ class ParticipantState:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
-class StudyDesk:
-    """Everybody's places; threads may use it side by side.
+class Sessions:
+    """The states of all participants. Several threads may use it at once.
 
     Args:
         samples: questions about one picture each.
@@ -69,50 +69,50 @@ class StudyDesk:
     """
 
     def __init__(self, reasoner: Reasoner, samples: Sequence[Sample], records: Path) -> None:
-        for one in samples:
-            if one.task != "question" or one.media != "image":
+        for sample in samples:
+            if sample.task != "question" or sample.media != "image":
                 raise UsageError(
-                    f"{one.sample_id} is a {one.task} about {one.media}; a study asks questions "
-                    "about one picture, as of world-knowledge, okvqa or infoseek"
+                    f"{sample.sample_id} is a {sample.task} about {sample.media}; a study asks "
+                    "questions about one picture, as of world-knowledge, okvqa or infoseek"
                 )
         self.samples, self.records = samples, records
         self._reasoner = reasoner
-        self._places: OrderedDict[str, ParticipantState] = OrderedDict()
+        self._states: OrderedDict[str, ParticipantState] = OrderedDict()
         self._lock = threading.Lock()
-        self.kept = 0
+        self.recorded = 0
 
-    def place(self, participant: str) -> ParticipantState:
-        """Return the place of a participant, with a question if one is left."""
+    def state(self, participant: str) -> ParticipantState:
+        """Return the state of a participant, with a question if one is left."""
         with self._lock:
-            place = self._places.pop(participant, None)
-            if place is None:
+            state = self._states.pop(participant, None)
+            if state is None:
                 order = list(range(len(self.samples)))
                 Random(participant).shuffle(order)
-                place = ParticipantState(participant, order)
-            self._places[participant] = place
-            while len(self._places) > MOST_PARTICIPANTS:
-                self._places.popitem(last=False)
-        with place.lock:
-            if place.search is None and place.done < len(place.order):
-                self._sit_down(place)
-        return place
+                state = ParticipantState(participant, order)
+            self._states[participant] = state
+            while len(self._states) > MOST_PARTICIPANTS:
+                self._states.popitem(last=False)
+        with state.lock:
+            if state.search is None and state.done < len(state.order):
+                self._ask_next(state)
+        return state
 
-    def end(self, place: ParticipantState, is_answered: bool, answer: str) -> None:
+    def end(self, state: ParticipantState, is_answered: bool, answer: str) -> None:
         """Record a question and go on to the next.
 
         Raises:
             UsageError: it was found, and the answer is not said.
             StoreError: the record cannot be written; the question stays.
         """
-        with place.lock:
-            if place.search is None:
+        with state.lock:
+            if state.search is None:
                 return
-            self._keep(place.search.ended(is_answered, answer))
-            place.search, place.media = None, None
-            place.done += 1
+            self._keep(state.search.ended(is_answered, answer))
+            state.search, state.media = None, None
+            state.done += 1
 
-    def _sit_down(self, place: ParticipantState) -> None:
-        sample = self.samples[place.order[place.done]]
+    def _ask_next(self, state: ParticipantState) -> None:
+        sample = self.samples[state.order[state.done]]
         media = media_from(sample.load())
         components = self._reasoner.components
         context = RunContext(sample.query, media, components.settings, threading.Event())
@@ -120,9 +120,9 @@ class StudyDesk:
             ask = make_asker(*seeker_of(components, context), context)
         except UsageError:  # no language model: the action finds nothing
             ask = lambda question, facts: ""  # noqa: E731
-        place.media = media
+        state.media = media
         tools = seek_tools(components.toolbox.session(media), ask)
-        place.search = HandSearch(place.participant, sample.text, tools)
+        state.search = HandSearch(state.participant, sample.text, tools)
 
     def _keep(self, session: Session) -> None:
         with self._lock:
@@ -134,4 +134,4 @@ class StudyDesk:
                     os.fsync(file.fileno())
             except OSError as error:
                 raise StoreError(f"{self.records}: cannot be written ({error.strerror})") from None
-            self.kept += 1
+            self.recorded += 1

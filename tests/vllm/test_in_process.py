@@ -105,6 +105,7 @@ def test_an_error_of_one_prompt_does_not_lose_the_others(in_process: VllmLLM) ->
 
 
 def test_ctrl_c_aborts_what_is_running_and_leaves_the_engine() -> None:
+    pytest.importorskip("vllm", reason="run: make test-vllm")
     script = Path(__file__).parent / "interrupted.py"
     # A group of its own, because a terminal sends the signal to the whole group.
     command = [sys.executable, str(script)]

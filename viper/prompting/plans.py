@@ -274,7 +274,7 @@ def _in_json(text: str) -> list[str]:
     """Return the steps of the first list in JSON whose items are texts or objects with a text."""
     for _, _, value in json_parts(text):
         lists = [value, *value.values()] if isinstance(value, dict) else [value]
-        for items in filter(lambda one: isinstance(one, list) and one, lists):
+        for items in filter(lambda item: isinstance(item, list) and item, lists):
             texts = [_longest_text(item) for item in items]
             steps = [step["text"] if (step := _STEP.match(text)) else text for text in texts]
             if all(any(map(str.isalpha, step)) for step in steps):

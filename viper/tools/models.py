@@ -256,7 +256,7 @@ class _Weights:
     def size(self) -> int:
         """Return the size in bytes; backends on one model all state the model's size."""
         backends = [self.model, *self.backends.values()]
-        return max(int(getattr(one, "memory_bytes", 0)) for one in backends)
+        return max(int(getattr(backend, "memory_bytes", 0)) for backend in backends)
 
 
 class _Shared:

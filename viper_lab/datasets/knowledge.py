@@ -48,7 +48,7 @@ class WorldKnowledge:
         of a larger one.
         """
         whole = catalogue(split_of(self, spec), spec.seed, DESIGNS)
-        return [knowledge_sample(one) for one in questions(whole, count_of(spec))]
+        return [knowledge_sample(question) for question in questions(whole, count_of(spec))]
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Return what must be indexed. Questions are drawn and cannot be missing."""

@@ -76,8 +76,8 @@ class WorldTask(GeneratedDataset):
         each, more = divmod(count_of(spec), len(parts))
         return [
             sample
-            for place, one in enumerate(parts)
-            for sample in self.draw(split, spec.seed, each + (place < more), one)
+            for place, name in enumerate(parts)
+            for sample in self.draw(split, spec.seed, each + (place < more), name)
         ]
 
 

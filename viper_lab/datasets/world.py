@@ -99,8 +99,8 @@ class GeneratedDataset:
         Of each split, seed and family as many are drawn as the ids reach.
         """
         reach: dict[tuple[str, int], int] = {}
-        for one in ids:
-            match = _DRAWN_ID.fullmatch(one)
+        for id_ in ids:
+            match = _DRAWN_ID.fullmatch(id_)
             if match is None or len(match[4]) > len(str(_FARTHEST)) or int(match[4]) > _FARTHEST:
                 continue
             part = f"{match[1]}:{match[3]}"

@@ -171,8 +171,8 @@ def _simple_query(sampler: FaultSampler, call: ToolCall, random: Random) -> Samp
 
 def _compute_depth(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:
     own = float(call.result)
-    calls = [one for one in sampler.log if one.tool == call.tool and one.result != call.result]
-    depths = {float(one.result) for one in calls}
+    calls = [c for c in sampler.log if c.tool == call.tool and c.result != call.result]
+    depths = {float(c.result) for c in calls}
     if not depths or own <= 0:
         return None
     nearest = sorted(depths, key=lambda depth: abs(math.log(depth / own)))[:_NEAREST]

@@ -212,11 +212,11 @@ def picked(path: Sequence[Any]) -> str:
     Args:
         path: of a trace of strategy ``seek``.
     """
-    visual = next((one["visual"] for one in path if "visual" in one), None)
+    visual = next((step["visual"] for step in path if "visual" in step), None)
     answers = [
-        str(one.get("extracted", ""))
-        for one in path
-        if one.get("verdict") == "answer" and one.get("query") == visual
+        str(step.get("extracted", ""))
+        for step in path
+        if step.get("verdict") == "answer" and step.get("query") == visual
     ]
     return answers[-1] if answers else ""
 
@@ -229,7 +229,7 @@ class AvisJob(PaperJob):
         return {"main": self.options.opened().components()}
 
     def study(self, runner: CellRunner) -> AvisStudy:
-        one = self.options
-        if one.is_world:
-            return AvisStudy([KnowledgePart(one.out, one.samples, one.split or "val")], one.quick)
-        return AvisStudy([set_part(one.set_name, one.root, one.split, "train")], one.quick)
+        o = self.options
+        if o.is_world:
+            return AvisStudy([KnowledgePart(o.out, o.samples, o.split or "val")], o.quick)
+        return AvisStudy([set_part(o.set_name, o.root, o.split, "train")], o.quick)

@@ -167,7 +167,7 @@ class Stored:
         self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
         toolboxes = {parts.toolbox for parts in writers.values()}
-        hubs = {one: one.with_caches(RESULTS, RESULTS_MB) for one in toolboxes}
+        hubs = {box: box.with_caches(RESULTS, RESULTS_MB) for box in toolboxes}
         self.writers = {
             name: replace(
                 self._with_stored_answers(parts), examples=NoExamples(), toolbox=hubs[parts.toolbox]
@@ -305,7 +305,7 @@ class CellRunner(Stored):
             drawn = _mined_as(self.pool(part, seed), mining)
             rows = self._answered(self.mining_step(mining, part, seed, writer), parts, drawn)
             source = ExampleSource(drawn.evaluation, mining.api, parts.library, parts.llm.model_id)
-            tried = {one.sample_id for one in mined_from(drawn.samples, mining, seed)}
+            tried = {sample.sample_id for sample in mined_from(drawn.samples, mining, seed)}
             programs = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
             selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
             examples = select(programs, selection)

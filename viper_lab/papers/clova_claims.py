@@ -74,10 +74,10 @@ def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
         return [Claim("every tool learns reserved concepts from 7 positives", None, why)]
     # reversed: of equal names the first, which has no wrong pictures, stays
     means = {(row.name, row.family): row.figure.mean for row in reversed(tools.entries)}
-    steps = {(one.name, one.family): one.difference for one in reversed(tools.gains)}
+    steps = {(gain.name, gain.family): gain.difference for gain in reversed(tools.gains)}
     claims = []
     for tool, outcomes in tools.outcomes.items():
-        for kind in dict.fromkeys(one.kind for one in outcomes[0].new[0]):
+        for kind in dict.fromkeys(answer.kind for answer in outcomes[0].new[0]):
             before, after = (means[f"{kind}, {when}", NEW] for when in ("before", "after"))
             claim = f"{kind}: a gain on reserved concepts whose interval excludes 0"
             holds = None
@@ -96,9 +96,9 @@ def _same_without(tools: ToolResults | None, why: str) -> Claim:
     claim = "with the pools removed, every answer of every tool is what it was"
     if tools is None:
         return Claim(claim, None, why)
-    outcomes = [one for by_seed in tools.outcomes.values() for one in by_seed]
-    questions = sum(len(one.new[0]) + len(one.old[0]) for one in outcomes)
-    same = all(one.same_without for one in outcomes)
+    outcomes = [outcome for by_seed in tools.outcomes.values() for outcome in by_seed]
+    questions = sum(len(outcome.new[0]) + len(outcome.old[0]) for outcome in outcomes)
+    same = all(outcome.same_without for outcome in outcomes)
     return Claim(claim, same, f"{questions:,} questions asked again")
 
 
@@ -109,14 +109,14 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     if tools is None or tools.noisy is None:
         return [Claim(claim, None, why) for claim in (discards, keeps, matters)]
     checked, unchecked = tools.noisy
-    wrong, good = sum(one.wrong for one in checked), sum(one.good for one in checked)
-    discarded = wrong - sum(one.kept_wrong for one in checked)
-    kept = sum(one.kept_good for one in checked)
+    wrong, good = sum(o.wrong for o in checked), sum(o.good for o in checked)
+    discarded = wrong - sum(o.kept_wrong for o in checked)
+    kept = sum(o.kept_good for o in checked)
     before, after = (
-        [answer.right for one in outcomes for answer in one.new[1]]
+        [answer.right for outcome in outcomes for answer in outcome.new[1]]
         for outcomes in (unchecked, checked)
     )
-    clusters = [f"{i} {answer.sample}" for i, one in enumerate(checked) for answer in one.new[1]]
+    clusters = [f"{i} {a.sample}" for i, outcome in enumerate(checked) for a in outcome.new[1]]
     has_discarded = wrong > 0 and discarded / wrong >= DISCARDED
     return [
         Claim(discards, has_discarded, f"{discarded} of {wrong} discarded"),
@@ -132,7 +132,7 @@ def _seconds(tools: ToolResults | None, why: str) -> list[Claim]:
         if tools is None or tool not in tools.outcomes:
             claims.append(Claim(claim, None, why))
             continue
-        seconds = [value for one in tools.outcomes[tool] for value in one.seconds]
+        seconds = [value for outcome in tools.outcomes[tool] for value in outcome.seconds]
         reason = f"the slowest of {len(seconds)} took {max(seconds):.1f} s on this machine"
         claims.append(Claim(claim, max(seconds) <= most, reason))
     return claims

@@ -112,16 +112,16 @@ def _measured(
         else:
             taught = trainer.teach(setup.tool, concept, options)
         seconds.append(round(time.perf_counter() - began, 2))
-        for one in taught.trained:
-            names = one.evidence.trained_on
+        for prompt in taught.trained:
+            names = prompt.evidence.trained_on
             is_wrong = bool(setup.wrong and names and search.is_wrong_name(names[0]))
-            counts[is_wrong, one.kept] += 1
+            counts[is_wrong, prompt.kept] += 1
     say(f"asking {setup.tool}")
     after = asked_about(questions, new_toolbox, setup)
     again = asked_about(questions, toolbox, setup)
     pool.close()
     new, old = zip(before, after, strict=True)
-    wrong, good = (sum(counts[one, is_kept] for is_kept in (True, False)) for one in (True, False))
+    wrong, good = (counts[is_wrong, True] + counts[is_wrong, False] for is_wrong in (True, False))
     return ToolOutcome(
         new, old, seconds, counts[True, True], wrong, counts[False, True], good, again == before
     )
@@ -133,9 +133,9 @@ def asked_about(
     """Return the answers about new and about old concepts."""
     split, count, seed = setup.split, setup.count, setup.seed
     new = [
-        one
+        answer
         for concept in setup.concepts
-        for one in questions.about(toolbox, concept, split=split, count=count, seed=seed)
+        for answer in questions.about(toolbox, concept, split=split, count=count, seed=seed)
     ]
     return new, questions.about_old(
         toolbox, setup.concepts, split=split, count=10 * count, seed=seed
@@ -178,7 +178,7 @@ def measured_tools(
             say(f"{name}: {text}")
 
         setups = [replace(setup, seed=seed) for seed in (seeds[:1] if quick else seeds)]
-        return [tool_outcome(toolbox, one, folder, tell) for one in setups]
+        return [tool_outcome(toolbox, each, folder, tell) for each in setups]
 
     by_tool = {tool: outcomes("tools", ToolSetup(tool, 0, count)) for tool in TOOLS}
     rows, steps = tool_rows(list(by_tool.values()))
@@ -187,8 +187,8 @@ def measured_tools(
     setup = ToolSetup("match", 0, count, wrong=NOISE)
     checked = outcomes("wrong pictures", setup)
     unchecked = outcomes("wrong pictures, not validated", replace(setup, validate=False))
-    for name, one in (("validated", checked), ("not validated", unchecked)):
-        more, more_steps = tool_rows([one], f"30 % of pictures wrong, {name}")
+    for name, outcome in (("validated", checked), ("not validated", unchecked)):
+        more, more_steps = tool_rows([outcome], f"30 % of pictures wrong, {name}")
         rows += more
         steps += more_steps
     return ToolResults(by_tool, (checked, unchecked), rows, steps)
@@ -202,11 +202,11 @@ def tool_rows(
     gains: list[Gain] = []
     for by_seed in outcomes:
         for part in ("new", "old"):
-            pairs = [getattr(one, part) for one in by_seed]
+            pairs = [getattr(outcome, part) for outcome in by_seed]
             for row in _together(pairs):
                 for when, place in (("before", 0), ("after", 1)):
                     scores = [
-                        [one.right for one in pair[place] if one.kind == row.kind] for pair in pairs
+                        [a.right for a in pair[place] if a.kind == row.kind] for pair in pairs
                     ]
                     entries.append(TableCell.of_scores(name, f"{row.kind}, {when}", part, scores))
                 gains.append(Gain(name, row.kind, part, row.gain.difference))

@@ -86,15 +86,15 @@ class WorkflowBench(Generic[C]):
 
     def results(self, cell: C, part: Whole, seed: int) -> list[SampleResult]:
         return [
-            SampleResult(str(place), seed, float(one.outcome in self.right), cluster=one.unit)
-            for place, one in enumerate(self.made(cell, seed))
+            SampleResult(str(place), seed, float(w.outcome in self.right), cluster=w.unit)
+            for place, w in enumerate(self.made(cell, seed))
         ]
 
     def note(self, cell: C, part: Whole) -> str:
         """Return the share of copied answers, where they do not count."""
         if "copied" in self.right:
             return ""
-        by_seed = [[one.outcome for one in self.made(cell, seed)] for seed in self.scale.seeds]
+        by_seed = [[w.outcome for w in self.made(cell, seed)] for seed in self.scale.seeds]
         copied = over_seeds([each.count("copied") / max(1, len(each)) for each in by_seed]).mean
         return f"{100 * copied:.1f} % more copied the answer" if copied else ""
 
@@ -113,8 +113,8 @@ def answers(study: DwimStudy) -> WorkflowBench[AgentVariant]:
 
 def utilisation(modes: Sequence[str] = MODES) -> Table[str]:
     """Return the table of data utilisation, the discrepancy-aware mode beside the others."""
-    steps = [(one, "discrepancy") for one in modes if one != "discrepancy"]
-    return Table("data utilisation", {one: one for one in modes}, steps=steps)
+    steps = [(mode, "discrepancy") for mode in modes if mode != "discrepancy"]
+    return Table("data utilisation", {mode: mode for mode in modes}, steps=steps)
 
 
 def right_answers(agents: Sequence[AgentVariant] = AGENTS) -> Table[AgentVariant]:
@@ -141,45 +141,45 @@ def awareness_rows(by_agent: Mapping[str, Sequence[Awareness]]) -> Iterator[Tabl
     for name, (every, *by_seed) in by_agent.items():
         for figure in ("calls", "turns", "tokens", "seconds"):
             family = "calls of tools" if figure == "calls" else figure
-            values = over_seeds([getattr(one, figure).value for one in by_seed])
+            values = over_seeds([getattr(run, figure).value for run in by_seed])
             yield TableCell(OF_A_QUESTION, name, family, values, every.samples, unit="a question")
         for table, share in ((BY_CAUSE, Awareness.share_of), (OF_WRONG, Awareness.share_of_wrong)):
             for cause in _causes_reported(every):
-                shares = over_seeds([share(one, cause).value for one in by_seed])
+                shares = over_seeds([share(run, cause).value for run in by_seed])
                 yield TableCell(table, name, cause, shares, share(every, cause).n)
 
 
 def tool_rows(before: Sequence[Awareness], after: Sequence[Awareness]) -> Iterator[TableCell]:
     """Yield section 11 by tool and type of question, for the original agent and the tuned one."""
     tools = [
-        (family, one, every.samples, by_seed)
+        (family, tool, every.samples, by_seed)
         for family, (every, *by_seed) in (("not tuned", before), ("tuned", after))
-        for one in every.tools
+        for tool in every.tools
     ]
-    for family, one, samples, by_seed in tools:
-        calls = over_seeds([each.of_tool(one).calls / max(1, each.samples) for each in by_seed])
-        yield TableCell(CALLS_OF_TOOLS, _named(one), family, calls, samples, unit="a question")
+    for family, tool, samples, by_seed in tools:
+        calls = over_seeds([each.of_tool(tool).calls / max(1, each.samples) for each in by_seed])
+        yield TableCell(CALLS_OF_TOOLS, _named(tool), family, calls, samples, unit="a question")
     shares_of: Mapping[str, Callable[[ToolFigures], float]] = {
         RIGHT_OF_TOOLS: lambda figures: figures.right.value,
         ABANDONED: lambda figures: figures.abandoned / figures.answers,
     }
     for table, share in shares_of.items():
-        for family, one, _, by_seed in tools:
-            figures = [each.of_tool(one) for each in by_seed]
+        for family, tool, _, by_seed in tools:
+            figures = [each.of_tool(tool) for each in by_seed]
             shares = [share(each) for each in figures if each.answers]
             if shares:
-                yield TableCell(table, _named(one), family, over_seeds(shares), one.answers)
+                yield TableCell(table, _named(tool), family, over_seeds(shares), tool.answers)
 
 
 def _causes_reported(figures: Awareness) -> Sequence[str]:
     """Return the causes that can be told for an agent's wrong answers."""
     if "not told" not in figures.causes:
         return CAUSES[:-1]
-    return [one for one in CAUSES if one not in ("wrong tool", "wrong logic")]
+    return [cause for cause in CAUSES if cause not in ("wrong tool", "wrong logic")]
 
 
-def _named(one: ToolFigures) -> str:
-    return f"{one.tool}: {one.kind}" if one.kind else one.tool
+def _named(tool: ToolFigures) -> str:
+    return f"{tool.tool}: {tool.kind}" if tool.kind else tool.tool
 
 
 def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[Claim]:
@@ -203,7 +203,7 @@ def judged(study: DwimStudy, aware: Mapping[str, Sequence[Awareness]]) -> list[C
 
 def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
     claim = "a question takes fewer calls of tools (interval excludes 0)"
-    calls = _change(untuned, tuned, lambda one: one.calls)
+    calls = _change(untuned, tuned, lambda sample: sample.calls)
     reason = (
         f"{untuned.calls.value:.2f} -> {tuned.calls.value:.2f}, "
         f"{calls.value:+.2f} [{calls.low:+.2f}, {calls.high:+.2f}], n = {calls.n:,}"
@@ -214,11 +214,11 @@ def _calls_fall(untuned: Awareness, tuned: Awareness) -> Claim:
 def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> list[Claim]:
     of_all = "of all answers, those that are wrong for a wrong tool fall by a third"
     of_wrong = "of the wrong answers, those for a wrong tool fall by a third"
-    shares = [one.share_of(WRONG_TOOL) for one in (untuned, tuned)]
-    wrong_shares = [one.share_of_wrong(WRONG_TOOL) for one in (untuned, tuned)]
-    fall = _change(untuned, tuned, lambda one: one.cause == WRONG_TOOL)
+    shares = [agent.share_of(WRONG_TOOL) for agent in (untuned, tuned)]
+    wrong_shares = [agent.share_of_wrong(WRONG_TOOL) for agent in (untuned, tuned)]
+    fall = _change(untuned, tuned, lambda sample: sample.cause == WRONG_TOOL)
     change = f"{' -> '.join(map(in_percent, shares))}, {in_points(fall)}, n = {fall.n:,}"
-    change_of_wrong = " -> ".join(f"{in_percent(one)} of {one.n:,}" for one in wrong_shares)
+    change_of_wrong = " -> ".join(f"{in_percent(share)} of {share.n:,}" for share in wrong_shares)
     return [
         Claim(of_all, _has_fallen(*shares), change),
         Claim(of_wrong, _has_fallen(*wrong_shares), change_of_wrong),
@@ -227,8 +227,8 @@ def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> list[Claim]:
 
 def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]) -> Estimate:
     """Return how a figure of each question differs, paired."""
-    before, after = ([float(figure(one)) for one in each.each] for each in (untuned, tuned))
-    return paired(before, after, [one.unit for one in untuned.each]).difference
+    before, after = ([float(figure(sample)) for sample in each.each] for each in (untuned, tuned))
+    return paired(before, after, [sample.unit for sample in untuned.each]).difference
 
 
 def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
@@ -246,14 +246,12 @@ def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
     results.measure(answers(study), right_answers(agents), WHOLE)
     parts = study.components
     with Sandbox(prelude=parts.library.prelude(), mode=parts.sandbox.mode) as sandbox:
-        samples = (one for seed in study.scale.seeds for one in study.answered(seed))
+        samples = (sample for seed in study.scale.seeds for sample in study.answered(seed))
         tools = perfect_tools(samples)
-        by_agent = {one.name: aware(study, one, tools, sandbox) for one in agents}
+        by_agent = {agent.name: aware(study, agent, tools, sandbox) for agent in agents}
     results.rows += awareness_rows(by_agent)
     results.rows += tool_rows(by_agent[UNTUNED.name], by_agent[MASKED.name])
-    flags = flag_report(
-        [one for seed in study.scale.seeds for one in study.made(seed, "discrepancy")]
-    )
+    flags = flag_report([w for seed in study.scale.seeds for w in study.made(seed, "discrepancy")])
     return results.judged(
         TITLE,
         judged(study, by_agent),

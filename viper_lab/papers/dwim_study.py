@@ -165,8 +165,8 @@ class DwimStudy:
         """Raise if any seed would learn from samples or media that it also answers."""
 
         def units(split: str, count: int) -> set[str]:
-            drawn = [one for seed in self.scale.seeds for one in self._samples(split, seed, count)]
-            return {one.cluster or one.sample_id for one in drawn}
+            drawn = [s for seed in self.scale.seeds for s in self._samples(split, seed, count)]
+            return {s.cluster or s.sample_id for s in drawn}
 
         test = self.splits.test
         learned = units(self.splits.train, self.scale.workflows)
@@ -245,10 +245,10 @@ class DwimStudy:
     def _tuned(self, agent: AgentVariant, seed: int, where: Path) -> GatheredLLM:
         model = where / "model"
         if not model.is_dir():
-            right = [one for one in self.made(seed, agent.mode) if one.outcome == "right"]
+            right = [w for w in self.made(seed, agent.mode) if w.outcome == "right"]
             texts_of = partial(masked, style=self.style, variant=agent.variant, seed=seed)
             entries = self._api().entries
-            texts = [text for one in right for text in texts_of(one, entries(one.query.task))]
+            texts = [text for w in right for text in texts_of(w, entries(w.query.task))]
             settings = replace(self.scale.settings, seed=seed)
             name = f"seed {seed}, {agent.name}"
             self.say(f"{name}: tuning on {len(texts)} actions")

@@ -59,7 +59,7 @@ def figure(
             by_method["all weights"].append(_answers_of_trained(toolbox, setup, folder, say))
         for name, pairs in by_method.items():
             for place, part in enumerate(("new", "old")):
-                scores = [[one.right for one in pair[place]] for pair in pairs]
+                scores = [[answer.right for answer in pair[place]] for pair in pairs]
                 row = f"{name}, {positives} pictures"
                 yield TableCell.of_scores("figure 22", row, part, scores)
 
@@ -71,7 +71,8 @@ def _answers_of_trained(
     path = folder / f"trained-{slug_of(setup)}.json"
     if path.is_file():
         stored = json.loads(path.read_text("utf-8"))
-        return [ToolAnswer(**one) for one in stored[0]], [ToolAnswer(**one) for one in stored[1]]
+        new, old = ([ToolAnswer(**answer) for answer in answers] for answers in stored)
+        return new, old
     search = WorldPictureSearch(setup.wrong, setup.seed)
     pool = PromptPool(folder / "unused")
     trainer = ToolTrainer(toolbox.models, pool, Sources(WorldStore(), search, setup.positives))
@@ -81,13 +82,13 @@ def _answers_of_trained(
         say(f"training all weights: {concept}")
         data = trainer.collect("match", concept, setup.seed)
         words = [concept, *map(str, data.evidence["related"])]
-        pictures = [(one.pixels(), concept) for one in data.positives]
-        pictures += [(one.pixels(), one.text) for one in data.negatives]
+        pictures = [(crop.pixels(), concept) for crop in data.positives]
+        pictures += [(crop.pixels(), crop.text) for crop in data.negatives]
         train(tuned, pictures, words, setup.seed)
     shipped = {role: partial(toolbox.models.get, role) for role in toolbox.models.roles}
     models = ModelSet({**shipped, "matcher": lambda: tuned})
     new, old = asked_about(questions, Toolbox(models, toolbox.settings), setup)
-    write_file(path, json.dumps([[asdict(one) for one in part] for part in (new, old)]))
+    write_file(path, json.dumps([[asdict(answer) for answer in part] for part in (new, old)]))
     return new, old
 
 

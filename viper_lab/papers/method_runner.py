@@ -160,8 +160,8 @@ class MethodRunner(Stored):
         if not method.learns:
             return ""
         standings = [self.progress(method, seed) for seed in self.scale.seeds]
-        updates = spread([sum(one.updates for one in each) for each in standings])
-        sizes = spread([sum(one.demonstrations for one in each) for each in standings])
+        updates = spread([sum(state.updates for state in each) for each in standings])
+        sizes = spread([sum(state.demonstrations for state in each) for each in standings])
         return f"{updates} updates of tools, {sizes} demonstrations"
 
     def stream_results(self, method: Method, subject: Subject, seed: int) -> list[SampleResult]:

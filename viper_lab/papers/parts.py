@@ -118,7 +118,7 @@ class KnowledgePart:
     def questions(self, seed: int) -> dict[str, KnowledgeQuestion]:
         """Return the questions of a seed by id, each with its path to the answer."""
         selected = questions(catalogue(self.split, seed, DESIGNS), self.count)
-        return {one.question_id: one for one in selected}
+        return {question.question_id: question for question in selected}
 
     def equipped(self, components: Components, seed: int) -> Components:
         """Return the components with this seed's indexes, which are built if they are missing."""

@@ -102,7 +102,7 @@ def curves_of(rows: Sequence[TableCell]) -> Curves | None:
             continue
         series.setdefault(place.series, {}).setdefault(place.x, []).append(row)
         counted.add(place.counted)
-    longest = max((len(one) for one in series.values()), default=0)
+    longest = max((len(line) for line in series.values()), default=0)
     if longest < _CURVE_POINTS or 2 * sum(map(len, levels.values())) > len(rows):
         return None
     return Curves(counted.pop() if len(counted) == 1 else "", series, levels)
@@ -118,11 +118,11 @@ def gain_plot(table: str, steps: Sequence[Gain]) -> str:
     """Draw a forest plot: one row per step and family with its interval, and a line at 0."""
 
     def draw(axes: Any, own: Sequence[Gain], places: Sequence[float], index: int) -> None:
-        differences = [one.difference for one in own]
-        below = [100 * max(0.0, one.value - one.low) for one in differences]
-        above = [100 * max(0.0, one.high - one.value) for one in differences]
+        differences = [gain.difference for gain in own]
+        below = [100 * max(0.0, each.value - each.low) for each in differences]
+        above = [100 * max(0.0, each.high - each.value) for each in differences]
         axes.errorbar(
-            [100 * one.value for one in differences],
+            [100 * each.value for each in differences],
             places,
             xerr=[below, above],
             **_mark(index),
@@ -167,7 +167,7 @@ def _bars(table: str, rows: Sequence[TableCell]) -> str:
 def _grid(salt: str, title: str, rows: Sequence[T], draw: _Draw[T], finish: _Finish) -> str:
     """Draw groups of rows from top to bottom: one line per family, one label per group."""
     families = _families(rows)
-    labels = {one.name: _lines(one.name) for one in rows}
+    labels = {row.name: _lines(row.name) for row in rows}
     middles, borders = {}, [0.0]
     for name, lines in labels.items():
         size = _LINE_IN * max(len(families), len(lines)) + 0.14
@@ -177,9 +177,9 @@ def _grid(salt: str, title: str, rows: Sequence[T], draw: _Draw[T], finish: _Fin
 
     def drawn(figure: Any, axes: Any) -> None:
         for index, family in enumerate(families):
-            own = [one for one in rows if one.family == family]
+            own = [row for row in rows if row.family == family]
             line = _LINE_IN * (index - (len(families) - 1) / 2)
-            draw(axes, own, [middles[one.name] + line for one in own], index)
+            draw(axes, own, [middles[row.name] + line for row in own], index)
         finish(axes)
         axes.set_ylim(borders[-1], 0)
         axes.set_yticks(list(middles.values()), ["\n".join(lines) for lines in labels.values()])
@@ -294,4 +294,4 @@ def _lines(name: str) -> list[str]:
 
 
 def _families(rows: Sequence[TableCell] | Sequence[Gain]) -> list[str]:
-    return list(dict.fromkeys(one.family for one in rows))
+    return list(dict.fromkeys(row.family for row in rows))

@@ -95,11 +95,11 @@ def cells_of(rows: Sequence[TableCell]) -> list[list[str]]:
 
 def gains_of(steps: Sequence[Gain]) -> list[list[str]]:
     """Return a header and one line per step, with one column per family."""
-    families = list(dict.fromkeys(one.family for one in steps))
+    families = list(dict.fromkeys(step.family for step in steps))
     lines = [["", *families]]
-    for name in dict.fromkeys(one.name for one in steps):
-        by_family = {one.family: one.difference for one in steps if one.name == name}
-        cells = (in_points(by_family[one]) if one in by_family else "–" for one in families)
+    for name in dict.fromkeys(step.name for step in steps):
+        by_family = {step.family: step.difference for step in steps if step.name == name}
+        cells = (in_points(by_family[f]) if f in by_family else "–" for f in families)
         lines.append([name, *cells])
     return lines
 

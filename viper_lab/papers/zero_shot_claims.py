@@ -57,7 +57,7 @@ class ZeroShotParts:
 
     def left_out(self, table: Table[Cell], why: str = "not measured") -> str:
         """Return why a table was left out; "" for one that was measured."""
-        if table.name in {one.name for one in self.tables}:
+        if table.name in {measured.name for measured in self.tables}:
             return ""
         return LEFT_OUT if self.quick else why
 
@@ -121,9 +121,9 @@ def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | No
 
 def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
     step = (ABSTRACT_CELL.name, ACE_CELL.name)
-    by_part = [one for part in parts if (one := gain(runner, ABLATION, step, [part])) is not None]
-    sure = sum(one.difference.low > 0 for one in by_part)
-    each = "; ".join(f"{one.family} {in_points(one.difference)}" for one in by_part)
+    by_part = [g for part in parts if (g := gain(runner, ABLATION, step, [part])) is not None]
+    sure = sum(g.difference.low > 0 for g in by_part)
+    each = "; ".join(f"{g.family} {in_points(g.difference)}" for g in by_part)
     return Claim.of_gain(
         "ACE alone: the gain's interval excludes 0 in at least two families",
         gain(runner, ABLATION, step, parts),
@@ -159,7 +159,7 @@ def _no_step_back(runner: CellRunner, parts: Sequence[Part]) -> Claim:
         for before, after in pairwise(STEPS)
         if (step_gain := gain(runner, ABLATION, (before.name, after.name), [part])) is not None
     ]
-    worst = min(steps, key=lambda one: one.difference.high)
+    worst = min(steps, key=lambda step: step.difference.high)
     return Claim.of_gain(
         "no step's paired interval lies below -2 points",
         worst.difference,
@@ -172,8 +172,8 @@ def _renamed(renamed: RenamedApi | None, quick: bool) -> list[Claim]:
     begins = "after the API's routines were renamed"
     named = f"{begins}, check names every broken example"
     restored = {
-        one.words: f"{begins} in {one.words}, mining again restores the score within 2 points"
-        for one in RENAMINGS
+        words: f"{begins} in {words}, mining again restores the score within 2 points"
+        for words in (renaming.words for renaming in RENAMINGS)
     }
     if renamed is None:
         why = LEFT_OUT if quick else _NOTHING_REFERS

@@ -62,7 +62,7 @@ class ZeroShotStudy(ZeroShotParts):
 def study_of(runner: CellRunner, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     """Return the tables for these parts. Samples are drawn to read their tasks."""
     drawn = {part.name: runner.test_samples(part, runner.scale.seeds[0]).samples for part in parts}
-    tasks = {name: {one.task for one in samples} for name, samples in drawn.items()}
+    tasks = {name: {sample.task for sample in samples} for name, samples in drawn.items()}
     grounding = [part for part in parts if "ground" in tasks[part.name]]
     names = [part.name for part in grounding]
     tables = [zero_shot.ABLATION, zero_shot.KEPT]
@@ -77,7 +77,7 @@ def _more_tables(
     runner: CellRunner, tasks: Mapping[str, set[str]], grounding: Sequence[str]
 ) -> Iterator[Table[Cell]]:
     baselines = {
-        name: [one for task in sorted(own) for one in BASELINES.get(task, ())]
+        name: [cell for task in sorted(own) for cell in BASELINES.get(task, ())]
         for name, own in tasks.items()
     }
     yield zero_shot.baselines(baselines)
@@ -117,9 +117,9 @@ class ZeroShotJob(PaperJob):
         return writers | second_writer(self.options, self.second, main)
 
     def study(self, runner: CellRunner) -> ZeroShotStudy:
-        one = self.options
-        if one.is_world:
-            parts: list[Part] = [WorldPart(name, one.split or "val") for name in FAMILIES]
+        o = self.options
+        if o.is_world:
+            parts: list[Part] = [WorldPart(name, o.split or "val") for name in FAMILIES]
         else:
-            parts = [set_part(one.set_name, one.root, one.split, self.shots_split)]
-        return study_of(runner, parts, quick=one.quick)
+            parts = [set_part(o.set_name, o.root, o.split, self.shots_split)]
+        return study_of(runner, parts, quick=o.quick)

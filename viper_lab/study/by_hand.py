@@ -52,7 +52,7 @@ class HandSearch:
         """Return the actions that are possible now."""
         if self.seen is not None or len(self.steps) >= MOST_STEPS:
             return ()
-        return tuple(one for one in ACTIONS if is_possible(one, self.now))
+        return tuple(action for action in ACTIONS if is_possible(action, self.now))
 
     def take(self, action: str, words: str = "") -> Observation:
         """Carry out an action. Its result waits for a judgement.

@@ -112,14 +112,14 @@ def session_line(session: Session) -> str:
 def of_path(path: Sequence[Mapping[str, Any]], participant: str, question: str) -> Session:
     """Return the steps of a run of strategy ``seek``, read from the path of its trace."""
     steps, facts = [], list[str]()
-    for one in path:
-        if "action" not in one:
+    for step in path:
+        if "action" not in step:
             continue
-        query, words, verdict = (str(one.get(key, "")) for key in ("query", "words", "verdict"))
-        state, action = str(one["state"]), str(one["action"])
+        query, words, verdict = (str(step.get(key, "")) for key in ("query", "words", "verdict"))
+        state, action = str(step["state"]), str(step["action"])
         steps.append(SearchStep(state, action, query, tuple(facts), words, verdict))
-        if one.get("extracted"):
-            facts.append(str(one["extracted"]))
+        if step.get("extracted"):
+            facts.append(str(step["extracted"]))
     found = bool(steps) and steps[-1].verdict == "answer"
     return Session(participant, question, tuple(steps), found)
 
@@ -142,19 +142,19 @@ def induce(
     if START not in counts:
         raise UsageError("nobody began: no record holds an action taken at START")
     transitions = {
-        state: {one: n for one, n in taken.most_common() if n >= least * taken.total()}
+        state: {action: n for action, n in taken.most_common() if n >= least * taken.total()}
         for state, taken in counts.items()
     }
     reached = [START]
     for state in reached:
         reached += [action for action in transitions.get(state, ()) if action not in reached]
-    order = [START, *(one for one in ACTIONS if one in reached)]
+    order = [START, *(action for action in ACTIONS if action in reached)]
     # Where everybody stopped, an answer was found: what is allowed there is what was done before.
     states = {state: tuple(transitions.get(state, ())) for state in order}
     ended = [state for state, allowed in states.items() if not allowed]
     for state in ended:
-        before = [one for one in order if state in states[one]]
-        states[state] = tuple(dict.fromkeys(a for one in before for a in states[one]))
+        before = [action for action in order if state in states[action]]
+        states[state] = tuple(dict.fromkeys(a for source in before for a in states[source]))
     frequencies = {state: transitions[state] for state in order if state in transitions}
     graph = TransitionGraph(name, states, {}, frequencies)
     for problem in problems(graph):
@@ -208,7 +208,7 @@ def _session(line: bytes, where: str) -> Session:
         value = json.loads(line)
         if len(line) > _MAX_LINE:
             raise ValueError("too long")
-        steps = tuple(_step(one) for one in value["steps"])
+        steps = tuple(_step(step) for step in value["steps"])
         participant, question = plain(value["participant"], MAX_NAME), plain(value["question"])
         found, answer = value["found"] is True, plain(value.get("answer"))
         return Session(participant, question, steps, found, answer)

@@ -127,7 +127,7 @@ class KnowingTools(PerfectTools):
         if ref.kind == "image":
             return True
         height, width = self.media.pixels(str(ref.fields[0])).shape[:2]
-        box = tuple(round(float(one)) for one in ref.fields[1:5])
+        box = tuple(round(float(side)) for side in ref.fields[1:5])
         return box == (0, 0, width, height)
 
 

@@ -110,7 +110,7 @@ class _ThreadPool:
     def start(self) -> None:
         """Start another thread."""
         thread = threading.Thread(target=self._work, name="viper-sample", daemon=True)
-        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+        self._threads = [*(t for t in self._threads if t.is_alive()), thread]
         self.working += 1
         thread.start()
 

@@ -73,7 +73,7 @@ _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
     "table": _as_table,
     "csv": _as_csv,
     "markdown": _as_markdown,
-    "json": lambda reports: _json([{"run": one.name, **one.report} for one in reports]),
+    "json": lambda reports: _json([{"run": run.name, **run.report} for run in reports]),
 }
 
 

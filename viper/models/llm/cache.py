@@ -66,7 +66,7 @@ class CachedLLM(WrappedLLM):
                 attempts.append(fresh[key])
             else:
                 stored = json.loads(responses[key])
-                attempts.append([Completion(**one, cost_usd=self._hit_cost_usd) for one in stored])
+                attempts.append([Completion(**r, cost_usd=self._hit_cost_usd) for r in stored])
             if key in responses:
                 # Only the first of equal prompts was charged; the next one is a hit.
                 fresh.pop(key, None)

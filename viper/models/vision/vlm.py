@@ -82,7 +82,7 @@ class VisionLanguageModel:
             ToolError: the model declined to answer, or wrote neither yes nor no.
             ValueError: a request without a picture.
         """
-        return [self._yes_in(one) for one in self._completions(requests, YES_OR_NO_TOKENS)]
+        return [self._yes_in(reply) for reply in self._completions(requests, YES_OR_NO_TOKENS)]
 
     def _completions(self, requests: Sequence[ChatRequest], max_tokens: int) -> list[Completion]:
         prompts = [request.prompt for request in requests]

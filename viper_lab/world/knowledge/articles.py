@@ -35,8 +35,8 @@ def left_out(catalogue: Catalogue, share: float = LEFT_OUT) -> frozenset[tuple[s
     return frozenset(
         (name, relation)
         for kind, name in things(catalogue)
-        for relation, one in RELATIONS.items()
-        if one.of == kind and not one.leads_to and random.random() < share
+        for relation, traits in RELATIONS.items()
+        if traits.of == kind and not traits.leads_to and random.random() < share
     )
 
 
@@ -56,10 +56,10 @@ def articles(
         texts.append(Article(f"the words of {place}", text.replace("@", place), place))
     names = [name for _, name in things(catalogue)]
     for _ in range(gossip):
-        one, other = random.sample(names, 2)
-        text = random.choice(SAID_BESIDE["gossip"]).replace("#", one).replace("*", other)
+        thing, other = random.sample(names, 2)
+        text = random.choice(SAID_BESIDE["gossip"]).replace("#", thing).replace("*", other)
         texts.append(
-            Article(f"{one} and {other}", f"{text} {random.choice(SAID_BESIDE['filling'])}")
+            Article(f"{thing} and {other}", f"{text} {random.choice(SAID_BESIDE['filling'])}")
         )
     random.shuffle(texts)
     return texts
@@ -69,11 +69,11 @@ def _article(
     catalogue: Catalogue, kind: str, name: str, untold: Collection[tuple[str, str]], random: Random
 ) -> Article:
     sentences = [
-        random.choice(one.statements)
+        random.choice(traits.statements)
         .replace("#", name)
         .replace("*", value_of(catalogue, name, relation))
-        for relation, one in RELATIONS.items()
-        if one.of == kind and (name, relation) not in untold
+        for relation, traits in RELATIONS.items()
+        if traits.of == kind and (name, relation) not in untold
     ]
     if kind == "design" and catalogue.design(name).mark:
         sentences.append(f"{name} bears the mark {catalogue.design(name).mark}.")

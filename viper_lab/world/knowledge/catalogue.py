@@ -191,6 +191,6 @@ def _marks(random: Random, count: int) -> list[str]:
     while len(marks) < count:
         letters = "".join(random.choice(_LETTERS) for _ in range(2))
         mark = f"{letters}{random.randint(23, 98)}"
-        if all(sum(a != b for a, b in zip(mark, one, strict=True)) > 1 for one in marks):
+        if all(sum(a != b for a, b in zip(mark, other, strict=True)) > 1 for other in marks):
             marks.append(mark)
     return marks

@@ -48,7 +48,7 @@ CHAINS: Sequence[tuple[str, ...]] = [tuple(chain) for chain in _FACTS["asked"]["
 def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
     """Return the value of a thing's relation, by their names."""
     entries = catalogue.entries[RELATIONS[relation].of]
-    entry = next(one for one in entries if one.name == thing)
+    entry = next(entry for entry in entries if entry.name == thing)
     field = {"town": "place"}.get(relation, relation)
     return str(getattr(entry, field))
 

@@ -72,11 +72,12 @@ def _fact(library: Library, random: Random) -> _Fact:
         context = (
             f"what color is the {_phrase(random.choice(catalogue.designs).look, random)}: {colour}"
         )
-        texts = [one for one in library.texts if one.about == town and colour in one.text]
-        tells = frozenset(one.text for one in texts)
+        texts = [text for text in library.texts if text.about == town and colour in text.text]
+        tells = frozenset(text.text for text in texts)
         return _Fact(query, (context,), query, tells, word, f"answer: {word}")
     is_work = kind < _COLOURS + _WORKS
-    name = random.choice([one.name for one in (catalogue.works if is_work else catalogue.designs)])
+    entries = catalogue.works if is_work else catalogue.designs
+    name = random.choice([entry.name for entry in entries])
     chain = (random.choice(("taker", "taken")),) if is_work else random.choice(CHAINS)
     path = follow(catalogue, name, chain)
     hop = random.randrange(len(path))
@@ -86,14 +87,14 @@ def _fact(library: Library, random: Random) -> _Fact:
         if is_work
         else f"the {_phrase(random.choice(catalogue.designs).look, random)}"
     )
-    known_before = (fact_text(one[1], one[0], one[2]) for one in path[:hop])
+    known_before = (fact_text(fact[1], fact[0], fact[2]) for fact in path[:hop])
     statements = RELATIONS[relation].statements
     is_last = hop + 1 == len(path)
     return _Fact(
         question_of(chain, name),
         (f"what is {named} called: {name}", *known_before),
         question_of((relation,), thing),
-        frozenset(one.replace("#", thing).replace("*", value) for one in statements),
+        frozenset(text.replace("#", thing).replace("*", value) for text in statements),
         value,
         f"answer: {value}" if is_last else f"more: {fact_text(relation, thing, value)}",
     )

@@ -147,7 +147,7 @@ class Expert(Seeker):
         if seen.is_plain:
             return ResultVerdict("informative", seen.lines[0] if len(seen.lines) == 1 else "")
         verdict = _NOTHING
-        parts = [one for line in seen.lines[:MAX_FOUND] for one in parts_of(line, STYLE)]
+        parts = [part for line in seen.lines[:MAX_FOUND] for part in parts_of(line, STYLE)]
         for part in parts:
             verdict = self._verdict(now, decision.action, [part])
             reply = {"uninformative": "no", "informative": "more: ", "answer": "answer: "}
@@ -213,7 +213,7 @@ class Expert(Seeker):
         if relation not in RELATIONS:  # a word for a color
             return value in line and thing in line
         sentences = RELATIONS[relation].statements
-        return any(one.replace("#", thing).replace("*", value) in line for one in sentences)
+        return any(text.replace("#", thing).replace("*", value) in line for text in sentences)
 
     def _named_in(
         self, now: MemoryState, action: str, lines: Sequence[str]
@@ -227,26 +227,26 @@ class Expert(Seeker):
         if kind == "picture":
             if action == "caption" and now.focus is None:
                 return ResultVerdict("informative", lines[0])
-            names = {one.name for one in self.library.catalogue.works}
+            names = {work.name for work in self.library.catalogue.works}
             told_by = _first_named(lines, names) if action == "identical" else ""
             return ResultVerdict("answer", told_by) if told_by else None
         if kind not in ("design", "marked"):
             return None
         if action == "ocr" and kind == "marked":
-            marks = {one.mark for one in self.library.catalogue.designs if one.mark}
-            mark = next((one for one in lines if one in marks), "")
+            marks = {design.mark for design in self.library.catalogue.designs if design.mark}
+            mark = next((line for line in lines if line in marks), "")
             return ResultVerdict("informative", mark) if mark else None
         if action not in ("entities", "captions", "titles"):
             return None
         if kind == "marked":
             bearing = [line for line in lines if any(f"marked {x}" in line for x in now.context)]
             return ResultVerdict("answer", bearing[0].split(":")[0]) if bearing else None
-        names = {one.name for one in self.library.catalogue.designs}
+        names = {design.name for design in self.library.catalogue.designs}
         named = _first_named(lines, names)
         return ResultVerdict("answer", named) if named else None
 
     def _mark_known(self, now: MemoryState) -> bool:
-        return any(one.mark and one.mark in now.context for one in self.question.shown)
+        return any(entry.mark and entry.mark in now.context for entry in self.question.shown)
 
     def _short_answer(self, question: str, context: tuple[str, ...]) -> str:
         answers = {
@@ -266,7 +266,7 @@ class Expert(Seeker):
         return answer
 
     def _tool_find(self, picture: Any, phrase: str) -> list[Any]:
-        places = [one for one in range(len(self.question.shown)) if self.random.random() > 0.03]
+        places = [place for place in range(len(self.question.shown)) if self.random.random() > 0.03]
         self.random.shuffle(places)
         return [Ref("patch", (place,)) for place in places]
 

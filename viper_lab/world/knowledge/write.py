@@ -57,7 +57,7 @@ def write_world(
     yield "questions", count_done
     texts = articles(whole, left_out(whole))
     with (out / TEXTS).open("w", encoding="utf-8") as lines:
-        lines.writelines(_line({"title": one.title, "text": one.text}) for one in texts)
+        lines.writelines(_line({"title": text.title, "text": text.text}) for text in texts)
     yield "texts", len(texts)
 
 

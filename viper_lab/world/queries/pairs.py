@@ -83,11 +83,11 @@ def _pair(
     each: TaskSpec, random: Random
 ) -> tuple[tuple[ScenePlace, ScenePlace], tuple[SceneWords, SceneWords]]:
     flags = [random.random() < _PRESENT for _ in range(2)]
-    (first, one), (second, two) = (
+    (first, left), (second, right) = (
         random_place(random, each.split, each.concept, present=present or each.concept is None)
         for present in flags
     )
-    return (first, second), (SceneWords(one), SceneWords(two))
+    return (first, second), (SceneWords(left), SceneWords(right))
 
 
 def _draw_meaning(

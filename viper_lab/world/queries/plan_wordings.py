@@ -54,7 +54,7 @@ def wrong_plan(meaning: Meaning, random: Random) -> tuple[list[str], str] | None
         wording.setstate(state)
         wrong = plan_steps(other, wording)
         pairs = list(zip(wrong, right, strict=False))
-        place = next((i for i, (one, two) in enumerate(pairs) if one != two), None)
+        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if place is not None:
             return wrong, f"step {place + 1} should {right[place]}"
     return None
@@ -143,8 +143,8 @@ def _about_clip(s: _Steps, meaning: Meaning) -> None:
 def _misreadings(meaning: Meaning) -> list[Meaning]:
     """Return meanings that differ in one slot, or in before and after."""
     meanings: list[Meaning] = []
-    for one, other in _OTHER_TIME:
-        for here, there in ((one, other), (other, one)):
+    for word, other in _OTHER_TIME:
+        for here, there in ((word, other), (other, word)):
             if meaning.type.endswith(here):
                 meanings.append(Meaning(meaning.type.removesuffix(here) + there, meaning.slots))
     for name, value in meaning.slots.items():

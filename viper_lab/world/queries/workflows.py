@@ -97,7 +97,7 @@ def _steps_of(program: str) -> tuple[str, str, str]:
         assert isinstance(last, ast.Return) and last.value is not None
         value, before = last.value, statements[:-1]
     called = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
-    tools = [one.attr for one in called if isinstance(one, ast.Attribute)]
+    tools = [function.attr for function in called if isinstance(function, ast.Attribute)]
     text = "\n".join(map(ast.unparse, before))
     return text, f"answer = {ast.unparse(value)}", tools[0] if tools else "find"
 

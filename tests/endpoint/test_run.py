@@ -164,7 +164,7 @@ def test_feedback_is_a_turn_that_begins_with_the_one_before(
         "```python\ndef execute_command(image, question, possible_answers):\n    return [][0]\n```"
     )
     model = start(program=in_turn(broken, broken.replace("[][0]", "'red'")))
-    record = run(capsys, small, "--feedback")
+    record = run(capsys, small)
     first, second = (each.body["messages"] for each in model.of("program"))
     assert record["answer"] == "red" and second[: len(first)] == first
     assert "IndexError" in second[-1]["content"]

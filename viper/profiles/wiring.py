@@ -401,7 +401,7 @@ def load_profile(
     sandbox: Mode = "strict",
     api: str | None = None,
     max_memory_gb: float | None = None,
-    state: Path | None = None,
+    state: str | Path | None = None,
     learned: bool = False,
 ) -> Profile:
     """Return the profile of that name or in that ``.toml`` file. No model is loaded yet.
@@ -418,7 +418,9 @@ def load_profile(
         UnknownNameError: there is no such profile.
         ProfileError: the file is broken; names line and key.
     """
-    return Profile(read_profile(name_or_path, state), sandbox, api, max_memory_gb, state, learned)
+    folder = None if state is None else Path(state)
+    document = read_profile(name_or_path, folder)
+    return Profile(document, sandbox, api, max_memory_gb, folder, learned)
 
 
 def _embedded(models: ModelSet, texts: Sequence[str]) -> Floats:

@@ -35,6 +35,9 @@ _TOO_LONG = frozenset({"context_length_exceeded"})
 _TOO_LONG_FIELDS = frozenset({"input_tokens"})
 """Field that vLLM names as the cause instead of a code."""
 
+_OMITTABLE = frozenset({"temperature", "seed", "n", "stop"})
+"""Fields that some models reject and that a request does not need."""
+
 _SHOWN = 200
 """Maximum length in characters of a server's text in an error."""
 
@@ -166,7 +169,7 @@ class Client:
             )
         if error.code in _TOO_LONG or error.param in _TOO_LONG_FIELDS:
             return ContextFullError(message)
-        return RefusedError(
-            f"{place} refused the request (status {status}): {message}; "
-            "check model, api and options of the profile"
-        )
+        todo = "check model, api and options of the profile"
+        if error.param in _OMITTABLE:
+            todo = f'add omit = ["{error.param}"] to the options of the model'
+        return RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")

@@ -1,0 +1,240 @@
+"""Endpoints that misbehave, as a user meets them: ``viper run`` with one writer that sees nothing.
+
+The profile has no vision roles, so each test also runs on code that has none behind endpoints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.test_bad_input import viper
+from tests.endpoint.conftest import written
+from tests.endpoint.model import KEY, fenced
+from tests.models.llm.openai_server import Answer, OpenAIServer, Received, refusal
+from viper.profiles import load_profile
+
+PROFILE = """
+name = "writer"
+[llm]
+backend = "openai"
+model = "gpt-4.1-mini"
+options = { max_retries = 2, price_per_million = { prompt = 0.4, completion = 1.6 } MORE }
+[roles]
+text = { backend = "llm", options = { select_by = "choice" } }
+[run]
+api = "abstract"
+trials = 2
+temperature = 0.0
+prompt_style = "chat"
+max_tokens = 512
+"""
+
+DEF = "def execute_command(image):"
+FINAL = f"{DEF}\n    return 'final'"
+DRAFT = f"{DEF}\n    return 'draft'"
+HELPER = "def word():\n    return 'final'"
+IN_JSON = json.dumps({"code": FINAL})
+CALL = {"type": "function", "function": {"name": "python", "arguments": IN_JSON}}
+
+
+def chat(content: Any, finish: str = "stop", **message: Any) -> Answer:
+    """An answer of a chat model; other fields of the message by keyword."""
+    choice = {"index": 0, "finish_reason": finish, "message": {"content": content, **message}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    return Answer(json.dumps({"choices": [choice], "usage": usage}))
+
+
+class Place:
+    """A server, a picture, and the command line that asks about it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], server: Any) -> None:
+        self.folder, self._capsys, self.server = folder, capsys, server
+        self.picture = written(folder / "small.png", (40, 60))
+        self.write_profile()
+
+    def write_profile(self, more: str = "") -> None:
+        (self.folder / "writer.toml").write_text(
+            PROFILE.replace("MORE", f", {more}" if more else "")
+        )
+
+    def run(self, *more: str) -> tuple[int, str, str]:
+        profile = str(self.folder / "writer.toml")
+        given = ["run", str(self.picture), "what is it?", "--profile", profile, *more]
+        code, out, err = viper(self._capsys, *given)
+        assert "Traceback" not in err and KEY not in out + err
+        return code, out, err
+
+    def record(self, *more: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("--json", *more)[1])
+        return found
+
+
+Begin = Callable[[Any], Place]
+
+
+@pytest.fixture
+def begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Begin]:
+    """Starts a server that gives one answer, or what a function makes of each request."""
+    servers: list[OpenAIServer] = []
+
+    def start(answer: Any) -> Place:
+        behave = answer if callable(answer) else lambda request: answer
+        servers.append(OpenAIServer(otherwise=behave))
+        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].url)
+        return Place(tmp_path, capsys, servers[-1])
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path / "home"))
+    yield start
+    for server in servers:
+        server.close()
+
+
+SHAPES = {
+    "a_draft_in_think": chat(f"<think>\n{fenced(DRAFT)}\n</think>\n{fenced(FINAL)}"),
+    "a_correction_below": chat(f"{fenced(DRAFT)}\nWait, corrected:\n{fenced(FINAL)}"),
+    "think_without_its_opening": chat(f"I try\n{fenced(DRAFT)}\n</think>\n{fenced(FINAL)}"),
+    "an_inline_fence_before_a_lone_end_of_think": chat(
+        f"I start with ```python\n{DRAFT}\n```\nand so on.\n</think>\n{fenced(FINAL)}"
+    ),
+    "a_helper_in_its_own_fence": chat(
+        f"{fenced(HELPER)}\nThen:\n{fenced(FINAL.replace(chr(39) + 'final' + chr(39), 'word()'))}"
+    ),
+    "code_in_json": chat(IN_JSON),
+    "a_tool_call": chat(None, "tool_calls", tool_calls=[CALL]),
+    "content_in_parts": chat([{"type": "text", "text": fenced(FINAL)}]),
+    "thinking_in_parts": chat(
+        [{"type": "thinking", "thinking": DRAFT}, {"type": "text", "text": fenced(FINAL)}]
+    ),
+    "reasoning_beside_the_content": chat(fenced(FINAL), reasoning_content=fenced(DRAFT)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_final_program_is_run_after_one_request(name: str, begin: Begin) -> None:
+    place = begin(SHAPES[name])
+    record = place.record()
+    assert record["answer"] == "final"
+    assert len(place.server.received) == 1 == record["usage"]["llm_calls"]
+
+
+NO_PROGRAMS = {
+    "a_refusal_field": (chat(None, refusal="I won't look at faces."), "refusal", "look at faces"),
+    "a_refusal_as_text": (chat("I'm sorry, but I can't help."), "refusal", "can't help"),
+    "a_content_filter": (chat("", "content_filter"), "refusal", "another model"),
+    "an_end_in_the_reasoning": (chat(None, "length"), "truncated", "raise max_tokens"),
+    "an_end_in_think": (chat("<think>I could", "length"), "truncated", "cut off after 10 tokens"),
+    "an_end_in_the_program": (chat(f"```python\n{DEF}\n    x = f(", "length"), "truncated",
+                              "raise max_tokens"),
+    "prose": (chat("It is a cube."), "no_program", "It is a cube."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_PROGRAMS)
+def test_a_reply_without_a_program_is_a_failure_in_words_with_a_trace(
+    name: str, begin: Begin
+) -> None:
+    answer, kind, says = NO_PROGRAMS[name]
+    place = begin(answer)
+    record = place.record()
+    assert record["failure"]["kind"] == kind and says in record["failure"]["message"]
+    assert record["trials"] and not record["tool_calls"]
+    code, out, _ = place.run()
+    assert code == 1 and len(out.splitlines()) == 1
+    assert out.startswith(f"no answer: {kind}: ") and says in out
+
+
+def test_a_quota_that_is_used_up_is_one_line_after_one_request(begin: Begin) -> None:
+    place = begin(refusal(429, f"You exceeded your quota of {KEY}", code="insufficient_quota"))
+    code, out, err = place.run()
+    assert code == 1 and out == "" and "the quota is used up" in err.splitlines()[-1]
+    assert len(place.server.received) == 1
+
+
+PICKY = "Unsupported value: 'temperature' does not support 0.0 with this model."
+
+
+def picky(request: Received) -> Answer:
+    """A reasoning model that takes neither of these fields."""
+    field = next(
+        (name for name in ("temperature", "stop", "seed", "n") if name in request.body), ""
+    )
+    message = PICKY.replace("temperature", field)
+    return refusal(400, message, param=field) if field else chat(fenced(FINAL))
+
+
+def test_a_field_that_the_model_rejects_is_named_with_the_option_that_omits_it(
+    begin: Begin,
+) -> None:
+    place = begin(picky)
+    code, _, err = place.run()
+    assert code == 1 and 'add omit = ["temperature"]' in err.splitlines()[-1]
+    assert len(place.server.received) == 1
+    place.write_profile('omit = ["temperature", "stop", "seed", "n"]')
+    assert place.record()["answer"] == "final"
+
+
+OPTIONS = ("--options", "the ball; the cube; the ring")
+CHOOSE = fenced(
+    "def execute_command(image, question, possible_answers):\n"
+    "    return select_answer({'seen': 'cube'}, question, possible_answers)"
+)
+LETTERS = [
+    "<think>A is a ball.</think>\nB",
+    "It has corners.\nAnswer: B",
+    r"It is $\boxed{B}$",
+    "**B**",
+    '{"answer": "B"}',
+    "A ball has no corners, so I choose B.",
+]
+
+
+@pytest.mark.parametrize("reply", LETTERS)
+def test_a_letter_is_read_and_the_program_is_asked_for_once(reply: str, begin: Begin) -> None:
+    place = begin(lambda r: chat(reply if "letter before one" in str(r.body) else CHOOSE))
+    record = place.record(*OPTIONS)
+    assert record["answer"] == "the cube"
+    _, letter = (request.body for request in place.server.received)
+    assert letter["max_tokens"] > 24
+
+
+def test_an_unreadable_letter_is_asked_for_again_and_not_the_program(begin: Begin) -> None:
+    replies = iter(["I cannot tell them apart.", "B"])
+    place = begin(lambda r: chat(next(replies) if "letter before one" in str(r.body) else CHOOSE))
+    record = place.record(*OPTIONS)
+    assert record["answer"] == "the cube" and len(record["trials"]) == 1
+    assert len(place.server.received) == 3 == record["usage"]["llm_calls"]
+
+
+ASKED = fenced(f"{DEF}\n    return llm_query('what is round?', long_answer=False)")
+
+
+def test_an_answer_of_the_text_role_may_begin_with_an_empty_line_or_think(begin: Begin) -> None:
+    long_thought = f"<think>{'I wonder. ' * 40}</think>"
+    for reply in ("\n\nball", f"{long_thought}\n\nball", "Let me see.\nThe answer is ball."):
+        place = begin(lambda r, reply=reply: chat(reply if "# answer:" in str(r.body) else ASKED))
+        assert place.record()["answer"] == "ball"
+        assert place.server.received[1].body["max_tokens"] > 32
+        assert "\n" not in place.server.received[1].body.get("stop", ())
+
+
+def test_the_requests_of_the_text_role_count_in_usage_and_cost(begin: Begin) -> None:
+    place = begin(lambda r: chat("ball" if "# answer:" in str(r.body) else ASKED))
+    usage = place.record()["usage"]
+    counts = (usage["llm_calls"], usage["prompt_tokens"], usage["completion_tokens"])
+    assert counts == (2, 200, 20)
+    assert usage["cost_usd"] == pytest.approx(200 * 0.4e-6 + 20 * 1.6e-6)
+
+
+def test_the_state_folder_may_be_a_text(begin: Begin, tmp_path: Path) -> None:
+    begin(chat(fenced(FINAL)))
+    profile = load_profile(str(tmp_path / "writer.toml"), state=str(tmp_path / "state"))
+    assert profile.components().llm.model_id.startswith("gpt-4.1-mini@")

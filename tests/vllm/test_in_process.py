@@ -12,6 +12,7 @@ from typing import Any
 import agreement
 import numpy as np
 import pytest
+from serve import SETTINGS
 
 from viper.errors import ModelError, PromptTooLongError, UsageError
 from viper.models.llm.protocol import LLM, Sampling
@@ -113,6 +114,7 @@ def test_ctrl_c_aborts_what_is_running_and_leaves_the_engine() -> None:
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, **SETTINGS},
         text=True,
         start_new_session=True,
     ) as process:

@@ -135,7 +135,7 @@ def test_remarks_are_learned_from_once(
     made = json.loads(out)
     assert code == 0 and (made["samples"], made["score"]) == (2, 1 / 2), err
     assert "q4: nothing to learn from: a comment alone" in err
-    lessons = {one.sample_id: one for one in Journal(tmp_path / "run").lessons()}
+    lessons = {one.sample_id: one for one in Journal(tmp_path / "run").records()}
     assert sorted(lessons) == ["q1", "q2"]
     assert lessons["q2"].desired == "violet" and lessons["q2"].critiques
     assert lessons["q2"].comment == "the light is strange" and lessons["q2"].score == 0
@@ -154,9 +154,9 @@ def test_it_follows_what_is_said_until_it_is_interrupted(
     going = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         journal = Journal(tmp_path / "run")
-        waited(going, lambda: len(journal.lessons()) == 2)
+        waited(going, lambda: len(journal.records()) == 2)
         add_feedback(tmp_path / "run", Feedback("q5", answer="violet"))
-        waited(going, lambda: len(journal.lessons()) == 3)
+        waited(going, lambda: len(journal.records()) == 3)
         going.send_signal(signal.SIGINT)
         out, err = going.communicate(timeout=60)
     finally:

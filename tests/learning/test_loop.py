@@ -143,7 +143,7 @@ class Stand:
             self.store,
             self.journal,
             lambda now: self.seen.append((now.answered, now.learned)),
-            lambda: self.noted.append(len(self.journal.lessons())),
+            lambda: self.noted.append(len(self.journal.records())),
         )
         return learning.run(items, how.pop("cancel", threading.Event()), **how)
 
@@ -168,7 +168,7 @@ def test_a_concept_is_learned_once_and_known_from_then_on(
 ) -> None:
     with Stand(tmp_path) as stand:
         standing = stand.learn(questions(3))
-        lessons = stand.journal.lessons()
+        lessons = stand.journal.records()
     assert (standing.score, standing.score_after) == (2.0, 3.0)
     assert tuners["loc"].lessons == 1 and standing.concepts == {"loc: pyramid": 1}
     first = lessons[0]
@@ -268,7 +268,7 @@ def test_what_was_in_the_pool_before_its_lesson_was_noted_is_not_learned_twice(
         stand.journal.path.unlink()  # as if killed between the pool and the journal
     with Stand(tmp_path) as stand:
         standing = stand.learn(questions(1))
-        (lesson,) = stand.journal.lessons()
+        (lesson,) = stand.journal.records()
     assert tuners["loc"].lessons == 1 and not lesson.updates and not lesson.critiques
     assert (standing.score, standing.score_after) == (0.0, 1.0)
 
@@ -279,7 +279,7 @@ def test_a_concept_that_cannot_be_learned_is_not_tried_for_ever(
     tuners["loc"].fails = True
     with Stand(tmp_path, tries=2) as stand:
         standing = stand.learn(questions(4))
-        problems = [u.problem for one in stand.journal.lessons() for u in one.updates]
+        problems = [u.problem for one in stand.journal.records() for u in one.updates]
     assert tuners["loc"].lessons == 2 and standing.score_after == 0
     assert problems == ["the model takes no soft prompts"] * 2
     with Stand(tmp_path, tries=2) as stand:  # another process remembers it
@@ -320,7 +320,7 @@ def test_demonstrations_that_do_not_help_their_own_task_are_refused(
     blames = Blames(Critique("program", None, "wrong"))
     with Stand(tmp_path, reflector=blames) as stand:
         stand.learn(questions(1, target="two"))
-        assert stand.pool.items() == () and stand.journal.lessons()[0].refused == 1
+        assert stand.pool.items() == () and stand.journal.records()[0].refused == 1
 
 
 def test_where_blaming_the_program_does_not_help_unknown_concepts_are_tried(
@@ -329,7 +329,7 @@ def test_where_blaming_the_program_does_not_help_unknown_concepts_are_tried(
     blames = Blames(Critique("program", None, "it should ask otherwise"))
     with Stand(tmp_path, reflector=blames) as stand:
         standing = stand.learn(questions(1))
-        lesson = stand.journal.lessons()[0]
+        lesson = stand.journal.records()[0]
     assert (standing.score, standing.score_after) == (0.0, 1.0)
     assert [(one.concept, one.found_by) for one in lesson.updates] == [("pyramid", "probe")]
     assert lesson.refused == 1 and len(lesson.demonstrations) == 1
@@ -342,7 +342,7 @@ def test_the_visual_answerer_learns_the_inferred_answer(
     asked = questions(2, "what color is it?", "taught")
     with Stand(tmp_path, COLOUR, blames) as stand:
         standing = stand.learn(asked)
-        lesson = stand.journal.lessons()[0]
+        lesson = stand.journal.records()[0]
         kept = stand.prompts.kept("vqa")
     assert standing.score_after == 2.0
     assert lesson.updates[0].collected["answer"] == "pink"
@@ -352,7 +352,7 @@ def test_the_visual_answerer_learns_the_inferred_answer(
 def test_learning_beside_answering(tmp_path: Path, tuners: dict[str, FakeTuner]) -> None:
     with Stand(tmp_path) as stand:
         standing = stand.learn(questions(5), background=True)
-        assert len(stand.journal.lessons()) == 5
+        assert len(stand.journal.records()) == 5
     assert (standing.answered, standing.learned, standing.score_after) == (5, 5, 5.0)
 
 

@@ -74,7 +74,7 @@ def test_a_stored_run_can_be_resumed(stored: Path) -> None:
 
 
 def test_the_lessons_remarks_and_labels_of_a_run(stored: Path) -> None:
-    lessons = Journal(stored / "run-program").lessons()
+    lessons = Journal(stored / "run-program").records()
     assert [(one.sample_id, one.refused) for one in lessons] == [("val-0-referring-0", 4)]
     assert lessons[0].updates[0].key == ("loc", "pyramid")
     (remark,) = read_feedback(stored / "run-program")

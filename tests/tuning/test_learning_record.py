@@ -27,9 +27,9 @@ def a_lesson(name: str = "s1", **changes: object) -> LearningRecord:
 
 def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    assert journal.lessons() == []
+    assert journal.records() == []
     journal.add(a_lesson())
-    (found,) = journal.lessons()
+    (found,) = journal.records()
     assert to_json(found) == to_json(a_lesson())
     assert found.updates[0].prompts[0].model_id == "m"
     assert found.critiques[0].tool == "find" and found.updates[0].key == ("loc", "pyramid")
@@ -39,7 +39,7 @@ def test_the_last_lesson_of_a_task_counts(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for lesson in (a_lesson(), a_lesson("s2"), a_lesson(refused=4)):
         journal.add(lesson)
-    assert [(one.sample_id, one.refused) for one in journal.lessons()] == [("s2", 0), ("s1", 4)]
+    assert [(one.sample_id, one.refused) for one in journal.records()] == [("s2", 0), ("s1", 4)]
 
 
 def test_a_torn_line_loses_itself_alone(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_torn_line_loses_itself_alone(tmp_path: Path) -> None:
     with journal.path.open("ab") as file:
         file.write(b'{"sample_id": "s9", "sc')
     journal.add(a_lesson("s2"))
-    assert [one.sample_id for one in journal.lessons()] == ["s1", "s2"]
+    assert [one.sample_id for one in journal.records()] == ["s1", "s2"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_line_that_is_no_lesson_is_one_line_that_says_so(tmp_path: Path, line:
     journal = Journal(tmp_path)
     journal.path.write_text(line + "\n")
     with pytest.raises(StoreError, match=r":1: not a"):
-        journal.lessons()
+        journal.records()
 
 
 def test_fields_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
@@ -70,4 +70,4 @@ def test_fields_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     values["mood"] = "good"
     values["updates"][0]["colour"] = "red"
     journal.path.write_text(json.dumps(values) + "\n")
-    assert journal.lessons()[0].sample_id == "s1"
+    assert journal.records()[0].sample_id == "s1"

@@ -238,11 +238,11 @@ def test_what_was_learned_stands_with_its_evidence_and_is_text() -> None:
     update = Update(
         "loc", HOSTILE, "reflection", 0.5, {"source": HOSTILE}, prompts, ("id-1",), HOSTILE, 2.5
     )
-    lesson = LearningRecord(
+    record = LearningRecord(
         "s", 0, 0.0, 1.0, None, HOSTILE, (Critique.of_tool("find", 2, HOSTILE, HOSTILE),),
         (update,), ("demo-1",), 1, HOSTILE, 3.5,
     )  # fmt: skip
-    found = read(asked(COLOURS, query="q", task="question"), Extras(lesson=lesson))
+    found = read(asked(COLOURS, query="q", task="question"), Extras(record=record))
     for words in ("What was learned", "Score 0.000 before, 1.000 after", "tool:find, call 2",
                   "1 of 2 prompts kept", "50 % of the collected pictures", "a-1", "0.25",
                   "1 demonstrations kept (demo-1)"):  # fmt: skip

@@ -222,11 +222,11 @@ def _finish(
 ) -> int:
     """Print the outcome, and return the exit code."""
     count = max(1, standing.answered)
-    lessons = journal.lessons()
-    problems = [lesson.problem for lesson in lessons if lesson.problem] + [
+    records = journal.records()
+    problems = [record.problem for record in records if record.problem] + [
         f"{update.tool} {update.concept}: {update.problem}"
-        for lesson in lessons
-        for update in lesson.updates
+        for record in records
+        for update in record.updates
         if update.problem
     ]
     outcome = {

@@ -99,7 +99,7 @@ def learner_of(
     Args:
         of: data set and split that new demonstrations name as their source.
         cancel: stops a running training.
-        memory: soft prompts that an interrupted lesson had trained.
+        memory: soft prompts that an interrupted run had trained.
     """
 
     def on_progress(done: int, total: int) -> None:

@@ -74,7 +74,7 @@ class FeedbackLearning:
             DataError: files of the set are missing or broken.
         """
         journal = Journal(self.folder)
-        for record in journal.lessons():
+        for record in journal.records():
             self.learner.note(record)
         seen = self._state()
         self._learn_all(journal, cancel)

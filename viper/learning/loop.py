@@ -83,7 +83,7 @@ class LearningLoop:
         store: store of the answers.
         journal: journal of the learning records.
         on_change: called with the progress after each answer and each learning record.
-        on_lesson: called by the learning thread when the journal holds a new record.
+        on_record: called by the learning thread when the journal holds a new record.
     """
 
     answering: SampleRunner
@@ -91,7 +91,7 @@ class LearningLoop:
     store: RunStore
     journal: Journal
     on_change: Callable[[LearningProgress], None] = lambda standing: None
-    on_lesson: Callable[[], None] = lambda: None
+    on_record: Callable[[], None] = lambda: None
 
     def run(
         self, items: Sequence[Item], cancel: threading.Event, *, background: bool = False
@@ -107,7 +107,7 @@ class LearningLoop:
             StoreError: a store or a pool cannot be written.
         """
         standing = LearningProgress(len(items))
-        earlier_records = {record.key: record for record in self.journal.lessons()}
+        earlier_records = {record.key: record for record in self.journal.records()}
         for record in earlier_records.values():
             self.learner.note(record)
         worker = _Worker(self._learn_from, standing) if background else None
@@ -158,7 +158,7 @@ class LearningLoop:
             record = self.learner.learn(task)
         record = replace(record, sample_id=item.sample.sample_id, seed=item.seed)
         self.journal.add(record)
-        self.on_lesson()
+        self.on_record()
         return record
 
     def _task(self, item: Item, result: SampleResult, trace: Trace) -> Task:

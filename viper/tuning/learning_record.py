@@ -116,7 +116,7 @@ class Journal:
         """
         append_line(self.path, record)
 
-    def lessons(self) -> list[LearningRecord]:
+    def records(self) -> list[LearningRecord]:
         """Return the last record of each task, in order. Incomplete lines are skipped.
 
         Raises:

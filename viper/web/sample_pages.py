@@ -73,7 +73,7 @@ class SamplePages:
             score=result.score,
             back=f"../{PAGE}",
             most_bytes=MOST_BYTES,
-            lesson=record_of(self._store.folder, result),
+            record=record_of(self._store.folder, result),
         )
         return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
 
@@ -100,7 +100,7 @@ def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:
 
 @lru_cache(4)
 def _records(folder: Path, changed: int, size: int) -> Mapping[tuple[str, int], LearningRecord]:
-    return {record.key: record for record in Journal(folder).lessons()}
+    return {record.key: record for record in Journal(folder).records()}
 
 
 def truth_of(result: SampleResult) -> Truth:

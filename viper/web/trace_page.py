@@ -67,7 +67,7 @@ class Extras:
         depth: maps ``[H, W]`` by picture, larger is farther.
         score: score of the answer by the data set's metric.
         back: address of the page that lists this one.
-        lesson: learning record of the answer; None if no run learned from it.
+        record: learning record of the answer; None if no run learned from it.
         most_bytes: limit for all pictures together.
         saying: feedback form; a page on disk has none.
     """
@@ -77,7 +77,7 @@ class Extras:
     depth: Mapping[str, np.ndarray] = field(default_factory=dict)
     score: float | None = None
     back: str = ""
-    lesson: LearningRecord | None = None
+    record: LearningRecord | None = None
     most_bytes: int = MOST_BYTES
     saying: FeedbackForm | None = None
 

@@ -107,23 +107,23 @@ def _measured(
         say(f"teaching {setup.tool}: {concept}")
         began = time.perf_counter()
         if setup.tool == "vqa":
-            lesson = vqa.lesson(toolbox, concept, count=setup.positives, seed=setup.seed)
-            taught = trainer.learn("vqa", None, lesson, options)
+            data = vqa.training_data(toolbox, concept, setup.positives, setup.seed)
+            result = trainer.learn("vqa", None, data, options)
         else:
-            taught = trainer.teach(setup.tool, concept, options)
+            result = trainer.teach(setup.tool, concept, options)
         seconds.append(round(time.perf_counter() - began, 2))
-        for prompt in taught.trained:
+        for prompt in result.trained:
             names = prompt.evidence.trained_on
             is_wrong = bool(setup.wrong and names and search.is_wrong_name(names[0]))
             counts[is_wrong, prompt.kept] += 1
     say(f"asking {setup.tool}")
     after = asked_about(questions, new_toolbox, setup)
-    again = asked_about(questions, toolbox, setup)
+    repeated = asked_about(questions, toolbox, setup)
     pool.close()
     new, old = zip(before, after, strict=True)
     wrong, good = (counts[is_wrong, True] + counts[is_wrong, False] for is_wrong in (True, False))
     return ToolOutcome(
-        new, old, seconds, counts[True, True], wrong, counts[False, True], good, again == before
+        new, old, seconds, counts[True, True], wrong, counts[False, True], good, repeated == before
     )
 
 

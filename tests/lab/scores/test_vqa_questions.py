@@ -83,7 +83,7 @@ def test_old_questions_want_no_reserved_word_and_some_stand_beside_one() -> None
 
 
 def test_a_lesson_has_what_failed_and_what_was_right_of_training_scenes() -> None:
-    lesson = questions.lesson(toolbox(Answerer("no")), "pink", count=2, seed=0)
+    lesson = questions.training_data(toolbox(Answerer("no")), "pink", count=2, seed=0)
     wrong = [one for one in lesson if not one.right_already]
     right = [one for one in lesson if one.right_already]
     assert len(wrong) == 2 and 0 < len(right) <= questions.RIGHT_PER_WRONG * 2
@@ -100,6 +100,6 @@ def test_who_knows_it_all_gets_no_lesson() -> None:
         def answer(self, encodings, asked):
             return [("yes" if one.startswith("is ") else "pink", 1.0) for one in asked]
 
-    lesson = questions.lesson(toolbox(Knowing("")), "pink", count=1, seed=0)
+    lesson = questions.training_data(toolbox(Knowing("")), "pink", count=1, seed=0)
     wrong = [one for one in lesson if not one.right_already]
     assert all(one.answer == "no" for one in wrong)

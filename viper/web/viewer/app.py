@@ -195,7 +195,7 @@ def _trace_page(
         truth=truth_of(result),
         score=result.score,
         back="./",
-        lesson=record_of(shelf.store.folder, result),
+        record=record_of(shelf.store.folder, result),
         saying=feedback_form(shelf.store.folder, result, f"feedback?{request.url.query}", refused),
     )
     return trace_page(trace, media, replay_all(trace, media, viewer.replayer), extras)

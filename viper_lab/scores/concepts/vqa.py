@@ -79,7 +79,7 @@ def about_old(
     return [_measure(toolbox, q) for q in islice(questions_about_old(concepts, split, seed), count)]
 
 
-def lesson(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
+def training_data(toolbox: Toolbox, concept: str, count: int, seed: int) -> list[AnsweredQuestion]:
     """Return up to ``count`` questions about a concept in training scenes that the tool failed on.
 
     They come with cases from the same scenes that were right already, up to :data:`RIGHT_PER_WRONG`

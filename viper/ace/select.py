@@ -321,9 +321,9 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
 
 def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
     """Return the largest group of programs with the same answer; of equal groups the first."""
-    answering = [candidate for candidate in programs if _says_something(candidate.answer)]
+    answered = [candidate for candidate in programs if _says_something(candidate.answer)]
     groups = (
-        [o for o in answering if same_answer(candidate.answer, o.answer)] for candidate in answering
+        [o for o in answered if same_answer(candidate.answer, o.answer)] for candidate in answered
     )
     return max(groups, key=len, default=[])
 

@@ -160,8 +160,8 @@ def rows_of(
         budget: maximum number of requests to the language model, over all sessions.
     """
     workers = manifest.execution["workers"]
-    answering = SampleRunner.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
-    engine = LocalEngine(answering, Bounds(workers))
+    runner = SampleRunner.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
+    engine = LocalEngine(runner, Bounds(workers))
     with RunStore.resume(folder, manifest) as store:
         with evaluation_progress(len(todo), len(store.done())) as progress:
             ended = run(engine, todo, store, budget=Budget(llm_calls=budget),

@@ -81,8 +81,8 @@ def _on_threads(
         judge = metric(evaluation.metric)
         if options.judgements is not None:
             judge = RecordingMetric(judge, JudgementSheet(options.judgements))
-        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
-        yield LocalEngine(answering, Bounds(workers, evaluation.deadline_s)), manifest
+        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
+        yield LocalEngine(runner, Bounds(workers, evaluation.deadline_s)), manifest
 
 
 def _drive(

@@ -105,7 +105,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
         of = (evaluation.set_name, evaluation.located().split or "")
         learner = learner_of(profile, reasoner, of, options, cancel, trained)
         judge = metric(evaluation.metric)
-        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, 8)
+        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, 8)
         todo = items(samples, evaluation.seeds)
         with RunStore.resume(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
@@ -113,7 +113,7 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
             progress = _Progress(len(todo))
             progress.follow(learner)
             learning = LearningLoop(
-                answering, learner, store, journal, progress.standing, trained.forget
+                runner, learner, store, journal, progress.standing, trained.forget
             )
             try:
                 standing = learning.run(todo, cancel, background=options.background)

@@ -213,10 +213,8 @@ def _rows(
     bounds = Bounds()
     with Reasoner(open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
         judge = metric(evaluation.metric)
-        answering = SampleRunner.with_cache(
-            reasoner, judge, evaluation.options, 2 * bounds.in_flight
-        )
-        for done in LocalEngine(answering, bounds).run(items, threading.Event()):
+        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
+        for done in LocalEngine(runner, bounds).run(items, threading.Event()):
             rows[done.position] = done.row
             right += done.row.score
             advance(f"{right / len(rows):.3f}")

@@ -68,6 +68,6 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
             result, chosen.save, as_json=chosen.as_json, program_only=chosen.program_only
         )
         if chosen.html is not None:
-            again = command_line(click.get_current_context(), ("html", "save", "as_json"))
-            write_run_page(result, reasoner, chosen.html, again)
+            command = command_line(click.get_current_context(), ("html", "save", "as_json"))
+            write_run_page(result, reasoner, chosen.html, command)
     return exit_code

@@ -73,8 +73,8 @@ def answer_all(
     execution = {"engine": "local", "workers": IN_FLIGHT}
     manifest = manifest_of(evaluation, samples, reasoner, document, execution)
     judge = metric(evaluation.metric)
-    answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_FLIGHT + 8)
-    engine = LocalEngine(answering, Bounds(IN_FLIGHT, evaluation.deadline_s))
+    runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_FLIGHT + 8)
+    engine = LocalEngine(runner, Bounds(IN_FLIGHT, evaluation.deadline_s))
     with RunStore.resume(folder, manifest) as store:
         todo = items(samples, evaluation.seeds)
         run(engine, todo, store, budget=budget, on_done=lambda _, running: on_done(running))

@@ -112,9 +112,9 @@ class FeedbackLearning:
         def judge(answer: Answer | None) -> float:
             return float(is_desired(answer, case.desired, case.query.task))
 
-        again = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
+        rerun = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
         answered = ScoredAnswer(feedback.trace, score)
-        task = Task(case.media.for_run(), answered, again, case.desired, case.comment, stale=True)
+        task = Task(case.media.for_run(), answered, rerun, case.desired, case.comment, stale=True)
         self.standing.total += 1
         self.standing.answered += 1
         self.standing.score += score

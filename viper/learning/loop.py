@@ -78,7 +78,7 @@ class LearningLoop:
     """Answers items one after the other and learns from each.
 
     Args:
-        answering: answers samples with the current tools and pools.
+        runner: answers samples with the current tools and pools.
         learner: learns from the answers.
         store: store of the answers.
         journal: journal of the learning records.
@@ -86,7 +86,7 @@ class LearningLoop:
         on_record: called by the learning thread when the journal holds a new record.
     """
 
-    answering: SampleRunner
+    runner: SampleRunner
     learner: Learner
     store: RunStore
     journal: Journal
@@ -142,7 +142,7 @@ class LearningLoop:
         if result is not None:
             values = self.store.trace(*item.key)
             return result, None if values is None else record_from_json(Trace, values)
-        done = self.answering.answer(item, cancel)
+        done = self.runner.answer(item, cancel)
         if done is None:
             raise CancelledError("learning was cancelled")
         self.store.add(item.position, done.row, done.trace)
@@ -162,15 +162,15 @@ class LearningLoop:
         return record
 
     def _task(self, item: Item, result: SampleResult, trace: Trace) -> Task:
-        sample, metric = item.sample, self.answering.metric
+        sample, metric = item.sample, self.runner.metric
         media = media_from(sample.load())
 
         def judge(answer: Answer | None) -> float:
             prediction = None if answer is None else Prediction.of(answer)
             return metric.score(sample, prediction).value
 
-        again = Reevaluator(self.answering.reasoner, self.answering.options, media, trace, judge)
-        return Task(media.for_run(), ScoredAnswer(trace, result.score), again, desired_of(sample))
+        rerun = Reevaluator(self.runner.reasoner, self.runner.options, media, trace, judge)
+        return Task(media.for_run(), ScoredAnswer(trace, result.score), rerun, desired_of(sample))
 
 
 def desired_of(sample: Sample) -> Any:
@@ -223,7 +223,7 @@ class _Worker:
 
 @dataclass(frozen=True)
 class Reevaluator:
-    """Answers the query of a trace; the ``again`` of a :class:`viper.tuning.learner.Task`.
+    """Answers the query of a trace; the ``rerun`` of a :class:`viper.tuning.learner.Task`.
 
     Attributes:
         options: settings of every run; task, options, seed and sample id come from the trace.

@@ -64,7 +64,7 @@ class Task:
     Attributes:
         media: media of the query.
         answered: the first answer.
-        again: answers once more with the current tools and pools. Its arguments are a program, or
+        rerun: answers once more with the current tools and pools. Its arguments are a program, or
             None to write a new one, and demonstrations to show before those of the pool.
         desired: the desired answer; None if it is not known.
         comment: feedback in words.
@@ -74,7 +74,7 @@ class Task:
 
     media: Media
     answered: ScoredAnswer
-    again: Callable[[str | None, Sequence[PoolExample]], ScoredAnswer]
+    rerun: Callable[[str | None, Sequence[PoolExample]], ScoredAnswer]
     desired: Any = None
     comment: str = ""
     stale: bool = False
@@ -177,7 +177,7 @@ class _TaskSession:
     def learn_from_wrong(self) -> None:
         """Reflect, update and answer again, until the answer is right or nothing is learned."""
         if self._task.stale:
-            self._now = self._task.again(_program(self._now.trace), ())
+            self._now = self._task.rerun(_program(self._now.trace), ())
         updates, blamed_writing = self._learner.updates, False
         rounds = 1 if updates is None else 1 + updates.settings.updates
         for round_ in range(rounds):
@@ -193,7 +193,7 @@ class _TaskSession:
                 blamed_writing, critique = True, None
             if round_ == rounds - 1 or not self._update_tool(critique):
                 break
-            self._now = self._task.again(_program(self._now.trace), ())
+            self._now = self._task.rerun(_program(self._now.trace), ())
         if self._now.solved and self._settings.correct:
             self._demonstrate(self._now.trace, None)
 
@@ -239,7 +239,7 @@ class _TaskSession:
         demonstrations = [item for item in demonstrations if item.id not in pool_ids]
         if demonstrations and self._settings.validate:
             learner.on_step("trying a demonstration")
-            answered = self._task.again(None, demonstrations)
+            answered = self._task.rerun(None, demonstrations)
             if not answered.solved:
                 self._refused += len(demonstrations)
                 return

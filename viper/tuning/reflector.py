@@ -229,10 +229,10 @@ class Intervention:
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
                 return _search(explanations, base, runs, complete=False)
             runs += 1
-            again, answered = self._run(
+            rerun, answered = self._run(
                 case, dict.fromkeys(change.calls, change.result), change.program
             )
-            if answered and _asked_the_same(base.tool_calls, again.tool_calls, change.calls):
+            if answered and _asked_the_same(base.tool_calls, rerun.tool_calls, change.calls):
                 explanations[change.calls] = change.explanation()
                 bound = min(bound, change.cost + self._limits.margin)
         return _search(explanations, base, runs)

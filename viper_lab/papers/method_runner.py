@@ -216,9 +216,9 @@ class MethodRunner(Stored):
         plain = Reasoner(self.writers[method.writer], preload=False)
         manifest = manifest_of(evaluation, drawn.samples, plain, self.document, {})
         judge = metric(evaluation.metric)
-        answering = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
+        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
         with RunStore.resume(folder, manifest) as store:
-            learning = LearningLoop(answering, learner, store, Journal(folder))
+            learning = LearningLoop(runner, learner, store, Journal(folder))
             learning.on_change = lambda now: say(
                 f"{subject.name} {now.learned} of {now.total} lessons"
             )

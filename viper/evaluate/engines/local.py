@@ -53,12 +53,12 @@ class LocalEngine:
     """Engine that runs in one process.
 
     Args:
-        answering: answers and scores an item.
+        runner: answers and scores an item.
         bounds: limits on parallel samples and time.
     """
 
-    def __init__(self, answering: SampleRunner, bounds: Bounds) -> None:
-        self._answering, self._bounds = answering, bounds
+    def __init__(self, runner: SampleRunner, bounds: Bounds) -> None:
+        self._runner, self._bounds = runner, bounds
 
     def describe(self) -> dict[str, Any]:
         """Return ``{"engine": "local", "in_flight": …}``."""
@@ -70,7 +70,7 @@ class LocalEngine:
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled. A thread that does not return from it delays no other.
         """
-        pool = _ThreadPool(self._answering, iter(items), self._bounds.in_flight)
+        pool = _ThreadPool(self._runner, iter(items), self._bounds.in_flight)
         try:
             for _ in range(self._bounds.in_flight):
                 pool.start()
@@ -97,8 +97,8 @@ class LocalEngine:
 class _ThreadPool:
     """Threads of one run. Each takes the next item when it is free."""
 
-    def __init__(self, answering: SampleRunner, feed: Iterator[Item], size: int) -> None:
-        self._answering, self._feed = answering, feed
+    def __init__(self, runner: SampleRunner, feed: Iterator[Item], size: int) -> None:
+        self._runner, self._feed = runner, feed
         self._lock = threading.Lock()
         self._feeding = threading.Lock()
         self._running: set[InFlight] = set()
@@ -181,7 +181,7 @@ class _ThreadPool:
 
     def _outcome(self, running: InFlight) -> ItemOutcome | None:
         try:
-            return self._answering.answer(running.item, running.cancel, running.usage)
+            return self._runner.answer(running.item, running.cancel, running.usage)
         except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
             failure = Failure("internal", f"{type(error).__name__}: {error}")
             seconds = round(time.monotonic() - running.started, 4)

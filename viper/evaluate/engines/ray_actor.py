@@ -136,13 +136,13 @@ class ReasonerActor:
         samples = evaluation.samples()
         self._items = items(samples, evaluation.seeds)
         manifest = manifest_of(evaluation, samples, built.reasoner, built.document, {})
-        answering = SampleRunner.with_cache(
+        runner = SampleRunner.with_cache(
             built.reasoner,
             metric(evaluation.metric),
             evaluation.options,
             settings.in_flight + _MORE_PICTURES,
         )
-        engine = LocalEngine(answering, Bounds(settings.in_flight, evaluation.deadline_s))
+        engine = LocalEngine(runner, Bounds(settings.in_flight, evaluation.deadline_s))
         threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
         return manifest.to_json()
 

@@ -77,8 +77,8 @@ def _check_shape(results: Sequence[Sequence[Completion]], prompts: int, sampling
 
 def _check_repeats(backend: Any, prompts: Sequence[str]) -> None:
     for name, sampling in (("temperature 0", GREEDY), ("one seed", SAMPLED)):
-        first, again = (_texts(backend, prompts, sampling) for _ in range(2))
-        require(first == again, f"the same request must give the same texts at {name}")
+        first, second = (_texts(backend, prompts, sampling) for _ in range(2))
+        require(first == second, f"the same request must give the same texts at {name}")
     first = _texts(backend, prompts, GREEDY)
     turned = _texts(backend, prompts[::-1], GREEDY)[::-1]
     require(first == turned, "completions must come in the order of the prompts")
@@ -137,8 +137,8 @@ def check_text(backend: Any) -> None:
         chosen = backend.select(INFO, QUESTION, options)
         require(chosen in OPTIONS, f"select must give one of the options as it is, not {chosen!r}")
         require(options == list(OPTIONS), "select must leave the list of options as it is")
-        again = backend.select(INFO, QUESTION, options)
-        require(chosen == again, "select must choose alike when asked again")
+        repeated = backend.select(INFO, QUESTION, options)
+        require(chosen == repeated, "select must choose alike when asked again")
         for option in OPTIONS:
             only = backend.select(INFO, QUESTION, [option])
             require(only == option, "select must take the only option")
@@ -181,9 +181,9 @@ def check_video(
             windows = _located(backend, encoding, events)
             for each in windows:
                 _are_well_formed(each, len(clip))
-            again = _located(backend, encoding, events)
+            repeated = _located(backend, encoding, events)
             require(
-                agree(windows, again), "an encoding must give the same windows when asked again"
+                agree(windows, repeated), "an encoding must give the same windows when asked again"
             )
             _check_descriptions(backend, encoding, len(clip), events[0])
         works_in_another_thread(lambda: _located(backend, backend.encode(clips[0]), events), agree)
@@ -218,8 +218,8 @@ def _check_descriptions(backend: Any, encoding: Any, frames: int, event: str) ->
     for start, question in ((0, None), (frames // 2, None), (0, f"what happens when {event}?")):
         text = backend.describe(encoding, start, frames, question)
         require(isinstance(text, str), f"a description must be text, not {text!r}")
-        again = backend.describe(encoding, start, frames, question)
-        require(text == again, "a range must be described alike when asked again")
+        repeated = backend.describe(encoding, start, frames, question)
+        require(text == repeated, "a range must be described alike when asked again")
 
 
 def _same(

@@ -112,8 +112,8 @@ def check_inpainter(
                 )
         painting = backend.inpaint(first, mask, prompt, SEED)
         require((painting != first).any(), "something must be painted where the mask holds")
-        again = backend.inpaint(first, mask, prompt, SEED)
-        require(np.array_equal(painting, again), "the same seed must give the same picture")
+        repeated = backend.inpaint(first, mask, prompt, SEED)
+        require(np.array_equal(painting, repeated), "the same seed must give the same picture")
         works_in_another_thread(
             lambda: backend.inpaint(first, mask, prompt, SEED), lambda a, b: np.array_equal(a, b)
         )
@@ -232,8 +232,8 @@ def check_vqa(
         _are_well_formed(answers)
         agree = partial(_same_answers, tolerance=tolerance)
         encodings = backend.encode(list(images))
-        first, again = (backend.answer(encodings, paired) for _ in range(2))
-        require(agree(first, again), "an encoding must give the same answer when asked again")
+        first, second = (backend.answer(encodings, paired) for _ in range(2))
+        require(agree(first, second), "an encoding must give the same answer when asked again")
         alone = [_all_answers(backend, [i], [q])[0] for i, q in zip(images, paired, strict=True)]
         require(agree(answers, alone), "a question in a batch must get the answer it gets alone")
         turned = backend.answer(encodings[::-1], paired[::-1])[::-1]

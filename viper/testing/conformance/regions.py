@@ -155,8 +155,8 @@ def _same_for_all(
 ) -> bool:
     return all(
         _same_detections(a, b, tolerance, tolerance * max(image.shape[:2]))
-        for boxes, again, image in zip(first, second, images, strict=True)
-        for a, b in zip(boxes, again, strict=True)
+        for boxes, repeated, image in zip(first, second, images, strict=True)
+        for a, b in zip(boxes, repeated, strict=True)
     )
 
 

@@ -88,7 +88,7 @@ class SessionManager:
 
     def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:
         self.reasoner, self.opener = reasoner, opener
-        self._answering = SampleRunner.with_cache(
+        self._runner = SampleRunner.with_cache(
             reasoner, metric(METRIC), RunOptions(), size=KEPT_MEDIA
         )
         self._running: dict[str, threading.Event] = {}
@@ -154,7 +154,7 @@ class SessionManager:
     ) -> Iterator[AskEvent]:
         number, sample = run.numbered(question)
         before: Trial | None = None
-        for event in self._answering.stream(Item(number, sample, SEED), cancel):
+        for event in self._runner.stream(Item(number, sample, SEED), cancel):
             seconds = time.monotonic() - started
             if isinstance(event, ItemOutcome):
                 if event.row.failure == UsageError.code:

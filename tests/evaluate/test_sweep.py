@@ -74,9 +74,9 @@ def test_temperatures_are_tried_with_the_profiles_own_among_them(
             components, "temperature", [0.8, 0.4], swept, lambda name, running: said.append(name)
         )
     assert (found.name, found.current, found.chosen.value) == ("temperature", 0.0, 0.4)
-    assert [one.value for one in found.tried] == [0.0, 0.4, 0.8]
-    assert [one.shots for one in found.tried] == pytest.approx([0.3, 0.5, 0.3])
-    assert [one.full for one in found.tried] == pytest.approx([0.3, 0.5, 0.3])
+    assert [one.value for one in found.points] == [0.0, 0.4, 0.8]
+    assert [one.shots for one in found.points] == pytest.approx([0.3, 0.5, 0.3])
+    assert [one.full for one in found.points] == pytest.approx([0.3, 0.5, 0.3])
     assert found.agreement == pytest.approx(1.0) and found.regret == 0
     assert asked.folders == [
         f"temperature-{value}-{kind}" for value in (0.0, 0.4, 0.8) for kind in ("shots", "full")
@@ -95,8 +95,8 @@ def test_a_threshold_is_tried_as_it_is_where_nothing_tunes_it(
         components = bench.reasoner.components
         found = sweep(components, "detector.threshold", [0.05, 0.1234561, 0.1234562], alone)
         assert components.toolbox.settings.start_thresholds()["detector.threshold"] == 0.4
-    assert [one.value for one in found.tried] == [0.05, 0.1234561, 0.1234562, 0.4]
-    assert [one.shots for one in found.tried] == [one.value / 2 for one in found.tried]
+    assert [one.value for one in found.points] == [0.05, 0.1234561, 0.1234562, 0.4]
+    assert [one.shots for one in found.points] == [one.value / 2 for one in found.points]
     assert found.chosen.value == 0.4 and found.agreement is None and found.regret is None
     assert len(set(asked.folders)) == 4  # values that look alike have runs of their own
 

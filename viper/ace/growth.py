@@ -74,8 +74,8 @@ class TrialPool:
     They are shown even for their own query, because they are validated on it.
     """
 
-    def __init__(self, tried: Sequence[PoolExample], pool: ExampleStore) -> None:
-        self._tried, self._pool = tuple(tried), pool
+    def __init__(self, on_trial: Sequence[PoolExample], pool: ExampleStore) -> None:
+        self._on_trial, self._pool = tuple(on_trial), pool
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """Select demonstrations as the pool does, with those on trial first.
@@ -83,14 +83,14 @@ class TrialPool:
         Raises the pool's errors.
         """
         rest = self._pool.select(query, request)
-        trial_ids = {item.id for item in self._tried}
+        trial_ids = {item.id for item in self._on_trial}
 
         def together(
             polarity: str, others: Sequence[Demonstration], count: int
         ) -> Sequence[Demonstration]:
             first = [
                 Demonstration(item.id, item.example)
-                for item in self._tried
+                for item in self._on_trial
                 if (item.example.part, item.example.polarity) == (request.part, polarity)
                 and item.example.task == request.task
             ]

@@ -79,7 +79,7 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
     return kept(best_first(examples, borne_out), selection.keep)
 
 
-def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Candidate]:
+def confirmed(right: Sequence[Candidate], candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the right programs that have further support. One of these conditions is enough:
 
     - a program of the same shape (see :func:`shape`) was right on another sample of the same
@@ -89,13 +89,13 @@ def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Ca
 
     Args:
         right: the candidates that were right.
-        drawn: all candidates, also those without an answer.
+        candidates: all of them, also those without an answer.
     """
     elsewhere = defaultdict(set)
     for candidate in right:
         elsewhere[_sort_of(candidate.example)].add(candidate.example.sample_id)
     of_sample = defaultdict(list)
-    for candidate in drawn:
+    for candidate in candidates:
         of_sample[candidate.example.api, candidate.example.sample_id].append(candidate.answer)
 
     def speaks(candidate: Candidate) -> bool:
@@ -109,21 +109,21 @@ def confirmed(right: Sequence[Candidate], drawn: Sequence[Candidate]) -> list[Ca
     return [candidate for candidate in right if speaks(candidate)]
 
 
-def supports(drawn: Iterable[Candidate]) -> dict[Sort, float]:
+def supports(candidates: Iterable[Candidate]) -> dict[Sort, float]:
     """Return the success rate of each program shape on its type of query.
 
     The rate is the number of samples that the shape solved, divided by the number of samples that
     it was drawn for plus two. The two extra samples keep the rate low if there are few samples. A
     shape that is only sometimes right by luck gets a low rate, however short its program is.
     """
-    tried: dict[Sort, set[str]] = defaultdict(set)
+    ids_of: dict[Sort, set[str]] = defaultdict(set)
     right: dict[Sort, set[str]] = defaultdict(set)
-    for candidate in drawn:
+    for candidate in candidates:
         sort = _sort_of(candidate.example)
-        tried[sort].add(candidate.example.sample_id)
+        ids_of[sort].add(candidate.example.sample_id)
         if _right(candidate):
             right[sort].add(candidate.example.sample_id)
-    return {sort: len(right[sort]) / (len(sample_ids) + 2) for sort, sample_ids in tried.items()}
+    return {sort: len(right[sort]) / (len(sample_ids) + 2) for sort, sample_ids in ids_of.items()}
 
 
 def best_first(
@@ -296,13 +296,13 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
         media: the programs drawn on each medium, including failed ones.
         at_least: number of programs that must agree, 2 or more.
     """
-    drawn = [list(programs) for programs in media if programs]
-    commonest = [_commonest(programs) for programs in drawn]
+    by_medium = [list(programs) for programs in media if programs]
+    commonest = [_commonest(programs) for programs in by_medium]
     agreeing = [candidate for group in commonest if len(group) >= at_least for candidate in group]
     if not agreeing:
         answered = any(commonest)
         return AgreementResult(
-            None, "disagreed" if answered else "unanswered" if drawn else "unasked"
+            None, "disagreed" if answered else "unanswered" if by_medium else "unasked"
         )
     shapes = Counter(shape(candidate.example.program) for candidate in agreeing)
 
@@ -312,7 +312,7 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
 
     shares = [
         len(group) / len(programs)
-        for group, programs in zip(commonest, drawn, strict=True)
+        for group, programs in zip(commonest, by_medium, strict=True)
         if group
     ]
     best = min(agreeing, key=rank)

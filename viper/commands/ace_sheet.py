@@ -138,7 +138,7 @@ def sheet(options: SheetOptions) -> int:
         if llm_calls and llm_calls == options.budget:  # queries are incomplete: start no run
             tell_spent(llm_calls)
             return EXIT_FAILED
-        programs = _drawn(plan, reasoner, queries, llm_calls)
+        programs = _sampled(plan, reasoner, queries, llm_calls)
     return _chosen(options, programs)
 
 
@@ -195,7 +195,7 @@ def _queries(plan: _Plan, reasoner: Reasoner) -> tuple[list[Query], int]:
     return list(generated.queries), generated.replies
 
 
-def _drawn(
+def _sampled(
     plan: _Plan, reasoner: Reasoner, queries: Sequence[Query], llm_calls: int
 ) -> list[list[list[Candidate]]]:
     """Answer what the store lacks, and return all programs by query and medium."""

@@ -97,7 +97,7 @@ def tune(options: TuneOptions) -> None:
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, options)
         work = options.work or out.with_name(out.name + ".tuning")
-        swept = SweepSetup(*_drawn(options), work, to_json(profile.document))
+        swept = SweepSetup(*_sampled(options), work, to_json(profile.document))
         sweeps = [sweep(components, name, values, swept, _say) for name, values in plan.items()]
     run = {"bank": profile.document.bank} if options.examples_bank else {}
     if options.api:
@@ -147,7 +147,7 @@ def _numbers(option: str, text: str) -> list[float]:
     return numbers
 
 
-def _drawn(options: TuneOptions) -> tuple[SampledEvaluation, SampledEvaluation | None]:
+def _sampled(options: TuneOptions) -> tuple[SampledEvaluation, SampledEvaluation | None]:
     def draw(split: str, limit: int) -> SampledEvaluation:
         spec = DatasetSpec(options.root, split, options.seed)
         return SampledEvaluation.of(Evaluation(options.set_name, spec, limit, (options.seed,)))
@@ -192,7 +192,7 @@ def _table(sweeps: Sequence[SweepResult]) -> str:
         lines.append(
             f"{setting.name} (was {setting.current:g}): {setting.chosen.value:g} is chosen"
         )
-        for candidate in setting.tried:
+        for candidate in setting.points:
             full = "" if candidate.full is None else f"   full {candidate.full:.3f}"
             mark = "  <-" if candidate is setting.chosen else ""
             lines.append(f"  {candidate.value:<6g} shots {candidate.shots:.3f}{full}{mark}")

@@ -58,8 +58,8 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
             remarks = read_feedback(run)
             if sample is not None:
                 row = _row(store, sample, options.seed)
-                shown = (row.sample_id, row.seed)
-                remarks = [each for each in remarks if (each.sample_id, each.seed) == shown]
+                key = (row.sample_id, row.seed)
+                remarks = [each for each in remarks if (each.sample_id, each.seed) == key]
             _show(remarks, options.as_json)
             return
         if sample is None:

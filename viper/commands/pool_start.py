@@ -55,7 +55,7 @@ from viper.tuning.plan_edits import COMMON_FAMILIES
 class _Plan:
     """Samples to answer, the profile and the folder for the answers."""
 
-    drawn: SampledEvaluation
+    sampled: SampledEvaluation
     profile: Profile
     work: Path
     options: StartOptions
@@ -147,8 +147,8 @@ def _make(options: StartOptions) -> list[TaskExamples]:
         targets = Targets(options.correct, options.incorrect, options.seed, families)
         validation = ValidationRun(
             components,
-            metric(plan.drawn.evaluation.metric),
-            plan.drawn.evaluation.options.changed(seed=options.seed),
+            metric(plan.sampled.evaluation.metric),
+            plan.sampled.evaluation.options.changed(seed=options.seed),
             plan.work / "tried.jsonl",
             options.budget,
             sum(row.usage.llm_calls for row in rows),
@@ -157,7 +157,7 @@ def _make(options: StartOptions) -> list[TaskExamples]:
         total = len(tasks) * (targets.correct + targets.incorrect)
         with counter("demonstrations", total) as advance:
             demonstrations = first_demonstrations(solved, targets, validation, advance)
-    if len(rows) < len(plan.drawn.samples) or any(first.stopped for first in demonstrations):
+    if len(rows) < len(plan.sampled.samples) or any(first.stopped for first in demonstrations):
         click.echo(
             f"viper: the budget of {options.budget} requests ended it; to go on: the same line "
             "with a larger --budget",
@@ -173,7 +173,7 @@ def _plan(options: StartOptions, profile: Profile, components: Components) -> _P
     run_options = _run_options(options, components)
     with status("reading samples"):
         evaluation = replace(shots.evaluation(), options=run_options)
-        drawn = SampledEvaluation(evaluation, shots.samples())
+        sampled = SampledEvaluation(evaluation, shots.samples())
     folder = options.work or state_dir(options.state) / "demonstrations.start"
     name = (
         *(options.set_name, evaluation.spec.split or "", components.settings.api),
@@ -181,7 +181,7 @@ def _plan(options: StartOptions, profile: Profile, components: Components) -> _P
     )
     readable = "-".join(str(part) for part in name).replace("/", "-")
     safe = "".join(letter if letter.isalnum() or letter in "-_.+" else "-" for letter in readable)
-    return _Plan(drawn, profile, folder / safe[-150:].lstrip(".-"), options)
+    return _Plan(sampled, profile, folder / safe[-150:].lstrip(".-"), options)
 
 
 def _short(ids: tuple[str, ...]) -> str:
@@ -208,21 +208,21 @@ def _run_options(options: StartOptions, components: Components) -> RunOptions:
 
 def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[SolvedSample]]:
     """Answer the samples that the run lacks, and return all rows and the solved samples."""
-    drawn, budget = plan.drawn, plan.options.budget
-    each = 2 + MAX_RESAMPLES if drawn.evaluation.options.strategy == "plan" else 1
+    sampled, budget = plan.sampled, plan.options.budget
+    each = 2 + MAX_RESAMPLES if sampled.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
     done = 0
     if (plan.run / "run.json").exists():
         with RunStore.read(plan.run) as store:
             done = len(store.done())
-    with evaluation_progress(len(drawn.samples), done) as progress:
+    with evaluation_progress(len(sampled.samples), done) as progress:
         rows = answer_all(
-            components, drawn, plan.run, document, progress, Budget(None, budget, each)
+            components, sampled, plan.run, document, progress, Budget(None, budget, each)
         )
     api, library = components.settings.api, components.library
-    source = ExampleSource(drawn.evaluation, api, library, components.llm.model_id)
+    source = ExampleSource(sampled.evaluation, api, library, components.llm.model_id)
     with RunStore.read(plan.run) as store:
-        solved = solved_samples(store, drawn.samples, source)
+        solved = solved_samples(store, sampled.samples, source)
     click.echo(f"{len(solved)} of {len(rows)} samples were answered right", err=True)
     return rows, solved
 

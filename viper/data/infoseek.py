@@ -117,8 +117,8 @@ def _target(record: Record, kind: str) -> dict[str, Any]:
         if not all(isinstance(item, str) for item in answers):
             raise record.wrong("answer", "a list of texts")
         return {"kind": kind or "string", "answers": list(answers)}
-    given = record.values["answer_eval"]
-    listed = given if isinstance(given, list) else [given]
+    value = record.values["answer_eval"]
+    listed = value if isinstance(value, list) else [value]
     ranges = [item for item in listed if isinstance(item, Mapping)]
     if kind == "numerical" or (not kind and ranges):
         return {"kind": "numerical", "range": _range(record, ranges)}

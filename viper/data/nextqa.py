@@ -112,12 +112,12 @@ def _hard_list(root: Path) -> SourceFile:
 def _select_listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
     """Return the samples that the list names, in the order of the samples."""
     ids = {sample.sample_id for sample in samples}
-    wanted = set()
+    listed_ids = set()
     for at, line in source.lines():
         if line.isdecimal() and len(line) < 10 and int(line) < len(samples):
-            wanted.add(samples[int(line)].sample_id)
+            listed_ids.add(samples[int(line)].sample_id)
         elif line in ids:
-            wanted.add(line)
+            listed_ids.add(line)
         else:
             raise source.wrong(at, f"is {brief(line)}", "a row number of val.csv or VIDEO_QID")
-    return [sample for sample in samples if sample.sample_id in wanted]
+    return [sample for sample in samples if sample.sample_id in listed_ids]

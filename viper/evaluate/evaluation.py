@@ -137,9 +137,9 @@ def model_ids(reasoner: Reasoner) -> dict[str, str]:
     """Load every model that answers; return name and weight hash, language models first."""
     components = reasoner.components
     models = components.toolbox.models
-    answering = {role: llm for role, llm in components.models.items() if role != "critic"}
+    llms = {role: llm for role, llm in components.models.items() if role != "critic"}
     return {
-        **{role: llm.model_id for role, llm in answering.items()},
+        **{role: llm.model_id for role, llm in llms.items()},
         **{role: str(models.trait(role, "model_id")) for role in models.roles},
         **_learned(reasoner),
     }

@@ -112,7 +112,7 @@ class SweepResult:
 
     name: str
     current: float
-    tried: tuple[SweepPoint, ...]
+    points: tuple[SweepPoint, ...]
 
     @property
     def chosen(self) -> SweepPoint:
@@ -124,7 +124,7 @@ class SweepResult:
         def merit(point: SweepPoint) -> tuple[float, float, float]:
             return point.shots, -round(abs(point.value - self.current), 9), -point.value
 
-        return max(self.tried, key=merit)
+        return max(self.points, key=merit)
 
     @property
     def agreement(self) -> float | None:
@@ -132,8 +132,8 @@ class SweepResult:
 
         None if one order is missing or all its values are equal.
         """
-        full = [point.full for point in self.tried if point.full is not None]
-        shots = [point.shots for point in self.tried]
+        full = [point.full for point in self.points if point.full is not None]
+        shots = [point.shots for point in self.points]
         if len(full) < len(shots) or len(set(full)) < 2 or len(set(shots)) < 2:
             return None
         from scipy.stats import kendalltau
@@ -143,7 +143,7 @@ class SweepResult:
     @property
     def regret(self) -> float | None:
         """Return how much the best score on ``full`` exceeds the chosen value's, or None."""
-        full = [point.full for point in self.tried if point.full is not None]
+        full = [point.full for point in self.points if point.full is not None]
         chosen = self.chosen.full
         return None if chosen is None or not full else max(full) - chosen
 
@@ -155,7 +155,7 @@ class SweepResult:
             "chosen": self.chosen.value,
             "agreement": self.agreement,
             "regret": self.regret,
-            "values": [vars(point) for point in self.tried],
+            "values": [vars(point) for point in self.points],
         }
 
 

@@ -242,9 +242,9 @@ def right_with(workflow: Workflow, tools: PerfectTools, sandbox: Sandbox) -> boo
         if session.ended:
             return False
         stored = session.run(FINAL, shows=True)
-    written = written_answer(workflow.turns)
-    if written is not None:
-        source = restated(workflow.turns, written)
+    constant = written_answer(workflow.turns)
+    if constant is not None:
+        source = restated(workflow.turns, constant)
         value = None if source is None else values.get(source.index)
         return any(tells(value, normalise_answer(label)) for label in _labels(workflow))
     candidates = [stored.value] if stored.ok else []
@@ -328,10 +328,10 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[ToolFigures]:
     abandoned: Counter[tuple[str, str]] = Counter()
     for workflow in explored:
         calls.update((call.tool, workflow.kind) for call in _agent_calls(workflow))
-        given = _tool_answers(workflow)
-        for number, answer in enumerate(given):
+        tool_answers = _tool_answers(workflow)
+        for number, answer in enumerate(tool_answers):
             answers[answer.tool, workflow.kind].append(_is_label(answer.value, workflow))
-            abandoned[answer.tool, workflow.kind] += _is_abandoned(workflow, given, number)
+            abandoned[answer.tool, workflow.kind] += _is_abandoned(workflow, tool_answers, number)
     for tool, kind in sorted({*calls, *answers}):
         right = answers[tool, kind]
         yield ToolFigures(

@@ -266,7 +266,7 @@ class Reevaluator:
 
 def _showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
     """Return the same components with demonstrations that come before those of the pool."""
-    tried = TrialPool(demonstrations, components.demonstrations)
+    trials = TrialPool(demonstrations, components.demonstrations)
     examples = components.examples
     bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    return replace(components, demonstrations=tried, examples=LearnedExamples(tried, bank))
+    return replace(components, demonstrations=trials, examples=LearnedExamples(trials, bank))

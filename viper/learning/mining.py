@@ -114,9 +114,9 @@ class Shots:
 
     def _parts(self, split: str) -> int:
         """Return the number of families of the set's samples."""
-        drawn = data_set(self.set_name)
-        families = drawn.families if isinstance(drawn, DrawnSet) else ()
-        return sum(f"{split}:{family}" in drawn.splits for family in families) or 1
+        data = data_set(self.set_name)
+        families = data.families if isinstance(data, DrawnSet) else ()
+        return sum(f"{split}:{family}" in data.splits for family in families) or 1
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,10 @@ def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: 
 
 
 def _source_keywords(options: LoadOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {"local_files_only": options.local_only}
+    keywords: dict[str, Any] = {"local_files_only": options.local_only}
     if options.revision is not None:
-        found["revision"] = options.revision
-    return found
+        keywords["revision"] = options.revision
+    return keywords
 
 
 @contextmanager

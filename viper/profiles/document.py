@@ -263,16 +263,16 @@ def _record(kind: Any, value: Any, *place: str, **fixed: Any) -> Any:
         RecordError: a key is wrong, or the table as a whole.
     """
     table = _table(value, place, [name for name in _keys(kind) if name not in fixed])
-    written = {name: _tuples(entry) for name, entry in table.items()}
+    entries = {name: _tuples(entry) for name, entry in table.items()}
     try:
         record = record_from_json(kind, table, strict=True)
         # pydantic turns 10 into 10.0, but fingerprints of stored runs distinguish them.
-        same = {name: entry for name, entry in written.items() if getattr(record, name) == entry}
+        same = {name: entry for name, entry in entries.items() if getattr(record, name) == entry}
         return replace(record, **same, **fixed)
     except RecordError as error:
         raise RecordError((*place, *error.keys), error.problem) from None
     except UsageError as error:
-        for name, entry in written.items():
+        for name, entry in entries.items():
             try:
                 kind(**{name: entry}, **fixed)
             except TypeError:  # needs other keys as well

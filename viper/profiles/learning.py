@@ -169,31 +169,31 @@ def reflectors_of(components: Components, reflection: Reflection) -> list[Reflec
 
 
 def _store(data: Data) -> AnnotatedStore | None:
-    drawn = drawn_data()
+    offers = drawn_data()
     name = data.annotated or default_data()
-    if name in drawn:
-        return drawn[name].annotated()
+    if name in offers:
+        return offers[name].annotated()
     if name == "none":
         return None
     if name != "lvis":
-        raise UnknownNameError("annotated store", name, [*drawn, "lvis", "none"])
+        raise UnknownNameError("annotated store", name, [*offers, "lvis", "none"])
     if data.root is None:
         raise UsageError("LVIS has to be on this disk; name its folder with --annotated-root")
     return Lvis(data.root)
 
 
 def _search(data: Data, components: Components, state: Path) -> PictureSearch | None:
-    drawn = drawn_data()
+    offers = drawn_data()
     name = data.pictures or default_data()
-    if name in drawn:
-        return drawn[name].pictures(data.wrong, data.seed)
+    if name in offers:
+        return offers[name].pictures(data.wrong, data.seed)
     if name == "none":
         return None
     path = Path(name)
     if path.suffix == ".toml":
         return WebSearch(record_from_toml(PictureService, path), state / "web-pictures")
     if not path.is_dir():
-        names = ", ".join([*drawn, "none"])
+        names = ", ".join([*offers, "none"])
         raise UsageError(
             f"{name}: expected {names}, a folder of pictures, or a .toml file that describes a "
             "search on the web"

@@ -266,10 +266,10 @@ class Profile:
                 f'use backend = "{VLM}" or "openai", or leave sees out'
             )
         table = self.asked_table(role, choice)
-        asked = self.document.models.get(table or "")
-        if asked and role != "text" and not takes_pictures(asked.backend, asked.options):
+        backend = self.document.models.get(table or "")
+        if backend and role != "text" and not takes_pictures(backend.backend, backend.options):
             raise ProfileError(
-                f"{role}: it asks [{table}], whose backend {asked.backend!r} takes no pictures; "
+                f"{role}: it asks [{table}], whose backend {backend.backend!r} takes no pictures; "
                 f"add a table [{EYES}] with a model that does, or name a model here"
             )
 

@@ -137,11 +137,11 @@ def program_prompt(
             "facts": f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else "",
             "careful": "" if lines else _careful_examples(query, entries),
         }
-        asked = fill_turns("chat_lines" if lines else "chat", values)
+        turns = fill_turns("chat_lines" if lines else "chat", values)
         if feedback is None:
-            return asked
-        said = f"```python\n{feedback.program.strip()}\n```"
-        return (*asked, assistant(said), user(feedback_text(feedback, entries)))
+            return turns
+        code = f"```python\n{feedback.program.strip()}\n```"
+        return (*turns, assistant(code), user(feedback_text(feedback, entries)))
     values["feedback"] = "" if feedback is None else _feedback_section(feedback)
     query_lines = compact_query(query.text, query.options) + plan_comment(plan)
     values["query"] = query_lines.rstrip("\n")

@@ -208,11 +208,11 @@ def _turns(opening: Conversation, steps: Sequence[Step], last: str) -> Conversat
     """Return the conversation after these steps; every message but the last one stays for good."""
     messages = list(opening)
     for step in steps:
-        said = step.reply or action_text(step.action)
+        text = step.reply or action_text(step.action)
         if step.by == "agent":
-            messages += [assistant(said), user(result_text(step.result).strip() or "Go on.")]
+            messages += [assistant(text), user(result_text(step.result).strip() or "Go on.")]
         else:
-            messages[-1] = user(*messages[-1].parts, said.strip())
+            messages[-1] = user(*messages[-1].parts, text.strip())
     if last:
         messages[-1] = user(*messages[-1].parts, last)
     return tuple(messages)

@@ -21,10 +21,10 @@ def fill(name: str, values: Mapping[str, str]) -> str:
 
 def fill_turns(name: str, values: Mapping[str, str]) -> Conversation:
     """Return a template as a system message and a user message with their values."""
-    standing, asked = (
+    standing, question = (
         Template(part).substitute(values).strip() for part in _text(name).split(USER_TURN)
     )
-    return (system(standing), user(asked))
+    return (system(standing), user(question))
 
 
 @cache

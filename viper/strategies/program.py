@@ -264,8 +264,8 @@ def _lower_threshold(components: Components, trial: Trial) -> dict[str, float] |
     failure = trial.failure
     if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
         return None
-    sensitivity = components.toolbox.settings.sensitivities.get(failure.parameter)
-    if sensitivity is None:
+    schedule = components.toolbox.settings.sensitivities.get(failure.parameter)
+    if schedule is None:
         return None
-    value = sensitivity.lower(trial.thresholds[failure.parameter])
+    value = schedule.lower(trial.thresholds[failure.parameter])
     return None if value is None else {**trial.thresholds, failure.parameter: value}

@@ -178,8 +178,8 @@ def shown_to(role: str, prompt: Prompt, components: Components, context: RunCont
     video = context.media.video
     if video is None:
         names = "The picture of the query" if len(context.media.images) == 1 else "The pictures"
-        shown = [Picture(pixels) for pixels in context.media.images]
-        return with_pictures(prompt, shown, f"{names}, as the program gets it.")
+        pictures = [Picture(pixels) for pixels in context.media.images]
+        return with_pictures(prompt, pictures, f"{names}, as the program gets it.")
     chosen = [round(i) for i in np.linspace(0, len(video) - 1, min(FRAMES_SHOWN, len(video)))]
     caption = f"Frames {', '.join(map(str, chosen))} of the video's {len(video)}, counted from 0."
     return with_pictures(prompt, [Picture(video[frame]) for frame in chosen], caption)

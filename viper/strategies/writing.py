@@ -103,15 +103,15 @@ def write_program(
     if request is None:
         return None
     sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
-    written = _sample_program(components, context, request.prompt, sampling)
+    result = _sample_program(components, context, request.prompt, sampling)
     for _ in range(MAX_RESAMPLES):
-        if written is None or written[0] not in failed:
+        if result is None or result[0] not in failed:
             break
         sampling = raise_temperature(sampling)
-        written = _sample_program(components, context, request.prompt, sampling)
-    if written is None:
+        result = _sample_program(components, context, request.prompt, sampling)
+    if result is None:
         return None
-    program, failure = written
+    program, failure = result
     correction = "first"
     if attempt:
         correction = "self_debug_feedback" if has_feedback else "self_debug"

@@ -63,12 +63,12 @@ class CallContext:
     Attributes:
         session: tool session on the same media with the thresholds of the run.
         log: all calls of the run.
-        wanted: the desired answers to the whole query, as texts.
+        desired: the desired answers to the whole query, as texts.
     """
 
     session: ToolSession
     log: Sequence[ToolCall]
-    wanted: Sequence[str] = ()
+    desired: Sequence[str] = ()
 
 
 def alternatives_of(call: ToolCall, context: CallContext) -> list[Alternative]:
@@ -200,7 +200,7 @@ def _simple_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
         return
     families = context.session.toolbox.settings.attribute_families
     answer = str(call.result)
-    words = [*context.wanted, *itertools.chain(*families), *_other_answers(context)]
+    words = [*context.desired, *itertools.chain(*families), *_other_answers(context)]
     answers = [answer, *(word for word in dict.fromkeys(words) if word and word != answer)]
     text = "what is this?" if question is None else str(question).strip()
     scores = candidates.answer_likelihoods(context.session, patch, text, answers)
@@ -250,13 +250,13 @@ def _best_odds(call: _Call, context: CallContext, event: str) -> float:
 
 
 def _caption_video(call: _Call, context: CallContext) -> Iterator[Alternative]:
-    for text in context.wanted:
+    for text in context.desired:
         if text and text not in str(call.result):
             yield Alternative(f"{text}.", UNSCORED, f"what happens is '{text}'")
 
 
 def _llm_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
-    for text in context.wanted:
+    for text in context.desired:
         if text != call.result:
             yield Alternative(text, UNSCORED, f"the language model says '{text}'")
 

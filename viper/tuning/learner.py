@@ -108,7 +108,7 @@ class Learner:
         """Count the updates that an earlier process tried."""
         if self.updates is not None:
             for update in record.updates:
-                self.updates.tried[update.key] = self.updates.tried.get(update.key, 0) + 1
+                self.updates.attempts[update.key] = self.updates.attempts.get(update.key, 0) + 1
 
     def learn(self, task: Task) -> LearningRecord:
         """Learn from a task. The pools are updated when this returns.
@@ -119,7 +119,7 @@ class Learner:
         """
         started = time.perf_counter()
         trials = task.answered.trace.trials
-        shown_ids = [shown for trial in trials for shown in trial.demonstrations]
+        shown_ids = [id_ for trial in trials for id_ in trial.demonstrations]
         self.pool.record_outcome(shown_ids, task.answered.solved)
         session = _TaskSession(self, task)
         if task.answered.solved:

@@ -76,7 +76,7 @@ class ToolUpdates:
         on_progress: called with the progress of training; may raise CancelledError.
 
     Attributes:
-        tried: number of trainings by tool and concept.
+        attempts: number of trainings by tool and concept.
     """
 
     toolbox: Toolbox
@@ -84,7 +84,7 @@ class ToolUpdates:
     settings: ToolSettings = ToolSettings()
     on_step: Callable[[str], None] = lambda text: None
     on_progress: Progress | None = None
-    tried: dict[tuple[str, str], int] = field(default_factory=dict)
+    attempts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def teaches(self, tool: str) -> bool:
         """Return whether a tool may be trained."""
@@ -146,7 +146,7 @@ class ToolUpdates:
         for suspect in suspects:
             if not self.teaches(suspect.tool):
                 continue
-            if self.tried.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:
+            if self.attempts.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:
                 continue
             update = self._teach(source, suspect, by)
             done += [] if update is None else [update]
@@ -157,19 +157,19 @@ class ToolUpdates:
     def _teach(self, source: CallSource, suspect: Suspect, by: str) -> Update | None:
         """Collect data, test the tool and train it; return None if it knows the concept."""
         tool, concept, started = suspect.tool, suspect.concept, time.perf_counter()
-        tried = self.tried.get((tool, concept), 0)
-        self.tried[tool, concept] = tried + 1
+        attempts = self.attempts.get((tool, concept), 0)
+        self.attempts[tool, concept] = attempts + 1
         base = Update(tool, concept, by)
         try:
             self.on_step(f"collecting data about {concept} for {tool}")
-            data = self.trainer.collect(tool, concept, self.settings.seed + tried)
+            data = self.trainer.collect(tool, concept, self.settings.seed + attempts)
             knew = known_share(self.toolbox, tool, concept, data)
             if knew is not None and knew >= KNOWN:
-                self.tried[tool, concept] = self.settings.tries
+                self.attempts[tool, concept] = self.settings.tries
                 return None
             base = replace(base, knew=knew, collected=data.evidence)
             self.on_step(f"teaching {tool}: {concept}")
-            options, task = self._options(tried), source.name
+            options, task = self._options(attempts), source.name
             result = self.trainer.learn(
                 tool, concept, data, options, self.on_progress, data.evidence, task
             )
@@ -189,9 +189,9 @@ class ToolUpdates:
         key = ("vqa", f"{question} -> {answer}")
         if answer is None or question is None or not self.teaches("vqa"):
             return []
-        if self.tried.get(key, 0) >= self.settings.tries:
+        if self.attempts.get(key, 0) >= self.settings.tries:
             return []
-        self.tried[key] = self.tried.get(key, 0) + 1
+        self.attempts[key] = self.attempts.get(key, 0) + 1
         started = time.perf_counter()
         evidence = {"manner": "inferred", "question": question, "answer": answer}
         base = Update("vqa", "", "reflection", collected=evidence)
@@ -210,8 +210,8 @@ class ToolUpdates:
             update = replace(base, problem=str(error))
         return [replace(update, seconds=round(time.perf_counter() - started, 3))]
 
-    def _options(self, tried: int) -> TunerOptions:
-        return TunerOptions(seed=self.settings.seed + tried, validate=self.settings.validate)
+    def _options(self, attempts: int) -> TunerOptions:
+        return TunerOptions(seed=self.settings.seed + attempts, validate=self.settings.validate)
 
     def _seen(self, source: CallSource, call: ToolCall) -> Any:
         """Return the pixels of the region that a call asked about."""

@@ -67,9 +67,9 @@ class WorldTask(GeneratedDataset):
         """Return the samples asked for (300 by default). A smaller limit returns the first samples
         of a larger one.
         """
-        return [task_sample(sample) for sample in self.drawn(spec)]
+        return [task_sample(sample) for sample in self.task_samples(spec)]
 
-    def drawn(self, spec: DatasetSpec) -> list[TaskSample]:
+    def task_samples(self, spec: DatasetSpec) -> list[TaskSample]:
         """Return the same samples with their plans and programs."""
         split, _, part = split_of(self, spec).partition(":")
         parts = (part,) if part else self.parts[: self.defaults]
@@ -104,10 +104,10 @@ def _generated(name: str, kind: str, metric: str, about: str) -> WorldTask:
     def draw(split: str, seed: int, count: int, part: str) -> list[TaskSample]:
         module = import_module(f"viper_lab.world.queries.{kind}")
         concepts = {"known": (), "reserved": tuple(CONCEPTS)}.get(part, (part,))
-        drawn: list[TaskSample] = getattr(module, f"generate_{kind}")(
+        samples: list[TaskSample] = getattr(module, f"generate_{kind}")(
             split, seed, count, concepts=concepts
         )
-        return drawn
+        return samples
 
     summary = f"the embedded world: {about}; needs no files"
     return WorldTask(name, metric, summary, ("known", "reserved"), draw)

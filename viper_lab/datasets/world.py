@@ -179,7 +179,7 @@ def world_sample(sample: WorldSample, edition: str = "") -> Sample:
     """Return a query of the world as a sample. Editions with annotator conventions use their own
     wording.
     """
-    is_clip, vague = sample.family == "video", wording(sample.meaning)
+    is_clip, ambiguity = sample.family == "video", wording(sample.meaning)
     picture = f"{sample.split}-{'clip' if is_clip else 'scene'}-{sample.media_index}"
     return Sample(
         sample.sample_id,
@@ -191,9 +191,9 @@ def world_sample(sample: WorldSample, edition: str = "") -> Sample:
         options=sample.options,
         groups={
             "family": sample.family,
-            "query_type": sample.query_type if vague is None else f"vague {vague}",
+            "query_type": sample.query_type if ambiguity is None else f"vague {ambiguity}",
             "steps": str(sample.steps),
-            **({"wording": "explicit" if vague is None else "vague"} if edition else {}),
+            **({"wording": "explicit" if ambiguity is None else "vague"} if edition else {}),
         },
         cluster=picture,
         files=(picture,),

@@ -75,9 +75,9 @@ class Mining:
     def name(self) -> str:
         """Return the name used in folders and tables."""
         how = "chosen" if self.chosen else "random"
-        drawn = f", {self.programs} programs each" if self.programs > 1 else ""
+        count = f", {self.programs} programs each" if self.programs > 1 else ""
         choice = "best" if self.scored else "at random"
-        return f"{self.shots} {how}{drawn}, {self.keep} {choice}{' that agree' * self.agree}"
+        return f"{self.shots} {how}{count}, {self.keep} {choice}{' that agree' * self.agree}"
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Stored:
             )
             for name, parts in writers.items()
         }
-        self._drawn: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
+        self._sampled: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
 
     def _with_stored_answers(self, parts: Components) -> Components:
         roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
@@ -193,12 +193,12 @@ class Stored:
         writers = self.writers.items()
         return {name: model_ids(Reasoner(parts, preload=False)) for name, parts in writers}
 
-    def drawn(self, evaluation: Evaluation) -> SampledEvaluation:
+    def sampled(self, evaluation: Evaluation) -> SampledEvaluation:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
         key = (evaluation.set_name, evaluation.spec, evaluation.limit)
-        if key not in self._drawn:
-            self._drawn[key] = self._read(evaluation)
-        return replace(self._drawn[key], evaluation=evaluation)
+        if key not in self._sampled:
+            self._sampled[key] = self._read(evaluation)
+        return replace(self._sampled[key], evaluation=evaluation)
 
     def _read(self, evaluation: Evaluation) -> SampledEvaluation:
         return SampledEvaluation.of(evaluation)
@@ -226,16 +226,16 @@ class CellRunner(Stored):
             key = ("media", evaluation.set_name, evaluation.spec, sample.sample_id)
             return replace(sample, load=lambda: self._media.get(key, sample.load)[0])
 
-        drawn = super()._read(evaluation)
-        return replace(drawn, samples=[with_cache(sample) for sample in drawn.samples])
+        sampled = super()._read(evaluation)
+        return replace(sampled, samples=[with_cache(sample) for sample in sampled.samples])
 
     def test_samples(self, part: Part, seed: int, times: int = 1) -> SampledEvaluation:
         """Return the samples answered for a part under a seed; ``times``: see :class:`Cell`."""
-        return self.drawn(part.evaluation(seed, self.scale.samples * times))
+        return self.sampled(part.evaluation(seed, self.scale.samples * times))
 
     def pool(self, part: Part, seed: int) -> SampledEvaluation:
         """Return the labelled samples from which banks are mined."""
-        return self.drawn(part.shots(seed, self.scale.pool))
+        return self.sampled(part.shots(seed, self.scale.pool))
 
     def step(self, cell: Cell, part: Part, seed: int) -> StoredRun:
         """Return the run of a cell.
@@ -261,13 +261,13 @@ class CellRunner(Stored):
         key = (cell.name, part.name, seed)
         if key not in self._results:
             components = self._components(cell, part, seed)
-            drawn = self.test_samples(part, seed, cell.times).under(cell.options)
-            self._results[key] = self._answered(self.step(cell, part, seed), components, drawn)
+            sampled = self.test_samples(part, seed, cell.times).under(cell.options)
+            self._results[key] = self._answered(self.step(cell, part, seed), components, sampled)
         return self._results[key]
 
     def all_results(self, cell: Cell, part: Part) -> list[SampleResult]:
         """Return the results of all seeds, seed by seed."""
-        return [row for seed in self.scale.seeds for row in self.results(cell, part, seed)]
+        return [result for seed in self.scale.seeds for result in self.results(cell, part, seed)]
 
     def store_of(self, cell: Cell, part: Part, seed: int) -> RunStore:
         """Open the stored run of a cell for reading its traces."""
@@ -275,7 +275,7 @@ class CellRunner(Stored):
         return RunStore.read(self.step(cell, part, seed).folder)
 
     def _answered(
-        self, step: StoredRun, components: Components, drawn: SampledEvaluation
+        self, step: StoredRun, components: Components, sampled: SampledEvaluation
     ) -> list[SampleResult]:
         has_new = False
 
@@ -284,10 +284,10 @@ class CellRunner(Stored):
             has_new = True
             self.tell(step, None)
 
-        rows = answer_all(components, drawn, step.folder, self.document, count_answer)
+        results = answer_all(components, sampled, step.folder, self.document, count_answer)
         if has_new:
-            self.tell(step, mean_score(rows))
-        return rows
+            self.tell(step, mean_score(results))
+        return results
 
     def _components(self, cell: Cell, part: Part, seed: int) -> Components:
         components = part.equipped(self.writers[cell.writer], seed)
@@ -302,11 +302,12 @@ class CellRunner(Stored):
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             parts = self.writers[writer]
-            drawn = _mined_as(self.pool(part, seed), mining)
-            rows = self._answered(self.mining_step(mining, part, seed, writer), parts, drawn)
-            source = ExampleSource(drawn.evaluation, mining.api, parts.library, parts.llm.model_id)
-            tried = {sample.sample_id for sample in mined_from(drawn.samples, mining, seed)}
-            programs = candidates([r for r in rows if r.sample_id in tried], drawn.samples, source)
+            sampled = _mined_as(self.pool(part, seed), mining)
+            results = self._answered(self.mining_step(mining, part, seed, writer), parts, sampled)
+            evaluation, samples = sampled.evaluation, sampled.samples
+            source = ExampleSource(evaluation, mining.api, parts.library, parts.llm.model_id)
+            ids = {sample.sample_id for sample in mined_from(samples, mining, seed)}
+            programs = candidates([r for r in results if r.sample_id in ids], samples, source)
             selection = Selection(mining.keep, mining.agree, not mining.scored, seed)
             examples = select(programs, selection)
             folder = self.folder / "banks" / _place(mining, part, seed, writer)
@@ -332,10 +333,10 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
 def _mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
     """Return the pool, answered once without examples, or several times at a warm temperature."""
     warmth = WARM if mining.programs > 1 else 0.0
-    drawn = pool.under(zero_shot(warmth).changed(api=mining.api))
+    sampled = pool.under(zero_shot(warmth).changed(api=mining.api))
     (first,) = pool.evaluation.seeds
     seeds = tuple(first + number * _APART for number in range(mining.programs))
-    return replace(drawn, evaluation=replace(drawn.evaluation, seeds=seeds))
+    return replace(sampled, evaluation=replace(sampled.evaluation, seeds=seeds))
 
 
 def _check_apart(part: Part, test: SampledEvaluation, pool: SampledEvaluation) -> None:

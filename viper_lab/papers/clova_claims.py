@@ -111,7 +111,7 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     checked, unchecked = tools.noisy
     wrong, good = sum(o.wrong for o in checked), sum(o.good for o in checked)
     discarded = wrong - sum(o.kept_wrong for o in checked)
-    kept = sum(o.kept_good for o in checked)
+    kept_good = sum(o.kept_good for o in checked)
     before, after = (
         [answer.right for outcome in outcomes for answer in outcome.new[1]]
         for outcomes in (unchecked, checked)
@@ -120,7 +120,7 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
     has_discarded = wrong > 0 and discarded / wrong >= DISCARDED
     return [
         Claim(discards, has_discarded, f"{discarded} of {wrong} discarded"),
-        Claim(keeps, good > 0 and kept / good >= KEPT, f"{kept} of {good} kept"),
+        Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
         Claim.of_gain(matters, paired(before, after, clusters).difference),
     ]
 

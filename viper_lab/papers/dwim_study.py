@@ -122,7 +122,7 @@ class DwimStudy:
     workers: int = 8
     say: Callable[[str], None] = lambda text: None
     _known: dict[tuple[str, int], list[Workflow]] = field(default_factory=dict)
-    _drawn: dict[tuple[str, int], Sequence[Sample]] = field(default_factory=dict)
+    _by_split: dict[tuple[str, int], Sequence[Sample]] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Write a description of the study into its folder.
@@ -165,13 +165,13 @@ class DwimStudy:
         """Raise if any seed would learn from samples or media that it also answers."""
 
         def units(split: str, count: int) -> set[str]:
-            drawn = [s for seed in self.scale.seeds for s in self._samples(split, seed, count)]
-            return {s.cluster or s.sample_id for s in drawn}
+            samples = [s for seed in self.scale.seeds for s in self._samples(split, seed, count)]
+            return {s.cluster or s.sample_id for s in samples}
 
         test = self.splits.test
-        learned = units(self.splits.train, self.scale.workflows)
+        training = units(self.splits.train, self.scale.workflows)
         answered = units(test, self.scale.samples)
-        both = sorted(learned & answered)
+        both = sorted(training & answered)
         if both:
             raise UsageError(
                 f"{len(both)} of {len(answered)} samples of {test} would be learned from, as "
@@ -194,10 +194,10 @@ class DwimStudy:
         return self.components.library.api_set(self.components.settings.api)
 
     def _samples(self, split: str, seed: int, count: int) -> Sequence[Sample]:
-        if (split, seed) not in self._drawn:
+        if (split, seed) not in self._by_split:
             spec = DatasetSpec(self.splits.root, split, seed)
-            self._drawn[split, seed] = Evaluation(self.splits.set_name, spec, count).samples()
-        return self._drawn[split, seed]
+            self._by_split[split, seed] = Evaluation(self.splits.set_name, spec, count).samples()
+        return self._by_split[split, seed]
 
     def answered(self, seed: int) -> Sequence[Sample]:
         """Return the samples that every agent answers under a seed."""
@@ -206,22 +206,22 @@ class DwimStudy:
     def made(self, seed: int, mode: str) -> list[Workflow]:
         """Return the workflows of a seed in a mode."""
         if (mode, seed) not in self._known:
-            where = self.folder / f"seed-{seed}" / "made"
+            folder = self.folder / f"seed-{seed}" / "made"
             samples = self._samples(self.splits.train, seed, self.scale.workflows)
             making = WorkflowSettings(self.splits.set_name, mode, _EXPLORE, seed)
             name = f"{mode} workflows"
-            self._known[mode, seed] = self._explored(self.components, samples, making, where, name)
+            self._known[mode, seed] = self._explored(self.components, samples, making, folder, name)
         return self._known[mode, seed]
 
     def answers(self, agent: AgentVariant, seed: int) -> list[Workflow]:
         """Return what an agent makes of the samples of a seed; tunes it first if need be."""
         if (agent.name, seed) not in self._known:
-            where = self.folder / f"seed-{seed}" / slug(agent.name)
+            folder = self.folder / f"seed-{seed}" / slug(agent.name)
             components = self.components
             if agent.mode:
-                components = components.with_models(explorer=self._tuned(agent, seed, where))
+                components = components.with_models(explorer=self._tuned(agent, seed, folder))
             making = WorkflowSettings(self.splits.set_name, "standard", _EXPLORE, seed)
-            workflows = self._explored(components, self.answered(seed), making, where, agent.name)
+            workflows = self._explored(components, self.answered(seed), making, folder, agent.name)
             self._known[agent.name, seed] = workflows
         return self._known[agent.name, seed]
 
@@ -230,7 +230,7 @@ class DwimStudy:
         components: Components,
         samples: Sequence[Sample],
         making: WorkflowSettings,
-        where: Path,
+        folder: Path,
         name: str,
     ) -> list[Workflow]:
         numbers = count(1)
@@ -240,10 +240,10 @@ class DwimStudy:
                 self.say(f"seed {making.seed}, {name}: {done} of at most {len(samples)}")
 
         reasoner = Reasoner(components, preload=False)
-        return make_workflows(reasoner, samples, making, where, workers=self.workers, on_made=tell)
+        return make_workflows(reasoner, samples, making, folder, workers=self.workers, on_made=tell)
 
-    def _tuned(self, agent: AgentVariant, seed: int, where: Path) -> GatheredLLM:
-        model = where / "model"
+    def _tuned(self, agent: AgentVariant, seed: int, folder: Path) -> GatheredLLM:
+        model = folder / "model"
         if not model.is_dir():
             right = [w for w in self.made(seed, agent.mode) if w.outcome == "right"]
             texts_of = partial(masked, style=self.style, variant=agent.variant, seed=seed)
@@ -260,7 +260,7 @@ class DwimStudy:
                 if step % 50 == 0:
                     self.say(f"{name}: step {step} of {settings.steps}")
 
-            work = where / "work"
+            work = folder / "work"
             tune(self.tuned, texts, settings, model, work, tell, left_out=tell_short)
         is_adapter = (model / ADAPTER_CONFIG).is_file()
         llm = TransformersLLM(

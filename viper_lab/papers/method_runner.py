@@ -188,14 +188,14 @@ class MethodRunner(Stored):
         self, what: str, method: Method, subject: Subject, evaluation: Evaluation
     ) -> list[SampleResult]:
         (seed,) = evaluation.seeds
-        drawn = self.drawn(evaluation).under(method.options)
+        sampled = self.sampled(evaluation).under(method.options)
         folder = self._place(what, method, subject, seed)
-        return answer_all(self.components(method, seed), drawn, folder, self.document)
+        return answer_all(self.components(method, seed), sampled, folder, self.document)
 
     def _learn(self, method: Method, subject: Subject, seed: int) -> LearningProgress:
         parts = self.components(method, seed)
-        drawn = self.drawn(subject.stream(seed, self.scale.stream)).under(method.options)
-        evaluation, folder = drawn.evaluation, self._place("learning", method, subject, seed)
+        sampled = self.sampled(subject.stream(seed, self.scale.stream)).under(method.options)
+        evaluation, folder = sampled.evaluation, self._place("learning", method, subject, seed)
 
         def say(text: str) -> None:
             self.say(f"{method.name}, seed {seed}: {text}")
@@ -214,7 +214,7 @@ class MethodRunner(Stored):
         # Never closed: the sandbox is that of all methods.
         reasoner = Reasoner(parts, preload=False)
         plain = Reasoner(self.writers[method.writer], preload=False)
-        manifest = manifest_of(evaluation, drawn.samples, plain, self.document, {})
+        manifest = manifest_of(evaluation, sampled.samples, plain, self.document, {})
         judge = metric(evaluation.metric)
         runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_MEDIA)
         with RunStore.resume(folder, manifest) as store:
@@ -222,7 +222,7 @@ class MethodRunner(Stored):
             learning.on_change = lambda now: say(
                 f"{subject.name} {now.learned} of {now.total} lessons"
             )
-            return learning.run(items(drawn.samples, evaluation.seeds), threading.Event())
+            return learning.run(items(sampled.samples, evaluation.seeds), threading.Event())
 
     def _place(self, what: str, method: Method, subject: Subject, seed: int) -> Path:
         return self.folder / what / slug(method.name) / f"{slug(subject.name)}-{seed}"

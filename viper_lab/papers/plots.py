@@ -175,7 +175,7 @@ def _grid(salt: str, title: str, rows: Sequence[T], draw: _Draw[T], finish: _Fin
         borders.append(borders[-1] + size)
     height = borders[-1] + _LEGEND_IN + 0.1 + _AXIS_IN
 
-    def drawn(figure: Any, axes: Any) -> None:
+    def draw_all(figure: Any, axes: Any) -> None:
         for index, family in enumerate(families):
             own = [row for row in rows if row.family == family]
             line = _LINE_IN * (index - (len(families) - 1) / 2)
@@ -193,7 +193,7 @@ def _grid(salt: str, title: str, rows: Sequence[T], draw: _Draw[T], finish: _Fin
         top = 1 - (_LEGEND_IN + 0.1) / height
         figure.subplots_adjust(left=0.38, right=0.98, top=top, bottom=_AXIS_IN / height)
 
-    return drawing(salt, title, (_WIDTH_IN, height), drawn)
+    return drawing(salt, title, (_WIDTH_IN, height), draw_all)
 
 
 def _curves(table: str, rows: Sequence[TableCell], curves: Curves) -> str:

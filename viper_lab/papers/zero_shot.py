@@ -230,6 +230,6 @@ def after(runner: CellRunner, cell: Cell, part: Part, programs: int, seed: int) 
         scores = []
         for row in runner.results(cell, part, seed):
             trace = store.trace(row.sample_id, row.seed) or {"trials": []}
-            written = sum(trial["correction"] != "self_tune" for trial in trace["trials"])
-            scores.append(row.score if written <= programs else 0.0)
+            programs_written = sum(trial["correction"] != "self_tune" for trial in trace["trials"])
+            scores.append(row.score if programs_written <= programs else 0.0)
     return scores

@@ -133,9 +133,9 @@ def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
 
 
 def _scores_matter(runner: CellRunner, parts: Sequence[Part]) -> Claim:
-    kept = gain(runner, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
-    holds = kept is not None and kept.difference.value > 0
-    return Claim.of_gain("16 mined examples beat 16 kept at random", kept, holds=holds)
+    change = gain(runner, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
+    holds = change is not None and change.difference.value > 0
+    return Claim.of_gain("16 mined examples beat 16 kept at random", change, holds=holds)
 
 
 def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:

@@ -61,8 +61,9 @@ class ZeroShotStudy(ZeroShotParts):
 
 def study_of(runner: CellRunner, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
     """Return the tables for these parts. Samples are drawn to read their tasks."""
-    drawn = {part.name: runner.test_samples(part, runner.scale.seeds[0]).samples for part in parts}
-    tasks = {name: {sample.task for sample in samples} for name, samples in drawn.items()}
+    seed, *_ = runner.scale.seeds
+    samples_of = {part.name: runner.test_samples(part, seed).samples for part in parts}
+    tasks = {name: {sample.task for sample in samples} for name, samples in samples_of.items()}
     grounding = [part for part in parts if "ground" in tasks[part.name]]
     names = [part.name for part in grounding]
     tables = [zero_shot.ABLATION, zero_shot.KEPT]

@@ -34,15 +34,15 @@ def train_tokenizer(texts: Sequence[str], merges: int, max_length: int = 16) -> 
         max_length: tokens that the text tower takes, start and end included.
     """
     letters = sorted(ByteLevel.alphabet())
-    learned = _learn_merges(texts, merges)
+    trained = _learn_merges(texts, merges)
     pieces = [PAD, BOS, *letters, *(letter + WORD_END for letter in letters)]
     unique = set(pieces)
-    for left, right in learned:
+    for left, right in trained:
         if left + right not in unique:
             pieces.append(left + right)
             unique.add(left + right)
     pieces.append(EOS)
-    pairs: list[Any] = list(learned)
+    pairs: list[Any] = list(trained)
     return CLIPTokenizer(
         vocab={piece: index for index, piece in enumerate(pieces)},
         merges=pairs,

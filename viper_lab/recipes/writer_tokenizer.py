@@ -117,7 +117,7 @@ def _learn_merges(
         vocab_size=len(alphabet) + merges, initial_alphabet=alphabet, show_progress=False
     )
     learner.train_from_iterator(made_up, trainer)
-    learned = json.loads(learner.to_str())["model"]
-    ordered = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
-    pairs = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in learned["merges"]]
+    trained = json.loads(learner.to_str())["model"]
+    ordered = sorted(trained["vocab"], key=trained["vocab"].__getitem__)
+    pairs = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in trained["merges"]]
     return ordered, [(left, right) for left, right in pairs]

@@ -144,8 +144,8 @@ def _draw_step(
     random: Random, frame: int, states: Mapping[int, str], used: set[tuple[str, int]]
 ) -> Motion:
     absent, resting, moving = (
-        [i for i, state in states.items() if state == wanted]
-        for wanted in ("absent", "resting", "moving")
+        [i for i, state in states.items() if state == sort]
+        for sort in ("absent", "resting", "moving")
     )
     choices = [(2.0, Motion("appear", frame, i)) for i in absent]
     choices += [(1.0, Motion("start", frame, i)) for i in resting]

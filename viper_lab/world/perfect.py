@@ -65,8 +65,8 @@ class PerfectTools:
             ToolError: there is no such tool, or it refused.
         """
         if name == "llm_query":
-            asked = (fact for fact in FACTS if fact.asked in str(args[0]))
-            return next((", ".join(sorted(fact.members)) for fact in asked), "")
+            facts = (fact for fact in FACTS if fact.asked in str(args[0]))
+            return next((", ".join(sorted(fact.members)) for fact in facts), "")
         if name == "segment":
             return self._segment(*args, **kwargs)
         if name in PICTURE_TOOLS:

@@ -93,11 +93,11 @@ def soft_accuracy(
         normalise: applied to both sides; by default :func:`vqa_normalised`.
     """
     normalise = normalise or vqa_normalised
-    said = "" if prediction is None else normalise(prediction)
-    if not said:
+    text = "" if prediction is None else normalise(prediction)
+    if not text:
         return 0.0
     total = len(answers)
-    matches = sum(normalise(answer) == said for answer in answers)
+    matches = sum(normalise(answer) == text for answer in answers)
     if total < 2:
         return float(matches)
     # A subset without a matching annotator has one match less.

@@ -210,19 +210,19 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
         yield f"model of {role}", model
 
 
-def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
+def _of_document(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the profile without paths, replaced settings, and what model ids stand for."""
     document = {
-        key: value for key, value in written["document"].items() if key not in _NO_INFLUENCE
+        key: value for key, value in manifest["document"].items() if key not in _NO_INFLUENCE
     }
     run = document.get("run")
     if isinstance(run, Mapping):
-        settings = written["settings"]
+        settings = manifest["settings"]
         document["run"] = {key: run[key] for key in run if key not in {"api", "own", *settings}}
     models = document.pop("models", {})  # earlier versions had a key for each
     for role, choice in [*document.items(), *models.items()]:
         if role in models or (isinstance(choice, Mapping) and "backend" in choice):
-            document[role] = _backend(choice, role in written["models"])
+            document[role] = _backend(choice, role in manifest["models"])
     document = {
         key: value
         for key, value in document.items()
@@ -231,7 +231,7 @@ def _of_document(written: Mapping[str, Any]) -> dict[str, Any]:
     roles = document.get("roles")
     if isinstance(roles, Mapping):
         document["roles"] = {
-            role: _backend(choice, role in written["models"]) for role, choice in roles.items()
+            role: _backend(choice, role in manifest["models"]) for role, choice in roles.items()
         }
     return document
 

@@ -71,14 +71,14 @@ class VlmDetector(RoleOnVLM):
         Raises:
             ToolError: the reply holds no boxes that can be read.
         """
-        shown = self._scaled(encoding) if self._in_pixels else encoding
-        height, width = shown.shape[:2]
+        picture = self._scaled(encoding) if self._in_pixels else encoding
+        height, width = picture.shape[:2]
         instruction = INSTRUCTION.format(
             names=json.dumps(list(phrases), ensure_ascii=False),
             corners="y0, x0, y1, x1" if self._y_first else "x0, y0, x1, y1",
             units=IN_PIXELS.format(width=width, height=height) if self._in_pixels else RELATIVE,
         )
-        ((reply, _),) = self._vlm.ask([ChatRequest([shown], instruction)], self._max_tokens)
+        ((reply, _),) = self._vlm.ask([ChatRequest([picture], instruction)], self._max_tokens)
         entries = self._read(reply)
         sides = (width, height)
         if not self._in_pixels:

@@ -105,13 +105,13 @@ class VisionLanguageModel:
             return chances["yes"] / total
         text = without_reasoning(completion.text).strip()
         words = re.findall(r"[a-z]+", text.lower())
-        said = chances.keys() & words[:1] or chances.keys() & words
-        if len(said) != 1:
+        matches = chances.keys() & words[:1] or chances.keys() & words
+        if len(matches) != 1:
             raise ToolError(
                 f"{self.model_id} was asked for yes or no and wrote {text[:60]!r}; "
                 "raise thinking_tokens if it reasons, or give the role to another model"
             )
-        return float(said == {"yes"})
+        return float(matches == {"yes"})
 
 
 class EndpointVLM(VisionLanguageModel):

@@ -169,11 +169,11 @@ class Agent:
     ) -> tuple[Any, Any] | None:
         """Execute an action and record the turn; return the answer if the agent is done."""
         reply, result, value, final = completion.text, CodeResult(""), None, None
-        said = without_reasoning(reply) if action is None else action_text(action)
+        text = without_reasoning(reply) if action is None else action_text(action)
         if action is not None and action.thought:
             self.turns.append(Turn(len(self.turns), "thought", action.thought))
             if self.style == "chat":
-                said = f"{action.thought}\n\n{said}"  # one reply is one message
+                text = f"{action.thought}\n\n{text}"  # one reply is one message
             else:
                 self._steps.append(Step(Action("thought", action.thought)))
             action = replace(action, thought="")
@@ -205,7 +205,7 @@ class Agent:
             writing=usage,
         )
         self.turns.append(turn)
-        self._steps.append(Step(action, result.text, said))
+        self._steps.append(Step(action, result.text, text))
         if value is not None and final is None:
             self._values.append(value)
         if action is None or action.kind == "thought":

@@ -106,8 +106,8 @@ def is_copied(turns: Sequence[Turn]) -> bool:
     The agent's code spells out the constant, possibly under another name later. No earlier turn had
     that value: as a whole, as the length of a list, or among the words of a text.
     """
-    written = written_answer(turns)
-    return written is not None and restated(turns, written) is None
+    constant = written_answer(turns)
+    return constant is not None and restated(turns, constant) is None
 
 
 def written_answer(turns: Sequence[Turn]) -> Constant | None:
@@ -131,10 +131,10 @@ def written_answer(turns: Sequence[Turn]) -> Constant | None:
     return last
 
 
-def restated(turns: Sequence[Turn], written: Constant) -> Turn | None:
+def restated(turns: Sequence[Turn], constant: Constant) -> Turn | None:
     """Return the last earlier turn whose result a constant repeats, or None."""
-    literal = normalise_answer(written.value)
-    for turn in reversed(turns[: written.place]):
+    literal = normalise_answer(constant.value)
+    for turn in reversed(turns[: constant.place]):
         if turn.kind != "code" or turn.failure is not None:
             continue
         printed = _REPR.sub("", turn.result) if turn.value is None else None

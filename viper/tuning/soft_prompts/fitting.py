@@ -145,7 +145,7 @@ class Fitting:
             total = float(shift) - float(query @ self.mean)
         return query.astype(np.float32), total
 
-    def margin(self, taught: Sequence[tuple[Collection[int], Floats, float]]) -> float:
+    def margin(self, fits: Sequence[tuple[Collection[int], Floats, float]]) -> float:
         """Return the logit that best separates the concept from others on held-out objects.
 
         Held-out objects are used because a query gives higher logits to the objects it was fitted
@@ -153,10 +153,10 @@ class Fitting:
         they were pasted.
 
         Args:
-            taught: for each query the held-out pictures, the query and its shift.
+            fits: for each query the held-out pictures, the query and its shift.
         """
         parts, truths = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
-        for held, query, shift in taught:
+        for held, query, shift in fits:
             rows = self.known.held(held)
             parts.append(self.known.features[rows] @ query + shift)
             truths.append(self.known.shown[rows])

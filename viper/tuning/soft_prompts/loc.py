@@ -107,19 +107,19 @@ class _LocSession(TrainingSession[Proposed]):
         return Fitting(regions, [places * regions.features.shape[1] // PLACES for places in BLOCKS])
 
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
-        taught = [(held, *query) for held, query in zip(self.helds, queries, strict=True)]
-        cut = float(np.log(CUT / (1 - CUT))) - fitting.margin(taught)
-        for held, query, shift in taught:
+        fits = [(held, *query) for held, query in zip(self.helds, queries, strict=True)]
+        cut = float(np.log(CUT / (1 - CUT))) - fitting.margin(fits)
+        for held, query, shift in fits:
             yield prompt_of(query, shift + cut, fitted_moves(fitting, self._known, held))
 
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
         concept = self.data.concept
-        taught = [LearnedPrompt(concept, vectors)]
+        prompts = [LearnedPrompt(concept, vectors)]
         return (
             [backend.detect(encoding, [concept])[0] for encoding in encodings],
-            [backend.detect_adapted(encoding, concept, taught) for encoding in encodings],
+            [backend.detect_adapted(encoding, concept, prompts) for encoding in encodings],
         )
 
     def share(self, result: Sequence[Detection], scene: MaskedPicture) -> float:

@@ -172,20 +172,20 @@ class _Learning:
         kinds = [(self._concept, vector), (self._concept, None)]
         kinds += [(word, None) for word in self._related]
         errors = self._compare(self._held, kinds, JUDGED, 4)
-        taught, plain, others = errors[:, 0], errors[:, 1], errors[:, 2:]
+        adapted, plain, others = errors[:, 0], errors[:, 1], errors[:, 2:]
         bar = others.min(axis=1, initial=np.inf)
-        before, after = float((plain < bar).mean()), float((taught < bar).mean())
+        before, after = float((plain < bar).mean()), float((adapted < bar).mean())
         why = ""
-        if taught.mean() >= plain.mean():
+        if adapted.mean() >= plain.mean():
             why = (
-                f"held-out pictures are not restored better with it: error {taught.mean():.4f}, "
+                f"held-out pictures are not restored better with it: error {adapted.mean():.4f}, "
                 f"{plain.mean():.4f} without"
             )
-        elif len(self._related) and taught.mean() >= others.mean(axis=0).min():
+        elif len(self._related) and adapted.mean() >= others.mean(axis=0).min():
             word = self._related[int(others.mean(axis=0).argmin())]
             why = (
                 f"{word!r} explains held-out pictures as well: error "
-                f"{others.mean(axis=0).min():.4f}, {taught.mean():.4f} with it"
+                f"{others.mean(axis=0).min():.4f}, {adapted.mean():.4f} with it"
             )
         return before, after, why
 
@@ -214,8 +214,8 @@ class _Learning:
     def _errors(
         self, interface: Any, batch: Examples, prompts: Sequence[str], vector: Tensor | None
     ) -> Tensor:
-        taught = {} if vector is None else {self._concept: vector[None]}
-        errors: Tensor = interface.errors(batch.masked, batch.times, batch.noise, prompts, taught)
+        vectors = {} if vector is None else {self._concept: vector[None]}
+        errors: Tensor = interface.errors(batch.masked, batch.times, batch.noise, prompts, vectors)
         return errors
 
 

@@ -147,10 +147,10 @@ class _SegSession(TrainingSession[Regions]):
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats
     ) -> tuple[list[Any], list[Any]]:
-        taught = [LearnedPrompt(self._name, vectors)]
+        prompts = [LearnedPrompt(self._name, vectors)]
         return (
             [backend.segments(encoding, None) for encoding in encodings],
-            [backend.segments_adapted(encoding, taught) for encoding in encodings],
+            [backend.segments_adapted(encoding, prompts) for encoding in encodings],
         )
 
     def share(self, result: Sequence[Segment], scene: MaskedPicture) -> float:

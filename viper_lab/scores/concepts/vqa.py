@@ -112,12 +112,12 @@ def questions_about(concept: str, split: str, seed: int) -> Iterator[VqaQuestion
         if not showing:
             continue
         thing = showing[int(rng.integers(len(showing)))]
-        asked = _fill(NAMING[CONCEPTS[concept]], rng)
-        yield VqaQuestion("name", concept, sample, scene, thing, asked, concept)
+        question = _fill(NAMING[CONCEPTS[concept]], rng)
+        yield VqaQuestion("name", concept, sample, scene, thing, question, concept)
         judged = others[int(rng.integers(len(others)))] if place % 2 and others else thing
         answer = "yes" if judged == thing else "no"
-        asked = _ask_judgement(concept, rng)
-        yield VqaQuestion("judge", concept, sample, scene, judged, asked, answer)
+        question = _ask_judgement(concept, rng)
+        yield VqaQuestion("judge", concept, sample, scene, judged, question, answer)
 
 
 def questions_about_old(concepts: Sequence[str], split: str, seed: int) -> Iterator[VqaQuestion]:
@@ -154,8 +154,8 @@ def _old_question(
     truth = scene.scene.objects[thing]
     new = [concept for concept in CONCEPTS if shows(truth, concept)]
     if new:
-        asked = _ask_other(truth, new[0], rng)
-        return VqaQuestion(kind, new[0], sample, scene, thing, *asked)
+        question = _ask_other(truth, new[0], rng)
+        return VqaQuestion(kind, new[0], sample, scene, thing, *question)
     pairs = [pair for pair in about_object(truth, rng) if pair.about != "caption"]
     pair = pairs[int(rng.integers(len(pairs)))]
     return VqaQuestion(kind, pair.about, sample, scene, thing, pair.question, pair.answer)

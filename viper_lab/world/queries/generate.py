@@ -209,9 +209,9 @@ class _SceneQueries(_Queries):
     ) -> WorldSample:
         """Put a query about a scene in words."""
         family, split = self.request.family, self.request.split
-        said = compositional.say_about_scene(family, meaning, self.random, split)
+        texts = compositional.say_about_scene(family, meaning, self.random, split)
         box = truth.rendered.box(int(answer)) if family == "referring" else None
-        return _sample(self.request, index, meaning, said, answer, box=box)
+        return _sample(self.request, index, meaning, texts, answer, box=box)
 
 
 class _ClipQueries(_Queries):
@@ -222,9 +222,9 @@ class _ClipQueries(_Queries):
     def propose(self, sort: str, truth: ClipTruth) -> tuple[Meaning, ClipEvent] | None:
         """Return a query of a sort about one clip with the event that answers it, or None."""
         type_, conventions = self.ambiguous_sort(sort)
-        vague: dict[str, str] = {}
+        slots: dict[str, str] = {}
         if conventions is not None:
-            type_, vague["vague"] = ambiguous.ambiguous_types(type_, conventions)
+            type_, slots["vague"] = ambiguous.ambiguous_types(type_, conventions)
         meanings = truth.meanings(type_)
         self.random.shuffle(meanings)
         for meaning in meanings:
@@ -237,7 +237,7 @@ class _ClipQueries(_Queries):
                 named = meaning["event"]["kind"] if "event" in meaning else None
                 if not self.balance.admits((type_, named), answer.kind, kinds):
                     continue
-            return Meaning(type_, {**meaning.slots, **vague}), answer
+            return Meaning(type_, {**meaning.slots, **slots}), answer
         return None
 
     def sample(
@@ -247,28 +247,28 @@ class _ClipQueries(_Queries):
         random, split = self.random, self.request.split
         options = truth.options(meaning, event, random, held_out=split == "test")
         right = options.index(temporal.option_text(meaning.type, truth.meaning_of(event)))
-        said = temporal.say_temporal(meaning, random, split)
-        return _sample(self.request, index, meaning, said, right, options=tuple(options))
+        texts = temporal.say_temporal(meaning, random, split)
+        return _sample(self.request, index, meaning, texts, right, options=tuple(options))
 
 
 def _sample(
     request: QueryRequest,
     index: int,
     meaning: Meaning,
-    said: tuple[str, str],
+    texts: tuple[str, str],
     answer: int | str,
     **more: Any,
 ) -> WorldSample:
-    """Return a sample, without its id, of template and text in ``said``."""
+    """Return a sample, without its id, of template and text in ``texts``."""
     return WorldSample(
         sample_id="",
         family=request.family,
         split=request.split,
-        text=said[1],
+        text=texts[1],
         answer=answer,
         media_index=index,
         query_type=meaning.type,
-        template=said[0],
+        template=texts[0],
         steps=steps(meaning),
         meaning=meaning,
         **more,

@@ -88,8 +88,8 @@ def ambiguous_text_sample(
 def _scene_sample(
     meaning: Meaning, family: str, random: Random, split: str, api: str
 ) -> TextSample:
-    said = compositional.say_about_scene(family, meaning, random, split)
-    return _sample(meaning, said, family, api)
+    texts = compositional.say_about_scene(family, meaning, random, split)
+    return _sample(meaning, texts, family, api)
 
 
 def _clip_sample(
@@ -100,9 +100,9 @@ def _clip_sample(
 
 
 def _sample(
-    meaning: Meaning, said: tuple[str, str], family: str, api: str, options: tuple[str, ...] = ()
+    meaning: Meaning, texts: tuple[str, str], family: str, api: str, options: tuple[str, ...] = ()
 ) -> TextSample:
-    (template, text), task = said, TASK_OF_FAMILY[family]
+    (template, text), task = texts, TASK_OF_FAMILY[family]
     program = gold_program(meaning, api, task)
     return TextSample(text, program, task, api, meaning.type, template, meaning, options)
 

@@ -301,7 +301,8 @@ class Profile:
         from viper.models.llm.cache import CachedLLM
         from viper.storage.responses import SqliteStore
 
-        return CachedLLM(llm, SqliteStore(state_dir(self.state) / "llm-cache.db"))
+        store = SqliteStore(state_dir(self.state) / "llm-cache.db")
+        return CachedLLM(llm, store, self.options(role, choice))
 
     def _add_role(
         self,

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,7 +8,7 @@ from viper.models.llm.cache import CachedLLM
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
-from viper.storage.responses import SqliteStore
+from viper.storage.responses import MemoryStore, SqliteStore
 
 
 def test_a_repeated_prompt_is_answered_without_the_model() -> None:
@@ -34,6 +35,17 @@ def test_everything_that_changes_the_output_is_in_the_key(other: Sampling) -> No
     llm.generate(["p"], Sampling(temperature=0.7))
     llm.generate(["p"], other)
     assert llm.misses == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"chat_template_kwargs": {"enable_thinking": False}}, {"max_side": 512}, {"detail": "low"}],
+)
+def test_options_that_change_replies_are_in_the_key(other: dict[str, Any]) -> None:
+    inner, store = ScriptedLLM(["one", "two"]), MemoryStore()
+    first = CachedLLM(inner, store, {"timeout_s": 3.0}).generate(["p"], Sampling())
+    assert CachedLLM(inner, store).generate(["p"], Sampling()) == first
+    assert CachedLLM(inner, store, other).generate(["p"], Sampling())[0][0].text == "two"
 
 
 def test_only_missing_prompts_reach_the_model_and_order_is_kept() -> None:

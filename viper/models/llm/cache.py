@@ -1,7 +1,7 @@
 """Cache of a language model's answers in a store of responses.
 
-The key holds everything that changes the output: model id, prompt and all sampling
-settings (for ``score``: prompt and continuations). Failures are never stored.
+The key holds everything that changes the output: model id, options that it does not name, prompt
+and all sampling settings (for ``score``: prompt and continuations). Failures are never stored.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from viper.errors import ViperError
@@ -21,17 +22,29 @@ from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1
 
+REPLY_OPTIONS = ("chat_template_kwargs", "detail", "max_side", "template", "thinking_tokens")
+"""Options of models that change replies and are not in every model id."""
+
 
 class CachedLLM(WrappedLLM):
     """LLM that looks up answers before it asks the model.
+
+    Args:
+        options: those of the model's backend; :data:`REPLY_OPTIONS` among them enter the key.
 
     Attributes:
         hits: number of prompts answered from the store.
         misses: number of prompts sent to the model.
     """
 
-    def __init__(self, llm: LLM, store: ResponseStore | None = None) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        store: ResponseStore | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(llm)
+        self._options = {name: options[name] for name in REPLY_OPTIONS if name in options}
         self._store: ResponseStore = store if store is not None else MemoryStore()
         self._lock = threading.Lock()
         self.hits = 0
@@ -93,8 +106,10 @@ class CachedLLM(WrappedLLM):
             self.misses += misses
 
     def _key(self, kind: str, prompt: Any, settings: Any) -> str:
-        payload = json.dumps([KEY_VERSION, kind, self.model_id, prompt, settings], sort_keys=True)
-        return hashlib.sha256(payload.encode()).hexdigest()
+        parts = [KEY_VERSION, kind, self.model_id, prompt, settings]
+        if self._options:
+            parts.append(self._options)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _to_store(completions: Sequence[Completion]) -> str:

@@ -67,7 +67,6 @@ class KnowsTruth(Protocol):
             question: a question about the whole picture.
             answer: its known answer.
         """
-        ...
 
 
 def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:

@@ -291,13 +291,12 @@ def likelihoods(session: ToolSession, regions: Sequence[Region], texts: Sequence
     judges pairs.
     """
     places = tuple((session.media.content_hash(region.image_id), region.box) for region in regions)
-    rows: Floats = session.computed_late(
+    return session.computed_late(
         "matcher",
         ("likelihood", places, tuple(texts)),
         "likelihood",
         lambda: ([region_crop(session, region) for region in regions], list(texts)),
     )
-    return rows
 
 
 def _matches_by_likelihood(session: ToolSession) -> bool:

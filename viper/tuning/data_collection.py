@@ -46,7 +46,6 @@ class TextSide(Protocol):
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[M, D]``."""
-        ...
 
 
 def collect_annotated(

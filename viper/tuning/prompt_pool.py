@@ -151,13 +151,12 @@ class PromptPool:
             StoreError: the pool cannot be read.
         """
         key = ("concepts", tool, model_id, self.store.version)
-        names: frozenset[str] = self._read.get(
+        return self._read.get(
             key,
             lambda: frozenset(
                 prompt.concept for prompt in self.kept(tool) if prompt.evidence.model_id == model_id
             ),
         )[0]
-        return names
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Return candidates as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
@@ -196,8 +195,7 @@ class PromptPool:
         if not changed:
             return (), None
         key = ("prompts", kind, model_id, changed)
-        known: _Known = self._read.get(key, lambda: self._load(kind, model_id))[0]
-        return known
+        return self._read.get(key, lambda: self._load(kind, model_id))[0]
 
     def _load(self, kind: str, model_id: str) -> _Known:
         entries = [

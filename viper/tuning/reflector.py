@@ -39,7 +39,6 @@ class Reflector(Protocol):
         Raises:
             CritiqueError: the reply of a language model cannot be understood.
         """
-        ...
 
 
 @dataclass(frozen=True)

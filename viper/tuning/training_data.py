@@ -135,11 +135,9 @@ class AnnotatedStore(Protocol):
 
     def vocabulary(self) -> Sequence[str]:
         """Return the usual names of the store's labels, each once, in a fixed order."""
-        ...
 
     def names_of(self, concept: str) -> tuple[str, ...]:
         """Return all names of a concept, the usual one first; empty if the concept is unknown."""
-        ...
 
     def samples(self, concept: str, limit: int, *, seed: int = 0) -> list[AnnotatedPicture]:
         """Return up to ``limit`` pictures of a concept, drawn by the seed.
@@ -147,7 +145,6 @@ class AnnotatedStore(Protocol):
         The list is empty if the concept is unknown. The same arguments give the same pictures in
         the same order.
         """
-        ...
 
 
 @runtime_checkable
@@ -161,7 +158,6 @@ class PictureSearch(Protocol):
 
         Raising ``limit`` appends results and never reorders them.
         """
-        ...
 
 
 Picture = TypeVar("Picture", AnnotatedPicture, FoundPicture)

@@ -66,15 +66,12 @@ class LLM(Protocol):
 
         A string is the short form of one user message.
         """
-        ...
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Return the mean log-likelihood per token of each continuation after the prompt."""
-        ...
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text in this model's vocabulary."""
-        ...
 
 
 def sees_pictures(llm: object) -> bool:

@@ -30,7 +30,6 @@ class GeneratesEach(Protocol):
 
     def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; errors are returned, not raised."""
-        ...
 
 
 def generate_each(llm: LLM, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:

@@ -100,7 +100,6 @@ class LikelihoodMatcher(Protocol):
 
     def likelihood(self, images: Sequence[Pixels], texts: Sequence[str]) -> Floats:
         """Return the probability ``[N, M]`` that each text describes each picture."""
-        ...
 
 
 @runtime_checkable

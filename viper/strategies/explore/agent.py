@@ -54,7 +54,6 @@ class Verifier(Protocol):
         Args:
             answer: the result as an answer to the task; None if it is not one.
         """
-        ...
 
 
 class NoVerifier:

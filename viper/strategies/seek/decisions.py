@@ -37,7 +37,6 @@ class DecisionSource(Protocol):
         self, query: str, facts: Sequence[str], actions: Sequence[str]
     ) -> Sequence[DecisionExample]:
         """Return decisions for these actions only, those that fit the situation best."""
-        ...
 
 
 class NoDecisions:

@@ -295,8 +295,7 @@ def _last_checkpoint(work: Path) -> str | None:
     for folder in sorted(work.glob("checkpoint-*")):
         if not (folder / "trainer_state.json").is_file():
             shutil.rmtree(folder)
-    last: str | None = get_last_checkpoint(str(work))
-    return last
+    return get_last_checkpoint(str(work))
 
 
 def _losses(file: Path, report: Callable[[int, float], None]) -> Any:

@@ -131,7 +131,6 @@ class Tuner(Protocol[DataT]):
             UsageError: the backend takes no soft prompts, or there is too little data.
             CancelledError: raised by ``on_progress``; no prompt is stored.
         """
-        ...
 
 
 _TUNERS: Mapping[str, str] = MappingProxyType(
@@ -172,5 +171,4 @@ def tuner_for(tool: str) -> Tuner[Any]:
     if tool not in _TUNERS:
         raise UnknownNameError("tool that can be taught", tool, TOOLS)
     module, name = _TUNERS[tool].split(":")
-    tuner: Tuner[Any] = getattr(importlib.import_module(module), name)()
-    return tuner
+    return getattr(importlib.import_module(module), name)()

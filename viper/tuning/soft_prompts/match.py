@@ -168,8 +168,7 @@ class _Validation:
             _, like = margins_of(self.using, encoded.data, encoded.held, which)
             hits = matched(encoded.data, like, encoded.held.plain[0], encoded.held_true)
             shares.append(hits.float().mean(dim=1))
-        more: list[float] = (shares[1] - shares[0]).tolist()
-        return more
+        return (shares[1] - shares[0]).tolist()
 
     def _prompt(self, i: int, vectors: Tensor) -> SoftPrompt:
         feature = self.encoded.data.positives.plain[0, i]

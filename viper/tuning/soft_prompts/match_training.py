@@ -141,8 +141,7 @@ def trained_prompts(
             (text.grad,) = torch.autograd.grad(loss, [text])
         optimiser.step()
         on_step()
-    prompts: Tensor = (torch.cat([tower, text], dim=1) * used).detach()
-    return prompts
+    return (torch.cat([tower, text], dim=1) * used).detach()
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,5 +340,4 @@ def matched(data: MatchData, like: Tensor, plain: Tensor, true: Tensor) -> Tenso
 
 def _known(data: MatchData, plain: Tensor) -> Tensor:
     """Return the similarity of pictures ``[..., D]`` to all known words together, ``[...]``."""
-    likeness: Tensor = (data.scale * plain @ data.words.embedded.T).logsumexp(dim=-1)
-    return likeness
+    return (data.scale * plain @ data.words.embedded.T).logsumexp(dim=-1)

@@ -121,13 +121,11 @@ def _chroma(scenes: Sequence[MaskedPicture], positive: bool) -> Floats:
         if thing.shown == positive and thing.mask.any()
     ]
     colours = np.array(rows, np.float32).reshape(-1, 3)
-    shares: Floats = colours / colours.sum(1, keepdims=True)
-    return shares
+    return colours / colours.sum(1, keepdims=True)
 
 
 def _distances(first: Floats, second: Floats) -> Floats:
-    distances: Floats = np.abs(first[:, None] - second[None]).sum(-1)
-    return distances
+    return np.abs(first[:, None] - second[None]).sum(-1)
 
 
 def composed(

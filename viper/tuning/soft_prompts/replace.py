@@ -215,8 +215,7 @@ class _Learning:
         self, interface: Any, batch: Examples, prompts: Sequence[str], vector: Tensor | None
     ) -> Tensor:
         vectors = {} if vector is None else {self._concept: vector[None]}
-        errors: Tensor = interface.errors(batch.masked, batch.times, batch.noise, prompts, vectors)
-        return errors
+        return interface.errors(batch.masked, batch.times, batch.noise, prompts, vectors)
 
 
 def _interface_of(backend: Any) -> Any:

@@ -51,8 +51,7 @@ def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:
     )
     shared = rows @ columns.T
     union = rows.sum(1)[:, None] + columns.sum(1)[None] - shared
-    ious: Floats = (shared / np.maximum(union, 1)).astype(np.float32)
-    return ious
+    return (shared / np.maximum(union, 1)).astype(np.float32)
 
 
 def segments_of(segments: Sequence[Segment], features: Floats, scene: MaskedPicture) -> Regions:

@@ -154,8 +154,7 @@ def _train(
             losses.backward()  # type: ignore[no-untyped-call]
             adam.step()
         on_step()
-    trained: Floats = vectors.detach().cpu().numpy()
-    return trained
+    return vectors.detach().cpu().numpy()
 
 
 def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:

@@ -60,8 +60,7 @@ def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
             )
     finally:
         config._attn_implementation = before
-    logits: Tensor = output.logits.float()
-    return logits
+    return output.logits.float()
 
 
 def agrees(model: Any, max_context: int) -> bool:

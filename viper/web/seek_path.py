@@ -37,7 +37,7 @@ class StepView:
     action: str
     words: str
     choices: tuple[ActionChoice, ...]
-    found: tuple[str, ...]
+    findings: tuple[str, ...]
     verdict: str
     extracted: str
     reason: str
@@ -90,7 +90,7 @@ class PathView:
     drawing: PathDrawing
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return the path in one line."""
         return ", ".join(f"{step.action}: {step.verdict or 'no verdict'}" for step in self.steps)
 
@@ -124,7 +124,7 @@ def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepV
         number=number,
         action=action,
         choices=tuple(ActionChoice(name, was) for name, was in choices.items()),
-        found=tuple(map(str, _items(entry, "found"))),
+        findings=tuple(map(str, _items(entry, "found"))),
         planned=entry.get("planned") is not False,
         back=back,
         **{name: _text(entry, name) for name in texts},

@@ -33,12 +33,12 @@ class CallView:
     """View of a tool call.
 
     Attributes:
-        given: the arguments with their names; positional arguments have an empty name.
+        arguments: the arguments with their names; positional arguments have an empty name.
         threshold: value of the threshold that its candidates were compared with.
     """
 
     call: ToolCall
-    given: tuple[tuple[str, DisplayValue], ...]
+    arguments: tuple[tuple[str, DisplayValue], ...]
     result: DisplayValue | None
     threshold: float | None
     scores: tuple[CandidateScore, ...]
@@ -59,18 +59,18 @@ class LineView:
 
     number: int
     source: str
-    told: tuple[LineOutput, ...]
+    outputs: tuple[LineOutput, ...]
     failed: bool = False
 
     @property
     def inline(self) -> tuple[LineOutput, ...]:
         """Return the outputs that are shown at once."""
-        return self.told if len(self.told) <= INLINE else self.told[:1]
+        return self.outputs if len(self.outputs) <= INLINE else self.outputs[:1]
 
     @property
     def folded(self) -> tuple[LineOutput, ...]:
         """Return all outputs if there are too many to show at once, else none."""
-        return () if len(self.told) <= INLINE else self.told
+        return () if len(self.outputs) <= INLINE else self.outputs
 
 
 @dataclass(frozen=True)

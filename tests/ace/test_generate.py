@@ -13,8 +13,8 @@ from viper.ace.generate import (
     QueryStore,
     Request,
     generate,
+    read_description,
     read_query_file,
-    read_sheet,
 )
 from viper.errors import ScriptExhaustedError, StoreError, UsageError
 from viper.models.llm.protocol import Completion, Sampling
@@ -30,7 +30,7 @@ def listed(*things: str) -> str:
 
 
 def wanting(count: int, **changes: object) -> Request:
-    return Request(**{"sheet": SHEET, "task": "ground", "count": count, **changes})  # type: ignore[arg-type]
+    return Request(**{"description": SHEET, "task": "ground", "count": count, **changes})  # type: ignore[arg-type]
 
 
 def texts(generated: GeneratedQueries) -> list[str]:
@@ -96,7 +96,7 @@ def test_a_small_context_is_asked_for_fewer_and_a_long_sheet_is_refused() -> Non
     assert "10 queries, one a line" in call.prompt and call.sampling is not None
     assert llm.count_tokens(call.prompt) + call.sampling.max_tokens <= 1000
     with pytest.raises(UsageError, match="reads 1000; shorten the sheet, or .* --queries-from"):
-        generate(llm, wanting(40, sheet="word " * 900))
+        generate(llm, wanting(40, description="word " * 900))
 
 
 def test_queries_are_kept_and_read_again(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_queries_of_another_request_are_refused(tmp_path: Path) -> None:
     QueryStore(tmp_path, wanting(3), "llm@1").save(found)
     for request, llm, said in (
         (wanting(4), "llm@1", "queries: 3 in the folder, 4 now"),
-        (wanting(3, sheet="Other."), "llm@1", "sheet: "),
+        (wanting(3, description="Other."), "llm@1", "sheet: "),
         (wanting(3), "llm@2", "llm: llm@1 in the folder, llm@2 now"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -151,6 +151,6 @@ def test_a_sheet_is_some_text(tmp_path: Path) -> None:
     for content, said in ((b" \n", "empty"), (b"x" * 40_001, "40001 char"), (b"\xff", "as text")):
         path.write_bytes(content)
         with pytest.raises(UsageError, match=said):
-            read_sheet(path)
+            read_description(path)
     path.write_text(f" {SHEET}\n")
-    assert read_sheet(path) == SHEET
+    assert read_description(path) == SHEET

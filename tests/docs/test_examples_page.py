@@ -11,7 +11,7 @@ import pytest
 
 import viper
 from viper.commands.ace import ace
-from viper.commands.ace_sheet import QUERIES
+from viper.commands.ace_describe import QUERIES
 from viper.profiles.document import read_profile
 from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, Example
 from viper.strategies.settings import RunSettings
@@ -62,7 +62,7 @@ def test_the_table_names_the_options_of_sheets() -> None:
     elsewhere = {
         "--out", "--workers", "--profile", "--sandbox", "--offline", "--max-memory", "--state",
     }  # fmt: skip
-    assert named == options_of("sheet") - elsewhere
+    assert named == options_of("describe") - elsewhere
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_defaults_of_sheets_are_those_of_the_page(name: str) -> None:
     section = PAGE.split("## Without labels")[1].split("## Using a bank")[0]
     (row,) = [line for line in section.splitlines() if re.match(rf"\|.*`--{name}\b[^|]*`", line)
               and f"`--{name}-" not in line.split("|")[1]]  # fmt: skip
-    (option,) = [each for each in command_named("sheet").params if each.name == name]
+    (option,) = [each for each in command_named("describe").params if each.name == name]
     default = {"queries": QUERIES, "split": "train"}.get(name, option.default)
     assert f"({default})" in row or f"`{default}`" in row
 

@@ -1,4 +1,4 @@
-"""Queries of a sheet on the embedded world's media: what is asked, and what is agreed on."""
+"""Queries of a description on the embedded world's media: what is asked, and what is agreed on."""
 
 from __future__ import annotations
 

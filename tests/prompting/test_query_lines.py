@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from viper.prompting.query_lines import (
-    SHEET_TASKS,
+    DESCRIBED_TASKS,
     build_query_prompt,
     fault,
     read_line,
@@ -110,7 +110,7 @@ def test_the_same_words_are_one_query() -> None:
     ]
 
 
-@pytest.mark.parametrize("task", SHEET_TASKS)
+@pytest.mark.parametrize("task", DESCRIBED_TASKS)
 def test_the_prompt_holds_what_it_was_given(task: str) -> None:
     prompt = build_query_prompt("Pictures of $5 notes.\n", task, 7, media="videos")
     assert "Pictures of $5 notes.\n" in prompt and "a set of videos" in prompt
@@ -120,7 +120,7 @@ def test_the_prompt_holds_what_it_was_given(task: str) -> None:
     assert "must not come again\n\nthe red cube\nthe lamp\n\n7 queries" in again
 
 
-@pytest.mark.parametrize("task", SHEET_TASKS)
+@pytest.mark.parametrize("task", DESCRIBED_TASKS)
 def test_the_form_of_the_prompt_can_be_read(task: str) -> None:
     example = build_query_prompt("sheet", task, 1).split("not of the content: ")[1].split("\n")[0]
     (query,) = read_queries(example, task)

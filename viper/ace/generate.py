@@ -45,13 +45,13 @@ class Request:
     """Description of the queries to generate.
 
     Attributes:
-        sheet: data set description.
-        task: one of :data:`viper.prompting.query_lines.SHEET_TASKS`.
+        description: of the data set.
+        task: one of :data:`viper.prompting.query_lines.DESCRIBED_TASKS`.
         count: number of queries.
         media: media of the set, ``pictures`` or ``videos``.
     """
 
-    sheet: str
+    description: str
     task: str
     count: int
     seed: int = 0
@@ -125,7 +125,9 @@ def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, in
     count, used = min(A_REPLY, request.count - len(queries)), 0
     while count:
         recent = queries[-min(_SHOWN, 2 * count) :]
-        prompt = build_query_prompt(request.sheet, request.task, count, recent, media=request.media)
+        prompt = build_query_prompt(
+            request.description, request.task, count, recent, media=request.media
+        )
         tokens = count * _TOKENS_A_QUERY + _TOKENS_AROUND
         used = llm.count_tokens(prompt)
         if used + tokens <= llm.max_context:
@@ -139,10 +141,10 @@ def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, in
 
 QUERIES, REQUEST = "queries.jsonl", "request.json"
 
-_LONGEST_SHEET = 40_000
+_MOST_CHARS = 40_000
 
 
-def read_sheet(path: Path) -> str:
+def read_description(path: Path) -> str:
     """Read the text of a data set description.
 
     Raises:
@@ -151,10 +153,8 @@ def read_sheet(path: Path) -> str:
     text = _text(path).strip()
     if not text:
         raise UsageError(f"{path}: empty; describe the data set in a few sentences")
-    if len(text) > _LONGEST_SHEET:
-        raise UsageError(
-            f"{path}: {len(text)} characters; a data sheet has at most {_LONGEST_SHEET}"
-        )
+    if len(text) > _MOST_CHARS:
+        raise UsageError(f"{path}: {len(text)} characters; a data sheet has at most {_MOST_CHARS}")
     return text
 
 
@@ -187,7 +187,7 @@ class QueryStore:
     def __init__(self, folder: Path, request: Request, model_id: str) -> None:
         self._folder, self._task = folder, request.task
         self._asked = {
-            "sheet": hashlib.sha256(request.sheet.encode()).hexdigest()[:16],
+            "sheet": hashlib.sha256(request.description.encode()).hexdigest()[:16],
             "task": request.task,
             "media": request.media,
             "queries": request.count,

@@ -266,7 +266,7 @@ def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / len(words | others) if words | others else 1.0
 
 
-SHEET = "sheet"
+DESCRIPTION = "sheet"
 """The kind of examples that were kept by agreement."""
 
 

@@ -42,7 +42,7 @@ _QUERY_CHARACTERS = 60
 _COMMANDS = {
     "mine": ("viper.commands.ace_mine:mine",
         "Mine a bank: answer labelled samples and keep the best programs."),
-    "describe": ("viper.commands.ace_sheet:sheet",
+    "describe": ("viper.commands.ace_describe:describe",
         "Make a bank without labels, from a description of the data set."),
     "pool": ("viper.commands.pool:pool",
         "Manage the demonstration pool: add, export, prune, rollback, show, start."),

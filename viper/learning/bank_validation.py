@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from viper.ace.select import RIGHT, SHEET
+from viper.ace.select import DESCRIPTION, RIGHT
 from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
 from viper.data.registry import data_set, samples_by_id
@@ -119,7 +119,7 @@ def check_program(
     """
     example, sample = checked.example, example_sample.sample
     assert sample is not None
-    if example.kind == SHEET:
+    if example.kind == DESCRIPTION:
         sample = _with_example_query(example, sample)
     options = RunOptions(
         task=sample.task,
@@ -138,7 +138,7 @@ def check_program(
         failure = result.failure
         why = f"{failure.kind}: {failure.message}" if failure else "no answer"
         return replace(checked, state="broken", why=why, score=0.0)
-    if example.kind == SHEET:
+    if example.kind == DESCRIPTION:
         note = "; ".join(filter(None, (checked.note, "answers; no label judges it")))
         return replace(checked, state="ok", note=note)
     score = metric(example_sample.metric).score(sample, Prediction.of(result.answer)).value

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from viper.ace.select import SHEET, Candidate
+from viper.ace.select import DESCRIPTION, Candidate
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError
@@ -148,14 +148,14 @@ def _unlabelled(query: Query, medium: Sample) -> Sample:
     words = "\n".join((query.task, query.text, *query.options))
     name = hashlib.sha256(words.encode()).hexdigest()[:12]
     return Sample(
-        f"{SHEET}-{name}-{medium.sample_id}",
+        f"{DESCRIPTION}-{name}-{medium.sample_id}",
         query.text,
         task=query.task,
         media=medium.media,
         target=None,
         load=medium.load,
         options=query.options,
-        groups={"query_type": SHEET},
+        groups={"query_type": DESCRIPTION},
         cluster=medium.cluster,
         files=medium.files,
     )

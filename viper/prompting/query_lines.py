@@ -144,23 +144,23 @@ def _is_talk(text: str) -> bool:
     return _CODE.search(text) is not None or _REMARK.search(text) is not None
 
 
-SHEET_TASKS: tuple[str, ...] = ("ground", "question", "choice")
+DESCRIBED_TASKS: tuple[str, ...] = ("ground", "question", "choice")
 
 
 def build_query_prompt(
-    sheet: str, task: str, count: int, existing: Sequence[str] = (), *, media: str = "pictures"
+    about: str, task: str, count: int, existing: Sequence[str] = (), *, media: str = "pictures"
 ) -> str:
     """Build the prompt that asks for queries, one per line.
 
     Args:
-        sheet: description of the data set, in words.
-        task: one of ``SHEET_TASKS``.
+        about: description of the data set, in words.
+        task: one of ``DESCRIBED_TASKS``.
         count: number of queries to ask for.
         existing: earlier queries, which the model must not repeat.
         media: kind of media of the set: ``pictures``, ``videos``.
     """
     values = {
-        "sheet": sheet.strip(),
+        "sheet": about.strip(),
         "kind": fill(f"queries_{task}", {}).strip(),
         "count": str(count),
         "known": _existing_section(existing),

@@ -1,4 +1,4 @@
-"""``viper ace describe``: queries from a sheet, agreement as a label, resuming."""
+"""``viper ace describe``: queries from a description, agreement as a label, resuming."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from viper.ace.generate import QueryStore, Request, generate, read_query_file, read_sheet
+from viper.ace.generate import QueryStore, Request, generate, read_description, read_query_file
 from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
 from viper.commands.ace_mine import rows_of, tell_spent, write_examples
 from viper.commands.options import (
@@ -57,7 +57,7 @@ class _Plan:
     pool: list[Sample]
     profile: Profile
     source: str | list[Query]
-    options: SheetOptions
+    options: DescribeOptions
 
     @property
     def work(self) -> Path:
@@ -66,12 +66,12 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SheetOptions(ProfileChoice):
+class DescribeOptions(ProfileChoice):
     """Argument and options of ``viper ace describe``."""
 
     # fmt: off
-    sheet: Path | None = given_by(click.argument("sheet", type=click.Path(path_type=Path),
-        required=False, metavar="[SHEET.txt]"))
+    description: Path | None = given_by(click.argument("description", required=False,
+        type=click.Path(path_type=Path), metavar="[SHEET.txt]"))
     task: str = option("--task", type=click.Choice(TASKS), required=True,
         help="Task of the queries.")
     queries: int | None = option("--queries", type=click.IntRange(1, 10_000), metavar="N",
@@ -109,8 +109,8 @@ class SheetOptions(ProfileChoice):
 
 
 @click.command()
-@options_as(SheetOptions)
-def sheet(options: SheetOptions) -> int:
+@options_as(DescribeOptions)
+def describe(options: DescribeOptions) -> int:
     """Make a bank without labels, from the description of a data set in SHEET.txt.
 
     The language model of the profile writes queries that suit the data set. It answers each query
@@ -142,8 +142,8 @@ def sheet(options: SheetOptions) -> int:
     return _chosen(options, programs)
 
 
-def _check(options: SheetOptions) -> None:
-    if options.sheet is None and options.queries_from is None:
+def _check(options: DescribeOptions) -> None:
+    if options.description is None and options.queries_from is None:
         raise UsageError(
             "no SHEET.txt; name a description, or your queries with --queries-from FILE"
         )
@@ -153,17 +153,17 @@ def _check(options: SheetOptions) -> None:
         )
 
 
-def _drawing(options: SheetOptions) -> SamplingPlan:
+def _drawing(options: DescribeOptions) -> SamplingPlan:
     spec = DatasetSpec(options.root, options.split, options.seed)
     sampling = (options.media, options.programs, options.temperature)
     return SamplingPlan(options.data, options.task, spec, *sampling)
 
 
-def _source(options: SheetOptions) -> str | list[Query]:
+def _source(options: DescribeOptions) -> str | list[Query]:
     path = options.queries_from
     if path is None:
-        assert options.sheet is not None
-        return read_sheet(options.sheet)
+        assert options.description is not None
+        return read_description(options.description)
     queries = read_query_file(path, options.task)[: options.queries]
     click.echo(f"queries: {len(queries)} of {path}", err=True)
     return queries
@@ -221,7 +221,7 @@ def _sampled(
     return programs_by_query(rows, attempts, source)
 
 
-def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidate]]]) -> int:
+def _chosen(options: DescribeOptions, programs: Sequence[Sequence[Sequence[Candidate]]]) -> int:
     """Write the programs that agree to the bank, and print why the others are left out."""
     verdicts = [agreed(media, options.agree) for media in programs]
     examples = [verdict.example for verdict in verdicts if verdict.example is not None]
@@ -231,7 +231,7 @@ def _chosen(options: SheetOptions, programs: Sequence[Sequence[Sequence[Candidat
 
 
 def _tell(
-    options: SheetOptions, verdicts: Sequence[AgreementResult], bank: Sequence[Example]
+    options: DescribeOptions, verdicts: Sequence[AgreementResult], bank: Sequence[Example]
 ) -> None:
     counts = Counter(verdict.why for verdict in verdicts)
     left_out = {

@@ -120,8 +120,8 @@ def failure_line(failure: Failure | None) -> str:
     if failure is None:
         return "unknown"
     where = f" at line {failure.line}" if failure.line else ""
-    blame = f" [{failure.tool}: {failure.parameter}]" if failure.parameter else ""
-    return f"{failure.kind}{where}: {failure.message}{blame}"
+    threshold = f" [{failure.tool}: {failure.parameter}]" if failure.parameter else ""
+    return f"{failure.kind}{where}: {failure.message}{threshold}"
 
 
 def details(result: RunResult) -> Iterator[str]:

@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from viper.sandbox import entry as entries
-from viper.sandbox.blame import feeding_lines
+from viper.sandbox.backward_slice import feeding_lines
 from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
 from viper.sandbox.facades import build_facades

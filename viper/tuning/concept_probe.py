@@ -21,7 +21,7 @@ from viper.tools.session import ToolSession
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
 from viper.tuning.concept_names import plain
-from viper.tuning.soft_prompts.base import ABILITY_TOOLS
+from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
 from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected
 
 LONGEST_NAME = 3
@@ -74,7 +74,7 @@ def suspects(calls: Sequence[ToolCall], store: AnnotatedStore | None) -> list[Su
     """
     suspects_by_name: dict[tuple[str, str], Suspect] = {}
     for call in calls:
-        tool = ABILITY_TOOLS.get(call.tool)
+        tool = FUNCTION_TOOLS.get(call.tool)
         for text in _texts(call):
             for concept in concepts_in(text, store):
                 if tool is not None:

@@ -178,19 +178,19 @@ class _TaskSession:
         """Reflect, update and answer again, until the answer is right or nothing is learned."""
         if self._task.stale:
             self._now = self._task.rerun(_program(self._now.trace), ())
-        updates, blamed_writing = self._learner.updates, False
+        updates, has_critique = self._learner.updates, False
         rounds = 1 if updates is None else 1 + updates.settings.updates
         for round_ in range(rounds):
             if self._now.solved:
                 break
             critique = self._reflect(round_)
             if critique is not None and critique.location in ("plan", "program"):
-                if self._settings.incorrect and not blamed_writing:
+                if self._settings.incorrect and not has_critique:
                     part: Part = "plan" if critique.location == "plan" else "program"
                     self._demonstrate(self._now.trace, CritiquedPart(part, critique.reason))
                 if self._now.solved:
                     break
-                blamed_writing, critique = True, None
+                has_critique, critique = True, None
             if round_ == rounds - 1 or not self._update_tool(critique):
                 break
             self._now = self._task.rerun(_program(self._now.trace), ())

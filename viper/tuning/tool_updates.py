@@ -24,7 +24,7 @@ from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.concept_probe import Suspect, known_share, suspects
 from viper.tuning.learning_record import PromptRecord, Update
-from viper.tuning.soft_prompts.base import ABILITY_TOOLS, AnsweredQuestion, Progress, TunerOptions
+from viper.tuning.soft_prompts.base import FUNCTION_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 
 MOST_RIGHT_ANSWERS = 200
@@ -106,7 +106,7 @@ class ToolUpdates:
             faulty_calls = [call for call in log if call.tool == critique.tool]
             if critique.step is not None:
                 faulty_calls = [call for call in faulty_calls if call.index == critique.step]
-            if ABILITY_TOOLS.get(critique.tool) == "vqa":
+            if FUNCTION_TOOLS.get(critique.tool) == "vqa":
                 done += self._teach_answer(source, faulty_calls[:1], critique.desired)
             else:
                 done += self._teach_first(source, self._suspects(faulty_calls), "reflection")

@@ -166,17 +166,17 @@ class Stored:
     def __init__(self, writers: Writers, document: Document, folder: Path) -> None:
         self.folder, self.document = folder, document
         self._store = SqliteStore(folder / "programs.db")
-        toolboxes = {parts.toolbox for parts in writers.values()}
-        hubs = {box: box.with_caches(RESULTS, RESULTS_MB) for box in toolboxes}
+        boxes = {parts.toolbox for parts in writers.values()}
+        cached = {box: box.with_caches(RESULTS, RESULTS_MB) for box in boxes}
         self.writers = {
             name: replace(
-                self._with_stored_answers(parts), examples=NoExamples(), toolbox=hubs[parts.toolbox]
+                self._with_stored(parts), examples=NoExamples(), toolbox=cached[parts.toolbox]
             )
             for name, parts in writers.items()
         }
         self._sampled: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
 
-    def _with_stored_answers(self, parts: Components) -> Components:
+    def _with_stored(self, parts: Components) -> Components:
         roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
         return parts.with_models(
             **{role: CachedLLM(parts.models[role], self._store) for role in roles}

@@ -72,7 +72,7 @@ class Condition:
         made_up_nouns: queries about invented things.
         made_up_names: the API text and the examples give every routine an invented name.
         plain_names: as ``made_up_names``, with names made of common words.
-        vague: ask ambiguous queries under conventions drawn for each prompt; examples follow
+        ambiguous: ask ambiguous queries under conventions drawn for each prompt; examples follow
             the same conventions, and at least one shares the ambiguous wording of the query.
     """
 
@@ -82,7 +82,7 @@ class Condition:
     made_up_nouns: bool = False
     made_up_names: bool = False
     plain_names: bool = False
-    vague: bool = False
+    ambiguous: bool = False
 
     @property
     def renamed(self) -> bool:
@@ -99,8 +99,8 @@ CONDITIONS: Mapping[str, Condition] = {
     "names_in_examples": Condition(examples=4, made_up_names=True),
     "names_in_api_text": Condition(made_up_names=True),
     "names_of_common_words": Condition("val", plain_names=True),
-    "vague": Condition("val", vague=True),
-    "vague_8_examples": Condition("val", vague=True, examples=8),
+    "vague": Condition("val", ambiguous=True),
+    "vague_8_examples": Condition("val", ambiguous=True, examples=8),
 }
 
 
@@ -215,7 +215,7 @@ def _trial(condition: Condition, random: Random) -> WriterTrial:
     entries = listed_entries(condition.api, TASK_OF_FAMILY[family])
     lexicon = made_up_lexicon(random, test=True) if condition.made_up_nouns else WORLD
     options: Mapping[str, Any] = {"family": family, "api": condition.api, "lexicon": lexicon}
-    if condition.vague:
+    if condition.ambiguous:
         conventions = draw_conventions(random)
         sample = ambiguous_text_sample(random, conventions, condition.split, **options)
         examples = _ambiguous_examples(condition, random, conventions, sample, options)

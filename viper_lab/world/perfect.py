@@ -65,7 +65,7 @@ class PerfectTools:
             ToolError: there is no such tool, or it refused.
         """
         if name == "llm_query":
-            facts = (fact for fact in FACTS if fact.asked in str(args[0]))
+            facts = (fact for fact in FACTS if fact.request in str(args[0]))
             return next((", ".join(sorted(fact.members)) for fact in facts), "")
         if name == "segment":
             return self._segment(*args, **kwargs)

@@ -146,7 +146,7 @@ _TUNERS: Mapping[str, str] = MappingProxyType(
 TOOLS = tuple(_TUNERS)
 """Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY."""
 
-ABILITY_TOOLS: Mapping[str, str] = MappingProxyType(
+FUNCTION_TOOLS: Mapping[str, str] = MappingProxyType(
     {
         "find": "loc",
         "exists": "loc",

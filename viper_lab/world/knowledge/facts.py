@@ -24,13 +24,13 @@ class Relation:
         question: asks for it about ``#``.
         noun: names it within another question, ``the maker of #``.
         statements: sentences of texts; ``#`` is the thing, ``*`` the fact's value.
-        told: a reader's wording of such a sentence.
+        wording: a reader's wording of such a sentence.
     """
 
     of: str
     question: str
     statements: Sequence[str]
-    told: str
+    wording: str
     leads_to: str = ""
     noun: str = ""
 
@@ -80,4 +80,4 @@ def question_of(chain: Sequence[str], about: str) -> str:
 
 def fact_text(relation: str, thing: str, value: str) -> str:
     """Return a reader's wording of a fact."""
-    return RELATIONS[relation].told.replace("#", thing).replace("*", value)
+    return RELATIONS[relation].wording.replace("#", thing).replace("*", value)

@@ -136,12 +136,12 @@ def _naming(library: Library, random: Random) -> ExpertReply:
     note = random.choice(library.notes[design.name])
     lines = list(lines_of_note(note, about)) or [f"{design.name}: a {look.shape}"]
     names = {design.name for design in library.catalogue.designs}
-    told_by = next((word for word in lines[0].replace(":", " ").split() if word in names), "")
-    is_it = told_by and (not has_label or f"marked {target.mark}" in lines[0])
+    named = next((word for word in lines[0].replace(":", " ").split() if word in names), "")
+    is_it = named and (not has_label or f"marked {target.mark}" in lines[0])
     prompt = judge_prompt(
         f"what is the {phrase} called?", context, Decision(about), lines[:1], STYLE
     )
-    return ExpertReply("read", as_text(prompt), f" {f'answer: {told_by}' if is_it else 'no'}{END}")
+    return ExpertReply("read", as_text(prompt), f" {f'answer: {named}' if is_it else 'no'}{END}")
 
 
 def _phrase(look: Look, random: Random) -> str:

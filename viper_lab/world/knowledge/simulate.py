@@ -228,8 +228,8 @@ class Expert(Seeker):
             if action == "caption" and now.focus is None:
                 return ResultVerdict("informative", lines[0])
             names = {work.name for work in self.library.catalogue.works}
-            told_by = _first_named(lines, names) if action == "identical" else ""
-            return ResultVerdict("answer", told_by) if told_by else None
+            named = _first_named(lines, names) if action == "identical" else ""
+            return ResultVerdict("answer", named) if named else None
         if kind not in ("design", "marked"):
             return None
         if action == "ocr" and kind == "marked":
@@ -293,20 +293,20 @@ class Expert(Seeker):
         return self._design(patch).mark if is_target else ""
 
     def _tool_image_search(self, patch: Ref, about: str) -> list[str]:
-        told_lines: dict[str, None] = {}
+        lines: dict[str, None] = {}
         if patch.kind == "image" and self.question.kind == "picture":
             note = work_note(self.question.seen, self.random)
             field = "caption" if about in ("identical", "captions") else "title"
             if about != "entities":
-                told_lines[note[field]] = None
+                lines[note[field]] = None
         if about == "identical" or patch.kind == "image":
-            return list(told_lines)
+            return list(lines)
         for design in self._alike(self._design(patch)):
             for note in self.library.notes[design.name]:
                 if self.random.random() < _MISSED:
                     continue
-                told_lines.update(dict.fromkeys(lines_of_note(note, about)))
-        return list(told_lines)
+                lines.update(dict.fromkeys(lines_of_note(note, about)))
+        return list(lines)
 
     def _tool_text_search(self, query: str) -> list[str]:
         return self.library.search(query)

@@ -24,15 +24,15 @@ class Fact:
 
     Attributes:
         family: ``shape``, ``color``, ``material`` or ``pattern``.
-        said: completes "tag the objects that …".
-        asked: completes "List at most 20 …" for a language model.
+        clause: completes "tag the objects that …".
+        request: completes "List at most 20 …" for a language model.
         members: the words for which it holds.
         doubtful: debatable words.
     """
 
     family: str
-    said: str
-    asked: str
+    clause: str
+    request: str
     members: frozenset[str]
     doubtful: frozenset[str] = frozenset()
 

@@ -32,7 +32,7 @@ from viper_lab.world.splits import SCENES_PER_SPLIT, check_split
 PROPOSALS = 25
 """Number of queries to try on one scene before the next one."""
 
-VAGUE_SHARE = 0.5
+AMBIGUOUS_SHARE = 0.5
 """Share of ambiguous queries in a data set with conventions."""
 
 Medium = TypeVar("Medium")
@@ -108,7 +108,7 @@ def generate(
     count: int,
     *,
     conventions: Conventions | None = None,
-    ambiguous_share: float = VAGUE_SHARE,
+    ambiguous_share: float = AMBIGUOUS_SHARE,
     edition: str = "",
 ) -> list[WorldSample]:
     """Return queries of a family about scenes (or clips) of a split, one per scene.
@@ -143,7 +143,7 @@ def generate(
     return samples
 
 
-VAGUE = "vague "
+AMBIGUOUS = "vague "
 """Prefix of the sort of an ambiguous query among the types of a family."""
 
 
@@ -155,7 +155,7 @@ def _sorts(request: QueryRequest, random: Random) -> Iterator[str]:
     }
     if request.ambiguous_share:
         for sort, weight in ambiguous.WEIGHTS[request.family].items():
-            weights[VAGUE + sort] = request.ambiguous_share * weight
+            weights[AMBIGUOUS + sort] = request.ambiguous_share * weight
     due = dict.fromkeys(weights, 0.0)
     while True:
         for type_, weight in weights.items():
@@ -175,8 +175,8 @@ class _Queries:
 
     def ambiguous_sort(self, sort: str) -> tuple[str, Conventions | None]:
         """Return a sort without its prefix, and the conventions if it had one."""
-        is_ambiguous = self.request.conventions is not None and sort.startswith(VAGUE)
-        return sort.removeprefix(VAGUE), self.request.conventions if is_ambiguous else None
+        is_ambiguous = self.request.conventions is not None and sort.startswith(AMBIGUOUS)
+        return sort.removeprefix(AMBIGUOUS), self.request.conventions if is_ambiguous else None
 
 
 class _SceneQueries(_Queries):

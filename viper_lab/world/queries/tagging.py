@@ -86,7 +86,7 @@ def tagging_program(fact: Fact, concept: str | None = None, *, listed: bool = Fa
     ]
     query = repr(", ".join(members))
     if listed:
-        lines.append(f'LIST0=LIST(query="{fact.asked}",max=20)')
+        lines.append(f'LIST0=LIST(query="{fact.request}",max=20)')
         query = "LIST0"
     return "\n".join(
         [
@@ -106,7 +106,7 @@ def tagging_plan(fact: Fact, concept: str | None = None, *, listed: bool = False
     return numbered(
         "Find every object.",
         f"Give each object its {fact.family}: {', '.join(words)}.",
-        *([f"List the {fact.asked}."] if listed else []),
+        *([f"List the {fact.request}."] if listed else []),
         f"Keep the objects whose {fact.family} is {which}.",
         "Tag them.",
     )
@@ -121,7 +121,7 @@ def _sample(
     random: Random,
 ) -> TaskSample:
     name, template = TEMPLATES.pick(random, each.split)
-    verb, _, rest = fact.said.partition(" ")
+    verb, _, rest = fact.clause.partition(" ")
     singular = (
         "every object that" in template or "every thing that" in template or "each" in template
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
-from tests.endpoint.model import KEY, Model, Reply
+from tests.endpoint.model import KEY, Model, Reply, written
+from tests.endpoint.place import Begin, Place
 from tests.models.llm.openai_server import OpenAIServer
 
 Start = Callable[..., Model]
@@ -46,7 +46,22 @@ def wide(tmp_path: Path) -> Path:
     return written(tmp_path / "wide.png", (900, 2048))
 
 
-def written(path: Path, shape: tuple[int, int]) -> Path:
-    pixels = np.random.default_rng(shape[0]).integers(0, 256, (*shape, 3)).astype(np.uint8)
-    Image.fromarray(pixels).save(path)
-    return path
+@pytest.fixture
+def begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Begin]:
+    """Starts a server that gives one answer, or what a function makes of each request."""
+    servers: list[OpenAIServer] = []
+
+    def start(answer: Any) -> Place:
+        behave = answer if callable(answer) else lambda request: answer
+        servers.append(OpenAIServer(otherwise=behave))
+        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].url)
+        return Place(tmp_path, capsys, servers[-1])
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path / "home"))
+    yield start
+    for server in servers:
+        server.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,3 +157,10 @@ def scaled(pixels: Any, side: int = 1024) -> Any:
     image = Image.fromarray(pixels)
     image.thumbnail((side, side), Image.Resampling.LANCZOS)
     return np.array(image)
+
+
+def written(path: Path, shape: tuple[int, int]) -> Path:
+    """Write a picture of random pixels, height and width given, to a file."""
+    pixels = np.random.default_rng(shape[0]).integers(0, 256, (*shape, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path

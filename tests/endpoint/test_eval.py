@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.commands.test_bad_input import viper
-from tests.endpoint.conftest import Start, written
-from tests.endpoint.model import KEY, Model, digests, scaled
+from tests.endpoint.conftest import Start
+from tests.endpoint.model import KEY, Model, digests, scaled, written
 from tests.models.llm.openai_server import Answer, Received, refusal
 from viper.data.sample import DatasetSpec
 from viper.evaluate.evaluation import Evaluation

@@ -6,33 +6,14 @@ The profile has no vision roles, so each test also runs on code that has none be
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.commands.test_bad_input import viper
-from tests.endpoint.conftest import written
 from tests.endpoint.model import KEY, fenced
-from tests.models.llm.openai_server import Answer, OpenAIServer, Received, refusal
+from tests.endpoint.place import Begin, chat
+from tests.models.llm.openai_server import Answer, Received, refusal
 from viper.profiles import load_profile
-
-PROFILE = """
-name = "writer"
-[llm]
-backend = "openai"
-model = "gpt-4.1-mini"
-options = { max_retries = 2, price_per_million = { prompt = 0.4, completion = 1.6 } MORE }
-[roles]
-text = { backend = "llm", options = { select_by = "choice" } }
-[run]
-api = "abstract"
-trials = 2
-temperature = 0.0
-prompt_style = "chat"
-max_tokens = 512
-"""
 
 DEF = "def execute_command(image):"
 FINAL = f"{DEF}\n    return 'final'"
@@ -40,62 +21,6 @@ DRAFT = f"{DEF}\n    return 'draft'"
 HELPER = "def word():\n    return 'final'"
 IN_JSON = json.dumps({"code": FINAL})
 CALL = {"type": "function", "function": {"name": "python", "arguments": IN_JSON}}
-
-
-def chat(content: Any, finish: str = "stop", **message: Any) -> Answer:
-    """An answer of a chat model; other fields of the message by keyword."""
-    choice = {"index": 0, "finish_reason": finish, "message": {"content": content, **message}}
-    usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    return Answer(json.dumps({"choices": [choice], "usage": usage}))
-
-
-class Place:
-    """A server, a picture, and the command line that asks about it."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], server: Any) -> None:
-        self.folder, self._capsys, self.server = folder, capsys, server
-        self.picture = written(folder / "small.png", (40, 60))
-        self.write_profile()
-
-    def write_profile(self, more: str = "") -> None:
-        (self.folder / "writer.toml").write_text(
-            PROFILE.replace("MORE", f", {more}" if more else "")
-        )
-
-    def run(self, *more: str) -> tuple[int, str, str]:
-        profile = str(self.folder / "writer.toml")
-        given = ["run", str(self.picture), "what is it?", "--profile", profile, *more]
-        code, out, err = viper(self._capsys, *given)
-        assert "Traceback" not in err and KEY not in out + err
-        return code, out, err
-
-    def record(self, *more: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run("--json", *more)[1])
-        return found
-
-
-Begin = Callable[[Any], Place]
-
-
-@pytest.fixture
-def begin(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Begin]:
-    """Starts a server that gives one answer, or what a function makes of each request."""
-    servers: list[OpenAIServer] = []
-
-    def start(answer: Any) -> Place:
-        behave = answer if callable(answer) else lambda request: answer
-        servers.append(OpenAIServer(otherwise=behave))
-        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].url)
-        return Place(tmp_path, capsys, servers[-1])
-
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("VIPER_HOME", str(tmp_path / "home"))
-    yield start
-    for server in servers:
-        server.close()
 
 
 SHAPES = {

@@ -160,7 +160,7 @@ class Client:
                 f"{place} refused the key (status {status}); set the environment variable "
                 f"{self._endpoint.key_env} to a key that it accepts for this model"
             )
-        message = " ".join(self._endpoint.hiding_key(str(error.message)).split())[:_SHOWN]
+        message = " ".join(self._endpoint.hiding_key(_words_of(error)).split())[:_SHOWN]
         if error.code in _USED_UP:
             return RefusedError(f"{place}: the quota is used up (status {status}): {message}")
         if status in _PASSING or status >= 500:
@@ -173,3 +173,9 @@ class Client:
         if error.param in _OMITTABLE:
             todo = f'add omit = ["{error.param}"] to the options of the model'
         return RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")
+
+
+def _words_of(error: Any) -> str:
+    """Return the server's message about a failed request, else the answer's body or status."""
+    message = error.body.get("message") if isinstance(error.body, dict) else None
+    return str(message or error.response.text or error.message)

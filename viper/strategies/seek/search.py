@@ -95,6 +95,7 @@ class Seeker:
     _planning: list[Message] = field(default_factory=list)
     _planned_until: int = 0
     _performed: set[tuple[Any, ...]] = field(default_factory=set)
+    _readable: list[bool] = field(default_factory=list)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
         """Return the answer and its info, or a failure if a limit or a tool ended the search."""
@@ -244,6 +245,7 @@ class Seeker:
                 self._planning.append(assistant(reply))
                 prompt = (user(ASK_AGAIN),)
             decision = read_decision(reply, allowed, self.style)
+            self._readable.append(decision is not None)
             if decision is not None:
                 return decision, True
         return Decision(allowed[0]), False
@@ -311,6 +313,7 @@ class Seeker:
         if reply is None:
             return None
         verdict = read_verdict(reply, self.style)
+        self._readable.append(verdict is not None)
         if verdict is None:
             return ResultVerdict("uninformative", "", "no verdict could be read from the reply")
         if not is_grounded(verdict.extracted, (*lines, *now.context, now.query)):
@@ -330,7 +333,13 @@ class Seeker:
         return sample_once(self.llm, self.context, prompt, sampling)
 
     def _no_answer(self, reason: str) -> tuple[Any, Any] | Failure:
-        """End without an answer; a failure if some tool failed."""
+        """End without an answer; a failure if no reply could be read, or if some tool failed."""
+        if self.style != "compact" and self._readable and not any(self._readable):
+            return Failure(
+                "plan",
+                "neither an action nor a verdict could be read from any reply of "
+                f"{self.llm.model_id}; use another model, or --strategy program",
+            )
         if self.failures:
             errors = "; ".join(f"{action}: {error}" for action, error in self.failures.items())
             return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")

@@ -75,8 +75,8 @@ class Hits:
     def score(self, sample: Any, prediction: Prediction | None) -> Score:
         return Score(float(prediction is not None))
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
-        rows = list(rows)
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        rows = list(results)
         groups: dict[str, dict[str, list[float]]] = {}
         for row in rows:
             for kind, name in row.groups.items():

@@ -36,7 +36,7 @@ class Equal:
         right = prediction is not None and prediction.value == sample.target
         return Score(float(right), {"seen": 1.0})
 
-    def figures(self, rows: Iterable[Any]) -> Figures:
+    def figures(self, results: Iterable[Any]) -> Figures:
         raise AssertionError("nobody asks for figures here")
 
 

@@ -209,13 +209,13 @@ def _rows(
     choice: ProfileChoice, evaluation: Evaluation, items: Sequence[Item], label: str
 ) -> list[SampleResult]:
     right = 0.0
-    rows: dict[int, SampleResult] = {}
+    results: dict[int, SampleResult] = {}
     bounds = Bounds()
     with Reasoner(open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
         judge = metric(evaluation.metric)
         runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
         for done in LocalEngine(runner, bounds).run(items, threading.Event()):
-            rows[done.position] = done.row
+            results[done.position] = done.row
             right += done.row.score
-            advance(f"{right / len(rows):.3f}")
-    return [rows[item.position] for item in items]
+            advance(f"{right / len(results):.3f}")
+    return [results[item.position] for item in items]

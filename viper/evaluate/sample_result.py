@@ -98,6 +98,6 @@ class SampleResult:
         )
 
 
-def mean_score(rows: Sequence[SampleResult]) -> float:
+def mean_score(results: Sequence[SampleResult]) -> float:
     """Return the mean score; 0 without results."""
-    return sum(result.score for result in rows) / len(rows) if rows else 0.0
+    return sum(result.score for result in results) / len(results) if results else 0.0

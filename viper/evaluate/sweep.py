@@ -199,8 +199,8 @@ def sweep(
             parts, evaluation = _with_value(components, sampled, name, value)
             folder = setup.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
-            rows = answer_all(parts, evaluation, folder, setup.document, say)
-            scores[kind] = sum(result.score for result in rows) / len(rows)
+            results = answer_all(parts, evaluation, folder, setup.document, say)
+            scores[kind] = sum(result.score for result in results) / len(results)
         points.append(SweepPoint(value, scores["shots"], scores.get("full")))
     return SweepResult(name, current, tuple(points))
 

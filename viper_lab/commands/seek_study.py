@@ -142,10 +142,10 @@ def _sessions(source: Path) -> list[Session]:
         return list(read_sessions(source))
     sessions = []
     with RunStore.read(source) as store:
-        for row in store.rows():
-            trace = store.trace(row.sample_id, row.seed) or {}
+        for result in store.rows():
+            trace = store.trace(result.sample_id, result.seed) or {}
             if trace.get("path"):
-                sessions.append(of_path(trace["path"], "run", row.text))
+                sessions.append(of_path(trace["path"], "run", result.text))
     if not sessions:
         raise UsageError(f"{source}: no sample of that run was answered by --strategy seek")
     return sessions

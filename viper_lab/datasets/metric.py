@@ -31,9 +31,9 @@ class World:
             return score
         return replace(score, details={"iou": box_iou(box, sample.target)})
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``accuracy`` of all samples and of each group."""
-        return _JUDGE.figures([replace(row, groups=_groups(row.groups)) for row in rows])
+        return _JUDGE.figures([replace(r, groups=_groups(r.groups)) for r in results])
 
 
 def _groups(groups: Mapping[str, str]) -> dict[str, str]:

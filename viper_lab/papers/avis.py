@@ -196,10 +196,10 @@ def _picked(runner: CellRunner, part: KnowledgePart) -> Claim:
     for seed in runner.scale.seeds:
         questions = part.questions(seed)
         with runner.store_of(SEEK, part, seed) as store:
-            for row in store.rows():
-                question = questions[row.sample_id]
+            for result in store.rows():
+                question = questions[result.sample_id]
                 if question.look_alike:
-                    trace = store.trace(row.sample_id, row.seed) or {}
+                    trace = store.trace(result.sample_id, result.seed) or {}
                     look_alikes += 1
                     right += picked(trace.get("path") or ()) == question.seen
     share = proportion(right, look_alikes)

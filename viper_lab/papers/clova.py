@@ -142,9 +142,9 @@ def stream(runner: MethodRunner) -> Iterator[TableCell]:
                 yield TableCell.of_scores("table 7", row_name, subject.name, scores)
 
 
-def _third(rows: Sequence[SampleResult], place: int) -> Sequence[SampleResult]:
-    size = -(-len(rows) // STREAM_PARTS)
-    return rows[place * size : (place + 1) * size]
+def _third(results: Sequence[SampleResult], place: int) -> Sequence[SampleResult]:
+    size = -(-len(results) // STREAM_PARTS)
+    return results[place * size : (place + 1) * size]
 
 
 def reproduce_clova(

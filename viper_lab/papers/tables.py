@@ -138,10 +138,10 @@ def gain(
     """Return the gain of one step over some parts together; None where nothing is asked of them."""
     before, after = (
         [
-            row
+            result
             for part in parts
             for seed in bench.scale.seeds
-            for row in bench.results(table.cells[name], part, seed)
+            for result in bench.results(table.cells[name], part, seed)
         ]
         for name in step
     )
@@ -170,9 +170,9 @@ def gain_of(before: Rows, after: Rows, table: str, name: str, family: str) -> Ga
             f"{len(alone)} stand alone; remove the folder and begin anew"
         )
     change = paired(
-        [row.score for row in before],
-        [new[row.sample_id, row.seed].score for row in before],
-        [row.cluster or row.sample_id for row in before],
+        [result.score for result in before],
+        [new[result.sample_id, result.seed].score for result in before],
+        [result.cluster or result.sample_id for result in before],
     )
     return Gain(table, name, family, change.difference)
 

@@ -228,8 +228,8 @@ def after(runner: CellRunner, cell: Cell, part: Part, programs: int, seed: int) 
     """
     with runner.store_of(cell, part, seed) as store:
         scores = []
-        for row in runner.results(cell, part, seed):
-            trace = store.trace(row.sample_id, row.seed) or {"trials": []}
+        for result in runner.results(cell, part, seed):
+            trace = store.trace(result.sample_id, result.seed) or {"trials": []}
             programs_written = sum(trial["correction"] != "self_tune" for trial in trace["trials"])
-            scores.append(row.score if programs_written <= programs else 0.0)
+            scores.append(result.score if programs_written <= programs else 0.0)
     return scores

@@ -31,10 +31,10 @@ class Accuracy:
         """Return 1 if the prediction is right, else 0."""
         return Score(float(prediction is not None and self.right(sample, prediction)))
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the share of right answers, overall and by group."""
-        rows = list(rows)
-        return figures_of(rows, {self.figure: share_of(rows)}, share_of)
+        results = list(results)
+        return figures_of(results, {self.figure: share_of(results)}, share_of)
 
 
 def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:

@@ -207,8 +207,8 @@ class Editing:
         details = {name: float(value) for name, value in verdict._asdict().items()}
         return Score(float(verdict.right), details)
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the four shares; groups by ``edited``."""
-        rows = list(rows)
-        parts = {name: share_of(rows, name) for name in EditVerdict._fields}
-        return figures_of(rows, {"edited": share_of(rows), **parts}, share_of)
+        results = list(results)
+        parts = {name: share_of(results, name) for name in EditVerdict._fields}
+        return figures_of(results, {"edited": share_of(results), **parts}, share_of)

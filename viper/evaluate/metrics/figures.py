@@ -40,48 +40,48 @@ class Metric(Protocol):
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """Score a prediction; None scores 0. Must be a pure function."""
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the official figures with intervals for results of one seed.
 
         Must be a pure function.
         """
 
 
-def scores(rows: Iterable[SampleResult]) -> list[float]:
+def scores(results: Iterable[SampleResult]) -> list[float]:
     """Return each result's score; 0 for failed ones."""
-    return [0.0 if result.failure is not None else result.score for result in rows]
+    return [0.0 if result.failure is not None else result.score for result in results]
 
 
-def details(rows: Iterable[SampleResult], name: str) -> list[float]:
+def details(results: Iterable[SampleResult], name: str) -> list[float]:
     """Return each result's detail of this name; 0 for results that failed or lack it."""
-    return [0.0 if result.failure is not None else result.details.get(name, 0.0) for result in rows]
+    return [0.0 if r.failure is not None else r.details.get(name, 0.0) for r in results]
 
 
-def clusters(rows: Iterable[SampleResult]) -> list[str]:
+def clusters(results: Iterable[SampleResult]) -> list[str]:
     """Return each result's cluster."""
-    return [result.cluster for result in rows]
+    return [result.cluster for result in results]
 
 
-def share_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
+def share_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """Return the share of right results, or of results with a detail; both are 0 or 1."""
-    values = scores(rows) if detail is None else details(rows, detail)
-    return share([value > 0.5 for value in values], clusters(rows))
+    values = scores(results) if detail is None else details(results, detail)
+    return share([value > 0.5 for value in values], clusters(results))
 
 
-def mean_of(rows: Sequence[SampleResult], detail: str | None = None) -> Estimate:
+def mean_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """Return the mean score of the results, or the mean of a detail."""
-    values = scores(rows) if detail is None else details(rows, detail)
-    return mean(values, clusters=clusters(rows))
+    values = scores(results) if detail is None else details(results, detail)
+    return mean(values, clusters=clusters(results))
 
 
-def failure_shares(rows: Sequence[SampleResult]) -> dict[str, Estimate]:
+def failure_shares(results: Sequence[SampleResult]) -> dict[str, Estimate]:
     """Return the share of each kind of failure among all results, the most frequent first."""
-    kinds = Counter(result.failure for result in rows if result.failure is not None)
-    return {kind: proportion(count, len(rows)) for kind, count in kinds.most_common()}
+    kinds = Counter(result.failure for result in results if result.failure is not None)
+    return {kind: proportion(count, len(results)) for kind, count in kinds.most_common()}
 
 
 def figures_of(
-    rows: Sequence[SampleResult],
+    results: Sequence[SampleResult],
     overall: Mapping[str, Estimate],
     of_group: Callable[[Sequence[SampleResult]], Estimate],
     skip: Collection[str] = (),
@@ -89,13 +89,13 @@ def figures_of(
     """Return all figures, groups and failures; ``overall`` begins with the headline.
 
     Args:
-        rows: all of them.
-        overall: figures over all rows.
-        of_group: the estimate of a group's rows.
+        results: all of them.
+        overall: figures over all results.
+        of_group: the estimate of a group's results.
         skip: groups that are left out.
     """
     groups: dict[str, dict[str, list[SampleResult]]] = {}
-    for result in rows:
+    for result in results:
         for name, value in result.groups.items():
             if name not in skip:
                 groups.setdefault(name, {}).setdefault(value, []).append(result)
@@ -106,6 +106,6 @@ def figures_of(
             name: {value: of_group(mine) for value, mine in sorted(values.items())}
             for name, values in groups.items()
         },
-        failures=failure_shares(rows),
-        n=len(rows),
+        failures=failure_shares(results),
+        n=len(results),
     )

@@ -26,15 +26,15 @@ class Grounding:
         iou = box_iou(box, sample.target) if box is not None else 0.0
         return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the three figures; groups by mean IoU."""
-        rows = list(rows)
+        results = list(results)
         return figures_of(
-            rows,
+            results,
             {
-                "mean_iou": mean_of(rows),
-                "acc@0.5": share_of(rows, "acc@0.5"),
-                "acc@0.7": share_of(rows, "acc@0.7"),
+                "mean_iou": mean_of(results),
+                "acc@0.5": share_of(results, "acc@0.5"),
+                "acc@0.7": share_of(results, "acc@0.7"),
             },
             mean_of,
         )

@@ -42,11 +42,11 @@ class InfoSeek:
         answer = None if prediction is None else prediction.value
         return Score(infoseek_score(answer, sample.target))
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return both figures; groups by accuracy."""
-        rows = list(rows)
-        estimates = {"accuracy": mean_of(rows)}
-        parts = [[row for row in rows if row.groups.get("split") == split] for split in SPLITS]
+        results = list(results)
+        estimates = {"accuracy": mean_of(results)}
+        parts = [[r for r in results if r.groups.get("split") == split] for split in SPLITS]
         if all(parts):
             both = [mean_of(part) for part in parts]
             estimates["final"] = Estimate(
@@ -55,7 +55,7 @@ class InfoSeek:
                 _harmonic(*(share.low for share in both)),
                 _harmonic(*(share.high for share in both)),
             )
-        return figures_of(rows, estimates, mean_of)
+        return figures_of(results, estimates, mean_of)
 
 
 def _harmonic(*values: float) -> float:

@@ -50,11 +50,11 @@ class Mixed:
         """Return the score of the sample's task; for an edit, whether there is a picture."""
         return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
-        rows = list(rows)
-        judged = [result for result in rows if result.task in _OF_TASK]
-        edits = [result for result in rows if result.task not in _OF_TASK]
+        results = list(results)
+        judged = [result for result in results if result.task in _OF_TASK]
+        edits = [result for result in results if result.task not in _OF_TASK]
         overall = {"mean_score": mean_of(judged)}
         for task, scorer in _OF_TASK.items():
             if mine := [result for result in judged if result.task == task]:
@@ -63,4 +63,4 @@ class Mixed:
         if edits:
             overall["edit.came_out"] = share_of(edits)
         figures = figures_of(judged, overall, mean_of)
-        return replace(figures, failures=failure_shares(rows), n=len(rows))
+        return replace(figures, failures=failure_shares(results), n=len(results))

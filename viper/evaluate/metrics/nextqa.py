@@ -29,19 +29,16 @@ class NextQA:
         """Return 1 if the index is the target's, else 0."""
         return Score(float(prediction is not None and right_choice(sample, prediction)))
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
-        rows = list(rows)
+        results = list(results)
         of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
-        for result in rows:
+        for result in results:
             kind = type_of(result)
             for name in {kind, kind[:1]} & of_type.keys():
                 of_type[name].append(result)
-        return figures_of(
-            rows,
-            {**{name: share_of(mine) for name, mine in of_type.items()}, "overall": share_of(rows)},
-            share_of,
-        )
+        estimates = {name: share_of(mine) for name, mine in of_type.items()}
+        return figures_of(results, {**estimates, "overall": share_of(results)}, share_of)
 
 
 def type_of(result: SampleResult) -> str:

@@ -15,25 +15,25 @@ _SINGLE = ("example",)
 
 
 class Consistency(Accuracy):
-    """``accuracy``: right rows / rows. ``consistency``: clusters with every row right / clusters.
+    """``accuracy``: right results / all. ``consistency``: clusters with only right results / all.
 
     A result without a cluster is its own cluster.
     """
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``accuracy`` and ``consistency``; groups by accuracy."""
-        rows = list(rows)
+        results = list(results)
         return figures_of(
-            rows,
-            {"accuracy": share_of(rows), "consistency": _consistency(rows)},
+            results,
+            {"accuracy": share_of(results), "consistency": _consistency(results)},
             share_of,
             skip=_SINGLE,
         )
 
 
-def _consistency(rows: Sequence[SampleResult]) -> Estimate:
+def _consistency(results: Sequence[SampleResult]) -> Estimate:
     whole: dict[str, bool] = defaultdict(lambda: True)
-    for index, (result, score) in enumerate(zip(rows, scores(rows), strict=True)):
+    for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
         whole[result.cluster or f"\0{index}"] &= score > 0.5
     return proportion(sum(whole.values()), len(whole))
 

@@ -65,14 +65,12 @@ class OKVQA:
         stems = soft_accuracy(answer, answers, stemmed)
         return Score(soft_accuracy(answer, answers), {"stemmed": stems})
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return both figures; groups by soft accuracy."""
-        rows = list(rows)
-        return figures_of(
-            rows,
-            {"soft_accuracy": mean_of(rows), "soft_accuracy_stemmed": mean_of(rows, "stemmed")},
-            mean_of,
-        )
+        results = list(results)
+        soft, stemmed = mean_of(results), mean_of(results, "stemmed")
+        estimates = {"soft_accuracy": soft, "soft_accuracy_stemmed": stemmed}
+        return figures_of(results, estimates, mean_of)
 
 
 def soft_accuracy(

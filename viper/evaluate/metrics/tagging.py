@@ -30,17 +30,17 @@ class Tagging:
         counts = match_tags(prediction.value or (), sample.target)
         return Score(counts.f1, {name: float(n) for name, n in counts._asdict().items()})
 
-    def figures(self, rows: Iterable[SampleResult]) -> Figures:
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the four figures; groups by ``f1``."""
-        rows = list(rows)
-        matched, predicted = details(rows, "matched"), details(rows, "predicted")
-        expected = [float(len(result.target)) for result in rows]
+        results = list(results)
+        matched, predicted = details(results, "matched"), details(results, "predicted")
+        expected = [float(len(result.target)) for result in results]
         both = [mine + theirs for mine, theirs in zip(predicted, expected, strict=True)]
-        units = clusters(rows)
+        units = clusters(results)
         return figures_of(
-            rows,
+            results,
             {
-                "f1": mean_of(rows),
+                "f1": mean_of(results),
                 "f1_pooled": ratio([2 * count for count in matched], both, units),
                 "precision": ratio(matched, predicted, units),
                 "recall": ratio(matched, expected, units),

@@ -156,11 +156,11 @@ def routine_effect(
     without: Sequence[SampleResult], with_it: Sequence[SampleResult], names: Sequence[str]
 ) -> RoutineEffect:
     """Return what routines of these names change; both lists hold the same samples in order."""
-    before, after = ([row.score for row in rows] for rows in (without, with_it))
-    clusters = [row.cluster or row.sample_id for row in without]
+    before, after = ([r.score for r in results] for results in (without, with_it))
+    clusters = [r.cluster or r.sample_id for r in without]
     return RoutineEffect(
         without=mean(before, clusters=clusters),
         with_it=mean(after, clusters=clusters),
         gain=paired(before, after, clusters),
-        used=mean([float(bool(called_names(row.program or "") & set(names))) for row in with_it]),
+        used=mean([float(bool(called_names(r.program or "") & set(names))) for r in with_it]),
     )

@@ -59,14 +59,14 @@ class ErrorDiagram:
         }  # fmt: skip
 
 
-def error_diagram(rows: Iterable[SampleResult]) -> ErrorDiagram:
+def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
     """Return the parts of a run's results, under one seed or several.
 
     Boxes are told from other answers by the detail ``iou``. Kinds of answers that do not occur,
     and the fallback where there was none, are left out.
     """
     by_seed: dict[int, Counter[str]] = {}
-    for result in rows:
+    for result in results:
         by_seed.setdefault(result.seed, Counter())[part_of(result)] += 1
     counts: Counter[str] = sum(by_seed.values(), Counter())
     seeds = list(by_seed.values()) or [Counter()]

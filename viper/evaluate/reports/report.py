@@ -137,8 +137,8 @@ def _fallbacks(
     }
 
 
-def _without_fallbacks(rows: Iterable[SampleResult]) -> Iterator[SampleResult]:
-    for result in rows:
+def _without_fallbacks(results: Iterable[SampleResult]) -> Iterator[SampleResult]:
+    for result in results:
         if is_fallback(result):
             yield replace(result, score=0.0, details={}, prediction=None, failure="fallback")
         else:
@@ -205,9 +205,9 @@ class Tally:
     without_cost: int = 0
 
     @classmethod
-    def of(cls, rows: Iterable[SampleResult]) -> Tally:
+    def of(cls, results: Iterable[SampleResult]) -> Tally:
         tally = cls()
-        for result in rows:
+        for result in results:
             tally.add(result)
         return tally
 

@@ -101,3 +101,17 @@ def test_thinking_gets_room_and_is_left_out_of_answers(
     request = ChatRequest([ONE.pixels], "a ball ?")
     assert thinking.ask([request], 4)[0][0] == "Yes , a ball ."
     assert thinking.probability_of_yes([request]) == [1.0]
+
+
+def test_ten_turns_each_begin_with_the_tokens_of_the_one_before(
+    vlm: ChatVLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_role = vlm._processor.chat_template.replace("user : ", " {{ message['role'] }} : ")
+    monkeypatch.setattr(vlm._processor, "chat_template", by_role)
+    conversation = (system("a cube"), user(ONE, "what is this ?"))
+    before: list[int] = []
+    for turn in range(10):
+        ids = vlm._inputs([conversation])["input_ids"][0].tolist()
+        assert ids[: len(before)] == before and len(ids) > len(before), turn
+        before = ids
+        conversation = (*conversation, assistant(" a red ball"), user("yes or no ?"))

@@ -15,9 +15,9 @@ def of_kind(kind: str, plan: str = PLAN) -> list[EditedPlan]:
 def test_a_step_left_out_takes_references_with_it() -> None:
     first, second, third = of_kind("step left out")
     assert first.plan == "1. Take the Leftmost of those of step 1.\n2. Compare step 1."
-    assert first.said == 'A step is missing at the beginning: "Find all red cubes."'
+    assert first.fault == 'A step is missing at the beginning: "Find all red cubes."'
     assert second.plan == "1. Find all red cubes.\n2. Compare steps 1 and 2."
-    assert second.said.startswith("A step is missing after step 1: ")
+    assert second.fault.startswith("A step is missing after step 1: ")
     assert third.plan == "\n".join(PLAN.split("\n")[:2])
 
 
@@ -27,16 +27,16 @@ def test_steps_exchanged() -> None:
         "1. Take the Leftmost of those of step 1.",
         "1. Find all red cubes.",
     ]
-    assert "Steps 1 and 2 are in the wrong order" in of_kind("steps exchanged")[0].said
+    assert "Steps 1 and 2 are in the wrong order" in of_kind("steps exchanged")[0].fault
 
 
 def test_words_are_exchanged_whole_and_keep_their_capital() -> None:
     (attribute,) = of_kind("attribute")
     assert attribute.plan.startswith("1. Find all blue cubes.")
-    assert attribute.said == "Step 1 says blue where it must say red"
+    assert attribute.fault == "Step 1 says blue where it must say red"
     (relation,) = of_kind("relation")
     assert "2. Take the Rightmost of those" in relation.plan
-    assert relation.said == "Step 2 says rightmost where it must say leftmost"
+    assert relation.fault == "Step 2 says rightmost where it must say leftmost"
     assert not of_kind("attribute", "1. Find the bored redhead.")
 
 

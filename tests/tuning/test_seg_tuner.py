@@ -193,12 +193,12 @@ def test_objects_are_cut_by_what_queries_say_of_what_was_held_out():
     )
     one, two = (np.ones(1, np.float32), 0.0), (np.full(1, 3, np.float32), 1.0)
     seen = tuner._Held.of(known, [[0], [0, 1]], [one, two])
-    assert seen.said.tolist() == [10.5, 2.5, 0.5, 13.0, 7.0], "of the last one nobody is asked"
+    assert seen.logits.tolist() == [10.5, 2.5, 0.5, 13.0, 7.0], "of the last one nobody is asked"
     assert seen.by.tolist() == [[True] * 3 + [False] * 2, [True] * 5]
     assert 6.9 < seen.cut < 7 and seen.named == 1.0
-    nothing = tuner._Held(seen.said, np.zeros(5, np.bool_), seen.by)
+    nothing = tuner._Held(seen.logits, np.zeros(5, np.bool_), seen.by)
     assert nothing.named == 0.0
-    alone = tuner._Held(seen.said, np.ones(5, np.bool_), seen.by)
+    alone = tuner._Held(seen.logits, np.ones(5, np.bool_), seen.by)
     assert alone.cut == 0.0
 
 

@@ -124,7 +124,7 @@ def agent(options: AgentOptions, source: Path) -> None:
                 variant=variant,
                 rest=options.rest,
                 seed=options.seed,
-                said=labels_by_index(workflow, flags),
+                labels=labels_by_index(workflow, flags),
             )
         ]
 

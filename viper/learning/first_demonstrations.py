@@ -274,7 +274,7 @@ class FaultSearch:
             outcome = self._validation.of_plan(candidate.sample, edited.plan)
             if outcome.verdict != "wrong":
                 continue
-            fault = Critique("plan", None, edited.said, plan)
+            fault = Critique("plan", None, edited.fault, plan)
             changed = {"plan": edited.plan, "program": outcome.program}
             yield edited.kind, _incorrect(candidate, "plan", fault, **changed)
 

@@ -78,12 +78,12 @@ class EditedPlan:
         kind: ``step left out``, ``steps exchanged``, ``attribute`` (another word of a family) or
             ``relation`` (the opposite of a word of place, order or extent).
         plan: the edited plan.
-        said: the fault in one or two sentences, with the step numbers of this plan.
+        fault: the fault in one or two sentences, with the step numbers of this plan.
     """
 
     kind: str
     plan: str
-    said: str
+    fault: str
 
 
 def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPlan]:

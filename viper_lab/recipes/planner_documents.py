@@ -49,7 +49,7 @@ class PlanDocuments:
         wrong: share of the planning documents that also demonstrate wrong plans.
         ambiguous: share of documents that hold ambiguous queries, and of the queries in them.
         made_up_nouns: share of documents about invented things.
-        written: composition of the API text in documents with programs.
+        api_text: composition of the API text in documents with programs.
     """
 
     programs: float = 0.25
@@ -58,7 +58,7 @@ class PlanDocuments:
     wrong: float = 0.5
     ambiguous: tuple[float, float] = (0.2, 0.6)
     made_up_nouns: float = 0.25
-    written: DocumentOptions = DocumentOptions(
+    api_text: DocumentOptions = DocumentOptions(
         programs=3, made_up_names=0.1, swapped_names=0.0, full_header=0.25, extra_lines=6
     )
 
@@ -69,7 +69,7 @@ def plan_document(random: Random, options: PlanDocuments) -> list[Piece]:
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
     conventions = draw_conventions(random) if random.random() < options.ambiguous[0] else None
     if random.random() < options.programs:
-        count = random.randint(1, options.written.programs)
+        count = random.randint(1, options.api_text.programs)
         samples = list(_samples(random, options, family, (lexicon, conventions), count))
         return _with_programs(random, options, family, samples)
     lone = random.random() < options.lone
@@ -128,8 +128,8 @@ def _with_programs(
     task = TASK_OF_FAMILY[family]
     entries = listed_entries("abstract", task)
     programs = [annotated(sample) for sample in samples]
-    header = header_entries(random, options.written, entries, programs)
-    mapping = name_mapping(random, options.written, [entry.name for entry in entries])
+    header = header_entries(random, options.api_text, entries, programs)
+    mapping = name_mapping(random, options.api_text, [entry.name for entry in entries])
     header = [renamed_entry(entry, mapping) for entry in header]
     pieces = [Piece(compact_header(header), learned=False)]
     for sample, program in zip(samples, programs, strict=True):

@@ -33,8 +33,8 @@ def test_what_is_masked(variant: str, turns: list[int]) -> None:
 
 
 def test_somebody_else_may_say_what_was_of_use() -> None:
-    said = {0: True, 4: False, 1: False}
-    found = list(masked(MADE, (), style="compact", said=said))
+    labels = {0: True, 4: False, 1: False}
+    found = list(masked(MADE, (), style="compact", labels=labels))
     assert [one.turn for one in found] == [0, 3, 5, 6]
 
 

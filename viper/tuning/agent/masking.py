@@ -67,7 +67,7 @@ def masked(
     variant: str = "masking",
     rest: str = "before",
     seed: int = 0,
-    said: Mapping[int, bool] | None = None,
+    labels: Mapping[int, bool] | None = None,
 ) -> Iterator[MaskedWorkflow]:
     """Return the training texts of a workflow, one for each action that counts.
 
@@ -75,12 +75,12 @@ def masked(
         entries: names that the prompts list.
         variant: one of :data:`VARIANTS`.
         rest: one of :data:`RESTS`.
-        said: whether the action at an index is effective, according to people or a model. The rules
-            flag actions without an entry.
+        labels: whether the action at an index is effective, according to people or a model. The
+            rules flag actions without an entry.
     """
     turns = [turn for turn in workflow.turns if turn.kind != "forced"]
     steps = [step_of(turn) for turn in turns]
-    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), said or {}):
+    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), labels or {}):
         action = steps[place].action
         if action is None:
             continue

@@ -79,13 +79,13 @@ class _Held:
     """Logits of queries on objects that they were not fitted to.
 
     Attributes:
-        said: float [M], mean logit of each object. The mean is used because all queries are applied
-            together later.
+        logits: float [M], mean logit of each object. The mean is used because all queries are
+            applied together later.
         shown: bool [M], whether each object shows the concept.
         by: bool [Q, M], whether each query was applied to each object.
     """
 
-    said: Floats
+    logits: Floats
     shown: NDArray[np.bool_]
     by: NDArray[np.bool_]
 
@@ -109,13 +109,13 @@ class _Held:
     @property
     def cut(self) -> float:
         """Return the logit that :data:`LEFT_ALONE` of the other objects do not exceed."""
-        others = self.said[~self.shown]
+        others = self.logits[~self.shown]
         return float(np.quantile(others, LEFT_ALONE)) if len(others) else 0.0
 
     @property
     def named(self) -> float:
         """Return the share of the concept's objects above :attr:`cut`."""
-        return float((self.said > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
+        return float((self.logits > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
 class _SegSession(TrainingSession[Regions]):
@@ -166,7 +166,7 @@ class _SegSession(TrainingSession[Regions]):
                 f"not told apart: {named:.0%} of its held-out objects are surer to be it than "
                 f"nearly all others are; {LEAST_NAMED:.0%} are asked for"
             )
-        logits = seen.said[seen.by[at] & seen.shown]
+        logits = seen.logits[seen.by[at] & seen.shown]
         if not (logits > seen.cut).any():
             return f"of no use: it names none of {len(logits)} held-out objects"
         if after.mean() < before.mean():

@@ -50,15 +50,15 @@ class Place:
             PROFILE.replace("MORE", f", {more}" if more else "")
         )
 
-    def run(self, *more: str) -> tuple[int, str, str]:
+    def run(self, *more: str, query: str = "what is it?") -> tuple[int, str, str]:
         profile = str(self.folder / "writer.toml")
-        given = ["run", str(self.picture), "what is it?", "--profile", profile, *more]
+        given = ["run", str(self.picture), query, "--profile", profile, *more]
         code, out, err = viper(self._capsys, *given)
         assert "Traceback" not in err and KEY not in out + err
         return code, out, err
 
-    def record(self, *more: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run("--json", *more)[1])
+    def record(self, *more: str, query: str = "what is it?") -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("--json", *more, query=query)[1])
         return found
 
 

@@ -58,9 +58,9 @@ def main() -> None:
         wrong = {True: [0, 0], False: [0, 0]}
         for concept in concepts:
             started = time.perf_counter()
-            if hasattr(questions, "lesson"):  # tools that learn from answered questions
-                lesson = questions.lesson(toolbox, concept, count=given.positives, seed=given.seed)
-                taught = teacher.learn(given.tool, None, lesson, options)
+            if hasattr(questions, "training_data"):  # tools that learn from answered questions
+                data = questions.training_data(toolbox, concept, given.positives, given.seed)
+                taught = teacher.learn(given.tool, None, data, options)
             else:
                 taught = teacher.teach(given.tool, concept, options)
             seconds = time.perf_counter() - started

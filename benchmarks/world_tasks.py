@@ -56,7 +56,7 @@ class Bench:
         assert isinstance(wanted, WorldTask)
         split = f"{self.options.split}:{part}"
         spec = DatasetSpec(None, split, self.options.seed, self.options.samples)
-        for sample in wanted.drawn(spec):
+        for sample in wanted.task_samples(spec):
             yield sample, task_sample(sample)
 
     def measure(self, name: str) -> None:

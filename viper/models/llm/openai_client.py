@@ -137,8 +137,7 @@ class Client:
             raise TransientError("no connection, or it was lost") from None
         except openai.APIStatusError as error:
             raise self._failure(error) from None
-        text: str = raw.http_response.text
-        return text
+        return raw.http_response.text
 
     def _read(self, text: str, read: Callable[[str], Result]) -> Result:
         """Return the result of ``read``; its error quotes the text with the key hidden."""

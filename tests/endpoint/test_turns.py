@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.endpoint.model import KINDS, fenced
+from tests.endpoint.model import fenced
 from tests.endpoint.place import Begin, Place, chat
 from tests.models.llm.openai_server import Received
 
@@ -107,6 +107,7 @@ def test_a_refusal_is_no_plan(begin: Begin) -> None:
     assert record["answer"] is None and record["failure"]["kind"] == "plan"
 
 
+QUESTION = "When was Tarnix founded?"
 SEEKING = """
 [roles]
 vqa = { backend = "tests.evaluate.fake_backends:Answerer", model = "answerer" }
@@ -114,21 +115,27 @@ text_search = { backend = "tests.endpoint.shelf:Shelf", model = "shelf" }
 """
 
 
-class Searcher:
-    """Replies of a planner in turn; verdicts by what was found; keeps what the planner was sent."""
+WHOLE = "visual: when was Tarnix founded?\nknowledge: #"
+ANSWER = "verdict: answer\nextracted: 1893"
 
-    def __init__(self, split: str, *decisions: str) -> None:
-        self._split, self._decisions = split, list(decisions)
+
+class Searcher:
+    """Replies of a searcher: decisions in turn, the verdict once the date was found.
+
+    Attributes:
+        planned: what the planner was sent.
+    """
+
+    def __init__(self, *decisions: str, split: str = WHOLE, answer: str = ANSWER) -> None:
+        self._decisions, self._split, self._answer = list(decisions), split, answer
         self.planned: list[str] = []
 
     def __call__(self, request: Received) -> Any:
-        if KINDS["split"] in request.words:
+        if "Split the question below" in request.words:
             return chat(self._split)
-        if KINDS["verdict"] in request.words:
-            found = "founded in 1893" in request.words
-            verdict = {"verdict": "answer", "extracted": "1893"} if found else {"verdict": "no"}
-            return chat(json.dumps(verdict))
-        if KINDS["next"] in request.words:
+        if "You judge" in request.words:
+            return chat(self._answer if "founded in 1893" in request.words else "verdict: no")
+        if "Actions that are possible now" in request.words:
             self.planned.append(request.words)
             return chat(self._decisions.pop(0) if self._decisions else "Next: vqa: what?")
         return chat("unknown")
@@ -141,11 +148,22 @@ def sought(begin: Begin, searcher: Searcher) -> dict[str, Any]:
                                        + SEEKING.replace("[roles]\n", ""))  # fmt: skip
     profile.write_text(text)
     given = ["--strategy", "seek", "--graph", "every", "--max-steps", "6"]
-    return place.record(*given, query="When was Tarnix founded?")
+    return place.record(*given, query=QUESTION)
 
 
-KNOWN = "visual: what is named?\nknowledge: when was # founded?"
 SEARCH = "Next: text_search: tarnix"
+
+
+def test_a_split_in_json(begin: Begin) -> None:
+    split = json.dumps({"visual": "when was Tarnix founded?", "knowledge": "#"})
+    record = sought(begin, Searcher(SEARCH, split=split))
+    assert record["path"][0]["visual"] == "when was Tarnix founded?"
+    assert record["path"][0]["knowledge"] == "#" and record["answer"] == "1893"
+
+
+def test_a_verdict_in_json(begin: Begin) -> None:
+    answer = json.dumps({"verdict": "answer", "extracted": "1893"})
+    assert sought(begin, Searcher(SEARCH, answer=answer))["answer"] == "1893"
 
 
 @pytest.mark.parametrize(
@@ -154,35 +172,32 @@ SEARCH = "Next: text_search: tarnix"
         '{"action": "text_search", "query": "tarnix"}',
         "text_search - tarnix",
         "Next: text search: tarnix",
-        "<think>Next: vqa: no</think>\nNext: text_search: tarnix",
     ],
 )
-def test_decisions_verdicts_and_splits_in_other_forms(decision: str, begin: Begin) -> None:
-    split = json.dumps({"visual": "when was Tarnix founded?", "knowledge": "#"})
-    record = sought(begin, Searcher(split, decision))
-    (asked, step) = record["path"][:2]
-    assert asked["visual"] == "when was Tarnix founded?"
+def test_decisions_in_other_forms(decision: str, begin: Begin) -> None:
+    record = sought(begin, Searcher(decision))
+    step = record["path"][1]
     assert (step["action"], step["words"]) == ("text_search", "tarnix")
     assert record["answer"] == "1893"
 
 
 def test_a_search_is_worded_again_and_the_same_one_is_refused(begin: Begin) -> None:
-    searcher = Searcher(
-        "visual: when was Tarnix founded?\nknowledge: #",
-        *("Next: text_search: nix town", "Next: text_search: Nix  town", SEARCH),
-    )
-    record = sought(begin, searcher)
+    words = ["nix town", "Nix  town", "tarnix"]
+    record = sought(begin, Searcher(*(f"Next: text_search: {each}" for each in words)))
     steps = [step for step in record["path"] if step.get("action") == "text_search"]
-    assert [step["words"] for step in steps] == ["nix town", "Nix  town", "tarnix"]
+    assert [step["words"] for step in steps] == words and record["answer"] == "1893"
     assert "made before" in steps[1]["reason"] and not steps[1]["calls"]
-    assert record["answer"] == "1893"
-    assert all("When was Tarnix founded?" in words for words in searcher.planned)
-    assert "nix town" in searcher.planned[1]
+
+
+def test_the_planner_sees_its_searches_and_the_whole_question(begin: Begin) -> None:
+    searcher = Searcher("Next: text_search: nix town", SEARCH)
+    sought(begin, searcher)
+    assert all(f"The whole question: {QUESTION}" in words for words in searcher.planned)
+    assert "text_search: nix town" in searcher.planned[1]
 
 
 def test_a_decision_that_cannot_be_read_is_asked_for_again(begin: Begin) -> None:
-    split = "visual: when was Tarnix founded?\nknowledge: #"
-    record = sought(begin, Searcher(split, "Hm, hard to say.", SEARCH))
+    record = sought(begin, Searcher("Hm, hard to say.", SEARCH))
     assert record["answer"] == "1893" and record["path"][1]["planned"] is True
 
 

@@ -38,8 +38,8 @@ class PlanningWriter(Writer):
         return [[self._one(prompt)] for prompt in prompts]
 
     def _one(self, prompt: str) -> Completion:
-        plans = prompt.endswith("## Plan\n")
-        thing = re.findall(r"what color is thing (\d+)\?", prompt.rpartition("## Query")[2])[0]
+        plans = prompt.endswith("## Plan")
+        thing = re.findall(r"what color is thing (\d+)\?", prompt)[-1]  # the query comes last
         shown = SHOWN.search(prompt) is not None
         with self._notes.open("a") as notes:
             notes.write(

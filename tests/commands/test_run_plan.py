@@ -45,7 +45,7 @@ def test_text_page_and_dry_run(
     _, out, _ = viper(capsys, *asked, "--dry-run")
     assert "planner" in out and "1 to 2 plans and as many programs" in out
     _, out, _ = viper(capsys, *asked, "--show-prompt")
-    assert out.startswith("You plan how to answer queries") and "## Plan" in out
+    assert out.startswith("[system]\nYou plan how to answer queries") and "## Plan" in out
 
 
 def test_the_states_demonstrations_are_shown(

@@ -111,6 +111,11 @@ def as_text(prompt: Prompt) -> str:
     return "\n\n".join(f"[{message.role}]\n{message.text}" for message in prompt)
 
 
+def without_roles(prompt: Prompt) -> str:
+    """Return the texts of a prompt alone, for models that know no messages."""
+    return "\n\n".join(message.text for message in messages_of(prompt))
+
+
 def as_key(prompt: Prompt) -> Any:
     """Return a JSON value that is equal for equal prompts only; pictures count by their pixels."""
     if isinstance(prompt, str):

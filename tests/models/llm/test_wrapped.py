@@ -21,6 +21,7 @@ from viper.models.llm.wrapped import (
     all_answered,
     generate_each,
 )
+from viper.prompting.messages import system, user
 from viper.testing.conformance import check_llm
 from viper.tools.models import ModelSet
 
@@ -207,3 +208,17 @@ def test_errors_are_told_prompt_by_prompt(prompts: list[str]) -> None:
 
 def test_it_keeps_the_rules_of_a_language_model(llm: TransformersLLM) -> None:
     check_llm(GatheredLLM(llm))
+
+
+def test_a_plug_in_that_knows_no_messages_gets_texts() -> None:
+    class Plain:
+        model_id, max_context = "plain", 100
+
+        def generate(self, prompts: Sequence[str], sampling: Sampling) -> list[list[Completion]]:
+            return [[Completion(prompt.upper(), 1, 1)] for prompt in prompts]
+
+    llm = GatheredLLM(Plain())  # type: ignore[arg-type]
+    prompt = (system("be brief"), user("hi"))
+    assert llm.generate([prompt], Sampling())[0][0].text == "BE BRIEF\n\nHI"
+    both = llm.generate_each([prompt, "x"], Sampling())
+    assert [each[0].text for each in both] == ["BE BRIEF\n\nHI", "X"]  # type: ignore[index]

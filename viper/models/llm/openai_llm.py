@@ -27,7 +27,7 @@ from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.wrapped import Attempt
-from viper.prompting.messages import Prompt, messages_of, pictures_of
+from viper.prompting.messages import Prompt, pictures_of, without_roles
 
 APIS = ("chat", "completions")
 Result = TypeVar("Result")
@@ -256,7 +256,7 @@ class OpenAILLM:
             body["messages"] = chat_messages(prompt, self._max_side, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
-            body["prompt"] = "\n\n".join(message.text for message in messages_of(prompt))
+            body["prompt"] = without_roles(prompt)
         fields = {name: value for name, value in body.items() if name not in self._omit}
         return {**fields, "extra_body": self._extra} if self._extra else fields
 

@@ -16,6 +16,7 @@ from viper.prompting.messages import (
     as_text,
     messages_of,
     pictures_of,
+    without_roles,
     without_system,
 )
 
@@ -127,7 +128,7 @@ class PromptTokens:
         """Return the text that the model reads for a prompt."""
         if self._template is not None:
             return self._template.render(prompt)
-        return "\n\n".join(message.text for message in messages_of(prompt))
+        return without_roles(prompt)
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a wrapped text, with those that mark its beginning and end."""

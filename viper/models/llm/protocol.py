@@ -48,7 +48,8 @@ class Sampling:
 class LLM(Protocol):
     """A causal language model; safe to call from several threads.
 
-    A model that takes pictures has the attribute ``sees_pictures``, see :func:`sees_pictures`.
+    A model that takes conversations has the attribute ``sees_pictures``, which says whether they
+    may hold pictures. A profile's model without it gets every prompt as one text.
 
     Attributes:
         model_id: name plus weight hash, recorded in traces and cache keys.

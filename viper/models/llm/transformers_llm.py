@@ -46,6 +46,8 @@ class TransformersLLM(LocalModel):
         ModelError: nothing loadable there, or an adapter that does not fit.
     """
 
+    sees_pictures = False
+
     def __init__(
         self,
         path: str | Path,

@@ -15,7 +15,7 @@ from viper.models.batching import Gatherer
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
 from viper.models.loading import ONE_AT_A_TIME
-from viper.prompting.messages import Prompt
+from viper.prompting.messages import Prompt, without_roles
 
 Attempt = list[Completion] | ViperError
 """Result of one prompt: its completions, or the error."""
@@ -150,7 +150,8 @@ class GatheredLLM(WrappedLLM):
 
     A prompt's answer depends on its batch only as far as the model's own batching does. Every
     shipped backend seeds each prompt by itself. A model that serves callers concurrently (its
-    attribute ``concurrent`` is true, as for endpoints) gets every call unchanged.
+    attribute ``concurrent`` is true, as for endpoints) gets every call unchanged. A model without
+    the attribute ``sees_pictures`` gets texts instead of conversations.
 
     Args:
         llm: the model.
@@ -167,6 +168,7 @@ class GatheredLLM(WrappedLLM):
         Raises:
             ViperError: the error of the first of these prompts that failed.
         """
+        prompts = self._readable(prompts)
         if len(prompts) != 1 or self.concurrent:
             return self._llm.generate(prompts, sampling)
         kind = replace(sampling, seed=0) if sampling.temperature <= 0 else sampling
@@ -176,11 +178,17 @@ class GatheredLLM(WrappedLLM):
     def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
         """Return the result of each prompt in order; see :func:`generate_each`."""
         if len(prompts) != 1:
-            return super().generate_each(prompts, sampling)
+            return super().generate_each(self._readable(prompts), sampling)
         try:
             return list(self.generate(prompts, sampling))
         except ViperError as error:
             return [error]
+
+    def _readable(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+        """Return texts for a plug-in that was written before prompts could be conversations."""
+        if hasattr(self._llm, "sees_pictures"):
+            return prompts
+        return [without_roles(prompt) for prompt in prompts]
 
     def _serve(self, kind: object, prompts: list[Prompt]) -> list[list[Completion]]:
         """Generate once for equal prompts, because equal seeds give equal answers."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from tests.tuning.agent.tiny import CHAT_TEMPLATES, tokenizer
-from viper.models.llm.openai_messages import chat_messages
+from viper.models.llm.openai_llm import chat_messages
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.scripted import RecordedCall, ScriptedLLM
 from viper.prompting.feedback import FailedProgram, feedback_text

@@ -88,9 +88,7 @@ def build_prompt(
         UnknownNameError: the style does not exist.
     """
     if style == "compact":
-        return _compact_prompt(query, entries, examples, feedback)
-    if style not in STYLES:
-        raise UnknownNameError("prompt style", style, STYLES)
+        return compact_program_prompt(query, entries, examples, feedback)
     return program_prompt(
         query,
         entries,
@@ -119,7 +117,12 @@ def program_prompt(
         examples_text: the sections of examples with the blank lines after them, or "".
         plan: numbered steps for the program, separated by newlines.
         lines, facts: as for :func:`build_prompt`.
+
+    Raises:
+        UnknownNameError: the style does not exist.
     """
+    if style not in STYLES:
+        raise UnknownNameError("prompt style", style, STYLES)
     rules = _rules(query, entries, lines)
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
@@ -222,16 +225,18 @@ def _line_rules(query: Query) -> str:
     return "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
 
 
-def _compact_prompt(
+def compact_program_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
     examples: Sequence[PromptExample],
     feedback: FailedProgram | None,
+    plan: str = "",
 ) -> str:
+    """Build a ``compact`` prompt; with a plan, its examples show theirs."""
     failed = ""
     if feedback is not None:
         failed = compact_failure(feedback.failure.kind, feedback.failure.message)
-    return compact_document(entries, query.task, examples, query.text, query.options, failed)
+    return compact_document(entries, query.task, examples, query.text, query.options, failed, plan)
 
 
 def media_words(query: Query) -> str:
@@ -255,9 +260,9 @@ def chat_query(query: Query) -> str:
 def _examples_text(examples: Sequence[PromptExample], style: str) -> str:
     if not examples:
         return ""
-    texts = []
-    for example in examples:
-        texts.append(compact_query(example.query, example.options) + example.program.strip("\n"))
+    texts = [
+        compact_query(each.query, each.options) + each.program.strip("\n") for each in examples
+    ]
     if style == "chat":
         blocks = "\n\n".join(f"```python\n{text}\n```" for text in texts)
         return f"## Solved queries\n\n{blocks}\n\n"

@@ -9,10 +9,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Role = Literal["system", "user", "assistant"]
 
@@ -29,6 +32,14 @@ class Picture:
         digest = hashlib.sha256(str(self.pixels.shape).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         return digest.hexdigest()
+
+    def within(self, max_side: int) -> Image:
+        """Return the picture for PIL, scaled down if a side is longer than ``max_side`` pixels."""
+        from PIL import Image
+
+        image = Image.fromarray(self.pixels)
+        image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
+        return image
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Picture) and self.digest == other.digest

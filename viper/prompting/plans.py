@@ -35,22 +35,15 @@ from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.errors import UnknownNameError
 from viper.prompting.builder import (
-    STYLES,
     FailedProgram,
     chat_query,
+    compact_program_prompt,
     is_open_video,
     media_words,
     plan_comment,
     program_prompt,
 )
-from viper.prompting.compact import (
-    END_OF_PROGRAM,
-    compact_document,
-    compact_failure,
-    compact_query,
-    compact_request,
-    one_line,
-)
+from viper.prompting.compact import END_OF_PROGRAM, compact_query, compact_request, one_line
 from viper.prompting.messages import Prompt
 from viper.prompting.replies import is_refusal, json_parts, without_reasoning
 from viper.prompting.template import fill, fill_turns
@@ -172,14 +165,7 @@ def build_planned_prompt(
         UnknownNameError: the style does not exist.
     """
     if style == "compact":
-        failed = ""
-        if feedback is not None:
-            failed = compact_failure(feedback.failure.kind, feedback.failure.message)
-        return compact_document(
-            entries, query.task, correct, query.text, query.options, failed, plan
-        )
-    if style not in STYLES:
-        raise UnknownNameError("prompt style", style, STYLES)
+        return compact_program_prompt(query, entries, correct, feedback, plan)
     head = "## {}" if style == "chat" else "# {}"
     render_example = _in_fence if style == "chat" else _as_comments
     examples_text = _section("Solved queries", map(render_example, correct), head)

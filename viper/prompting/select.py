@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Sequence
-from importlib import resources
-from string import Template
 from typing import Any
 
 from viper.prompting.builder import info_text
 from viper.prompting.compact import one_line
 from viper.prompting.replies import final_answer, without_reasoning
+from viper.prompting.template import fill
 
 _LEAD = (
     r"(?:(?:my|the|so|therefore|thus)\W+)?(?:(?:correct|right|best|final)\W+)?"
@@ -45,8 +44,7 @@ def build_choice_prompt(info: Any, question: str, options: Sequence[str]) -> str
         "options": "\n".join(f"{label}. {one_line(option)}" for label, option in pairs),
         "marks": "letter" if len(options) <= len(string.ascii_uppercase) else "number",
     }
-    template = resources.files("viper.prompting") / "templates" / "select_letter.md"
-    return Template(template.read_text(encoding="utf-8")).substitute(values).rstrip("\n")
+    return fill("select_letter", values).rstrip("\n")
 
 
 def parse_choice(reply: str, options: Sequence[str]) -> int | None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
-from viper.evaluate.metrics.accuracy import answered, answers, gqa
+from viper.evaluate.metrics.accuracy import answered, answers, gqa, nextqa, nlvr, nlvr2
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding
 from viper.evaluate.metrics.infoseek import InfoSeek
 from viper.evaluate.metrics.mixed import Mixed
-from viper.evaluate.metrics.nextqa import NextQA
-from viper.evaluate.metrics.nlvr import nlvr, nlvr2
 from viper.evaluate.metrics.okvqa import OKVQA
 from viper.evaluate.metrics.tagging import Tagging
 from viper.plugins import entry_points_of
@@ -28,7 +26,7 @@ ENTRY_POINTS = "viper.metrics"
 METRICS: Mapping[str, Callable[[], Metric]] = {
     "grounding": Grounding,
     "gqa": gqa,
-    "nextqa": NextQA,
+    "nextqa": nextqa,
     "nlvr": nlvr,
     "nlvr2": nlvr2,
     "okvqa": OKVQA,

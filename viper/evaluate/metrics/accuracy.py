@@ -1,14 +1,16 @@
-"""Accuracy: the share of right answers, for GQA and plain answers."""
+"""Accuracy: the share of right answers, for GQA, NExT-QA, NLVR and plain answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.data.sample import Sample
-from viper.evaluate.metrics.figures import Figures, figures_of, share_of
+from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
 from viper.evaluate.metrics.grounding import ground_correct
 from viper.evaluate.metrics.tagging import match_tags
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
@@ -128,3 +130,85 @@ def came_out(sample: Sample, prediction: Prediction) -> bool:
 def answered() -> Accuracy:
     """Build the metric ``answered``: answers of any kind / all samples, right or wrong."""
     return Accuracy("answered", came_out, "answered")
+
+
+TYPES = ("CW", "CH", "TN", "TC", "DC", "DL", "DO")
+"""Causal (why, how), temporal (next and previous, current), descriptive (count, place, other)."""
+
+LETTERS = ("C", "T", "D")
+
+
+class NextQA(Accuracy):
+    """Accuracy by type, by the type's first letter, and ``overall``; TP is counted as TN.
+
+    The type is the sample's group ``type``. A type that does not occur has n = 0.
+    Source: ``eval_mc.py`` of NExT-QA (Xiao et al. 2021). Differs: what is right stands in
+    ``val.csv`` alone, the script reads it from the predictions.
+    """
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
+        results = list(results)
+        of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
+        for result in results:
+            kind = type_of(result)
+            for name in {kind, kind[:1]} & of_type.keys():
+                of_type[name].append(result)
+        estimates = {name: share_of(mine) for name, mine in of_type.items()}
+        return figures_of(results, {**estimates, "overall": share_of(results)}, share_of)
+
+
+def nextqa() -> NextQA:
+    """Build the metric of NExT-QA: the index is the target's."""
+    return NextQA("nextqa", right_choice)
+
+
+def type_of(result: SampleResult) -> str:
+    """Return the question's type. Previous (TP) counts as next (TN), as in the official report."""
+    kind = result.groups.get("type", "")
+    return "TN" if kind == "TP" else kind
+
+
+_SINGLE = ("example",)
+"""Groups with few results each. They get no breakdown."""
+
+
+class Consistency(Accuracy):
+    """``accuracy``: right results / all. ``consistency``: clusters with only right results / all.
+
+    A result without a cluster is its own cluster.
+    """
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return ``accuracy`` and ``consistency``; groups by accuracy."""
+        results = list(results)
+        return figures_of(
+            results,
+            {"accuracy": share_of(results), "consistency": _consistency(results)},
+            share_of,
+            skip=_SINGLE,
+        )
+
+
+def _consistency(results: Sequence[SampleResult]) -> Estimate:
+    whole: dict[str, bool] = defaultdict(lambda: True)
+    for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
+        whole[result.cluster or f"\0{index}"] &= score > 0.5
+    return proportion(sum(whole.values()), len(whole))
+
+
+def nlvr() -> Consistency:
+    """Build the metric of NLVR: a result is a PNG, a cluster the first number of its identifier.
+
+    Source: ``metrics_images.py`` of NLVR (Suhr et al. 2017), which calls accuracy precision.
+    """
+    return Consistency("nlvr", right_statement)
+
+
+def nlvr2() -> Consistency:
+    """Build the metric of NLVR2: a result is a sentence with two pictures, a cluster the sentence.
+
+    The sentence is the identifier without the number of its pair: ``dev-SET-PAIR-SENTENCE``.
+    Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).
+    """
+    return Consistency("nlvr2", right_statement)

@@ -7,11 +7,13 @@ comes from the environment and is shown nowhere.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -20,14 +22,13 @@ from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import gathered
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
-from viper.models.llm.openai_messages import chat_messages
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.wrapped import Attempt
-from viper.prompting.messages import Prompt, pictures_of, without_roles
+from viper.prompting.messages import Picture, Prompt, messages_of, pictures_of, without_roles
 
 APIS = ("chat", "completions")
 Result = TypeVar("Result")
@@ -326,3 +327,41 @@ def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:
         return ""
     text = json.dumps([extra, sorted(omit)], sort_keys=True)
     return "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[str, Any]]:
+    """Return the field ``messages`` of a request.
+
+    Args:
+        max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
+        detail: sent with every picture, unless empty.
+    """
+    return [
+        {"role": message.role, "content": _content(message.parts, max_side, detail)}
+        for message in messages_of(prompt)
+    ]
+
+
+def _content(parts: tuple[str | Picture, ...], max_side: int, detail: str) -> Any:
+    """Return plain text where there are no pictures, because some servers take nothing else."""
+    if all(isinstance(part, str) for part in parts):
+        return "\n\n".join(map(str, parts))
+    return [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {
+            "type": "image_url",
+            "image_url": {
+                "url": _data_uri(part, max_side),
+                **({"detail": detail} if detail else {}),
+            },
+        }
+        for part in parts
+    ]
+
+
+def _data_uri(picture: Picture, max_side: int) -> str:
+    """Return a picture as a PNG in a data URI, scaled down to ``max_side`` if it is larger."""
+    buffer = BytesIO()
+    picture.within(max_side).save(buffer, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -9,12 +9,12 @@ from contextlib import suppress as suppress_errors
 from typing import Any, TypeGuard
 
 import numpy as np
-from PIL import Image
 
 from viper.errors import ToolError
 from viper.models.vision.boxes import suppress
 from viper.models.vision.roles import Detection, Pixels
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
+from viper.prompting.messages import Picture
 from viper.prompting.replies import json_parts
 
 INSTRUCTION = """Find every object in the picture that fits one of these names: {names}.
@@ -71,7 +71,9 @@ class VlmDetector(RoleOnVLM):
         Raises:
             ToolError: the reply holds no boxes that can be read.
         """
-        picture = self._scaled(encoding) if self._in_pixels else encoding
+        picture = encoding
+        if self._in_pixels:
+            picture = np.array(Picture(encoding).within(self._max_side))
         height, width = picture.shape[:2]
         instruction = INSTRUCTION.format(
             names=json.dumps(list(phrases), ensure_ascii=False),
@@ -90,11 +92,6 @@ class VlmDetector(RoleOnVLM):
             for label, corners, score in entries
         ]
         return [_best([each[1:] for each in named if each[0] == phrase]) for phrase in phrases]
-
-    def _scaled(self, picture: Pixels) -> Pixels:
-        image = Image.fromarray(picture)
-        image.thumbnail((self._max_side, self._max_side), Image.Resampling.LANCZOS)
-        return np.array(image)
 
     def _read(self, reply: str) -> list[tuple[str, list[float], float]]:
         """Return label, corners and score of each box in the JSON values of a reply."""

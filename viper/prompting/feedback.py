@@ -53,13 +53,9 @@ def call_text(call: ToolCall) -> str:
     arguments = [_value(value) for value in call.args]
     arguments += [f"{name}={_value(value)}" for name, value in call.kwargs.items()]
     result = f"failed: {call.error}" if call.error else _value(call.result) or "nothing"
-    return f"{call.tool}({', '.join(arguments)}) -> {result}{_scores(call)}"
-
-
-def _scores(call: ToolCall) -> str:
-    if not call.rejected_by or not call.scores:
-        return ""
-    return f" (the best candidate scored {call.scores[0]:.2f}, which is too low)"
+    if call.rejected_by and call.scores:
+        result += f" (the best candidate scored {call.scores[0]:.2f}, which is too low)"
+    return f"{call.tool}({', '.join(arguments)}) -> {result}"
 
 
 def _problem(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:

@@ -6,7 +6,7 @@ A prompt is a conversation, or a plain string as the short form of one user mess
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,11 +95,8 @@ def messages_of(prompt: Prompt) -> Conversation:
 
 def pictures_of(prompt: Prompt) -> list[Picture]:
     """Return the pictures of a prompt in their order."""
-    return [picture for message in messages_of(prompt) for picture in _pictures(message)]
-
-
-def _pictures(message: Message) -> Iterator[Picture]:
-    return (part for part in message.parts if isinstance(part, Picture))
+    parts = (part for message in messages_of(prompt) for part in message.parts)
+    return [part for part in parts if isinstance(part, Picture)]
 
 
 def with_pictures(prompt: Prompt, pictures: Sequence[Picture], caption: str) -> Prompt:

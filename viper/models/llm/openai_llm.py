@@ -98,11 +98,8 @@ class OpenAILLM:
     ) -> None:
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
-        for name, value in (
-            ("timeout_s", timeout_s),
-            ("concurrency", concurrency),
-            ("max_side", max_side),
-        ):
+        sizes = {"timeout_s": timeout_s, "concurrency": concurrency, "max_side": max_side}
+        for name, value in sizes.items():
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
         self._model, self._api, self._concurrency = model, api, concurrency

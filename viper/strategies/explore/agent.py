@@ -63,10 +63,6 @@ class NoVerifier:
         return ""
 
 
-def _unchanged(prompt: Prompt) -> Prompt:
-    return prompt
-
-
 @dataclass
 class Agent:
     """The agent of one query.
@@ -89,7 +85,7 @@ class Agent:
     verifier: Verifier = field(default_factory=NoVerifier)
     hint: str = ""
     facts: str = ""
-    show: Callable[[Prompt], Prompt] = _unchanged
+    show: Callable[[Prompt], Prompt] = lambda prompt: prompt
     turns: list[Turn] = field(default_factory=list)
     captions: list[str] = field(default_factory=list)
     first_prompt: str = ""

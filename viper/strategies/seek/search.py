@@ -9,7 +9,7 @@ search goes back to the previous state and does not take the same way again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -226,7 +226,8 @@ class Seeker:
             for action in allowed
         ]
         examples = self.decisions.examples(now.query, now.context, allowed)
-        outcomes = map(step_outcome, filter(_is_step, self.path[self._planned_until :]))
+        since = self.path[self._planned_until :]
+        outcomes = [step_outcome(each) for each in since if {"verdict", "back"} & set(each)]
         prompt = plan_prompt(
             now.query,
             now.context,
@@ -397,10 +398,6 @@ def make_asker(
         return "" if answer.strip(" .").lower() in ("unknown", "") else answer
 
     return ask
-
-
-def _is_step(entry: Mapping[str, Any]) -> bool:
-    return "verdict" in entry or "back" in entry
 
 
 def is_grounded(extracted: str, sources: Sequence[str]) -> bool:

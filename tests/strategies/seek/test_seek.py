@@ -478,3 +478,12 @@ def test_a_plan_that_cannot_be_read_is_asked_for_again():
     result = bench.ask()
     assert result.answer.value == "1893"
     assert all(one["planned"] for one in steps(result))
+
+
+def test_a_search_may_be_made_again_for_another_question():
+    replies = [SPLIT, "Next: ocr", NO, "Next: entities", answer("velora"), "Next: ocr", NO]
+    bench = Bench([*replies, "Next: text_search: tarnix", answer("1893")])
+    result = bench.ask(graph="every")
+    read = [one for one in steps(result) if one["action"] == "ocr"]
+    assert result.answer.value == "1893"
+    assert [bool(one["calls"]) for one in read] == [True, True], "read for each of the questions"

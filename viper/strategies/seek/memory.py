@@ -25,6 +25,7 @@ class MemoryState:
         excluded: actions that were performed here and were uninformative or led to no answer;
             ``select`` with the number of the object.
         led_here: the action that led here from the state below, in the form of ``excluded``.
+        searches: searches made on the way here or at this state, with the question of each.
         is_settled: whether the visual part is answered here. The search does not go back beyond
             it, because it would then end with a fact about another object.
     """
@@ -37,6 +38,7 @@ class MemoryState:
     objects: tuple[tuple[Any, str], ...] = ()
     excluded: dict[tuple[str, str], None] = field(default_factory=dict)
     led_here: tuple[str, str] | None = None
+    searches: set[tuple[str, ...]] = field(default_factory=set)
     is_settled: bool = False
 
 

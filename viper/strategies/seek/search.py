@@ -16,6 +16,7 @@ from typing import Any
 from viper.errors import CancelledError, ViperError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting.messages import Message, Prompt, assistant, user
+from viper.prompting.replies import without_reasoning
 from viper.prompting.seeking import (
     AT_ONCE,
     MAX_FOUND,
@@ -94,7 +95,6 @@ class Seeker:
     _question: str = ""
     _planning: list[Message] = field(default_factory=list)
     _planned_until: int = 0
-    _performed: set[tuple[Any, ...]] = field(default_factory=set)
     _readable: list[bool] = field(default_factory=list)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
@@ -191,6 +191,7 @@ class Seeker:
             focus=now.focus if observation.focus is None else observation.focus,
             objects=now.objects if observation.objects is None else observation.objects,
             led_here=key,
+            searches=set(now.searches),
         )
         if verdict.kind == "answer":
             new.query, new.is_visual = split.about(verdict.extracted), False
@@ -238,12 +239,13 @@ class Seeker:
             outcome="\n\n".join(outcomes),
         )
         self._planned_until = len(self.path)
-        for _ in range(1 if self.style == "compact" else MAX_PLAN_REPLIES):
+        # Only a conversation can ask again; the same text would get the same greedy reply.
+        for _ in range(1 if isinstance(prompt, str) else MAX_PLAN_REPLIES):
             reply = self._request(self._in_turns(prompt))
             if reply is None:
                 return None, False
             if not isinstance(prompt, str):
-                self._planning.append(assistant(reply))
+                self._planning.append(assistant(without_reasoning(reply)))
                 prompt = (user(ASK_AGAIN),)
             decision = read_decision(reply, allowed, self.style)
             self._readable.append(decision is not None)
@@ -259,16 +261,16 @@ class Seeker:
         return tuple(self._planning)
 
     def _is_repeated(self, decision: Decision, now: MemoryState) -> bool:
-        """Return whether this search was made before, and remember it.
+        """Return whether this search was made for this question on the way here, and note it.
 
-        Small planners may repeat a search.
+        A search that the search went back from may be made again. Small planners may repeat any.
         """
         if self.style == "compact" or decision.action == "select":
             return False
-        words = " ".join(decision.words.lower().split()) or now.query
-        search = (decision.action, words if ACTIONS[decision.action].takes else "", str(now.focus))
-        is_repeated = search in self._performed
-        self._performed.add(search)
+        words = " ".join(decision.words.lower().split()) if ACTIONS[decision.action].takes else ""
+        search = (decision.action, words or now.query, str(now.focus), now.query)
+        is_repeated = search in now.searches
+        now.searches.add(search)
         return is_repeated
 
     def _observe(self, decision: Decision, now: MemoryState, step: dict[str, Any]) -> Observation:

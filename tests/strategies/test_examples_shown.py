@@ -60,6 +60,17 @@ def test_the_worst_are_left_out_where_the_context_is_short() -> None:
     assert queries == ["the ball", "one big ring", "a red cube", "which ring?"]
 
 
+def test_they_leave_room_for_the_pictures_of_a_writer_that_sees() -> None:
+    with Bench([PROGRAM] * 3, examples=4, max_tokens=10) as bench:
+        room = bench.llm.count_tokens(asked(bench)[0].trace.trials[0].prompt or "") + 10
+        bench.llm.sees_pictures = True
+        seeing = replace(bench.reasoner.components, sees=frozenset({"llm"}))
+        bench.reasoner.components = seeing
+        # The bench's picture of 60 x 100 pixels is estimated at 8 tokens.
+        assert asked(bench, room + 8)[0].trace.examples_left_out == 0
+        assert asked(bench, room + 7)[0].trace.examples_left_out == 1
+
+
 def test_a_context_that_holds_no_example_still_gets_its_prompt() -> None:
     with Bench([PROGRAM], examples=4) as bench:
         result, queries = asked(bench, 1)

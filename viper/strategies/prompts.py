@@ -11,6 +11,7 @@ import numpy as np
 from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
+from viper.models.llm.prompt_tokens import picture_tokens
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
 from viper.prompting.messages import Picture, Prompt, as_text, with_pictures
 from viper.schema import Example, Query
@@ -59,7 +60,7 @@ def fit_examples(
     Args:
         build: returns the prompt with these examples, best first; fewer make a shorter prompt.
         best_first: the candidates.
-        max_tokens: number of tokens to leave free for the program.
+        max_tokens: number of tokens to leave free for the program and the pictures.
     """
     if not best_first or reader.max_context is None:
         return build(best_first), best_first
@@ -160,7 +161,7 @@ def fit_prompt(
         lambda examples: build(names(examples), examples),
         best,
         components.models.get(role, components.llm),
-        settings.max_tokens,
+        settings.max_tokens + picture_tokens(shown_to(role, "", components, context)),
     )
     listed = {entry.name for entry in names(fitting)}
     context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)

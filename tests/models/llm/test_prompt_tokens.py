@@ -11,7 +11,7 @@ import pytest
 from jinja2 import TemplateError
 
 from viper.errors import UsageError
-from viper.models.llm.prompt_tokens import Echo, PromptTokens, tail_scores
+from viper.models.llm.prompt_tokens import Echo, PromptTokens, picture_tokens, tail_scores
 from viper.prompting.messages import Picture, assistant, system, user
 
 
@@ -119,3 +119,11 @@ def test_pictures_for_a_model_that_reads_text_are_one_clear_error() -> None:
     picture = Picture(np.zeros((2, 3, 3), np.uint8))
     with pytest.raises(UsageError, match="small takes no pictures; set sees = false"):
         PromptTokens(_Turns("{}")).read((user(picture, "what?"),), "small", 100)
+
+
+def test_small_pictures_take_few_tokens_and_large_ones_no_more_than_a_model_keeps() -> None:
+    def tokens(height: int, width: int) -> int:
+        return picture_tokens((user(Picture(np.zeros((height, width, 3), np.uint8)), "?"),))
+
+    assert [tokens(120, 160), tokens(750, 1000), tokens(3000, 4000)] == [26, 1000, 1500]
+    assert picture_tokens("no picture") == 0

@@ -25,8 +25,8 @@ Template = Literal["plain", "chat", "auto"]
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English and code with vocabularies of 30,000 tokens and more."""
 
-PICTURE_TOKENS = 1_500
-"""Estimate of the tokens of one picture of up to 1,024 pixels a side."""
+PIXELS_PER_TOKEN, MAX_PICTURE_TOKENS = 750, 1_500
+"""Rule of thumb for pictures; models scale down the larger ones."""
 
 
 class ChatTemplate:
@@ -193,11 +193,17 @@ class TokenCounter:
         """Return the number of tokens of a prompt, with those that the model's format adds if
         known; pictures are estimated.
         """
-        pictures = PICTURE_TOKENS * len(pictures_of(prompt))
+        pictures = picture_tokens(prompt)
         if self._tokenizer is None:
             return self.count(as_text(prompt)) + pictures
         prompts = PromptTokens(self._tokenizer, "auto" if chat else "plain")
         return len(prompts.encode(prompts.wrapped(prompt))) + pictures
+
+
+def picture_tokens(prompt: Prompt) -> int:
+    """Return an estimate of the tokens that the pictures of a prompt take."""
+    sizes = (picture.pixels[..., 0].size for picture in pictures_of(prompt))
+    return sum(min(MAX_PICTURE_TOKENS, math.ceil(size / PIXELS_PER_TOKEN)) for size in sizes)
 
 
 def _load(folder: str | Path) -> Any:

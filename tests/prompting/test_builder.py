@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.prompting.textual import textual
 from viper.api import api_set
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
@@ -24,13 +24,9 @@ from viper.prompting.builder import (
 )
 from viper.prompting.compact import compact_document
 from viper.prompting.extract import extract_code
-from viper.prompting.messages import as_text
 from viper.schema import Example, Failure, Query
 
-
-def build_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(builder_module.build_prompt(*args, **named))
+build_prompt = textual(builder_module.build_prompt)
 
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.prompting.textual import textual
 from viper.api import api_set
 from viper.models.llm.scripted import ScriptedLLM
 from viper.prompting import exploring as exploring_module
 from viper.prompting import seeking as seeking_module
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.exploring import Action, Step
-from viper.prompting.messages import as_text
 from viper.prompting.query_lines import build_query_prompt
 from viper.prompting.reflection import (
     Reflection,
@@ -31,30 +30,11 @@ from viper.prompting.select import build_choice_prompt
 from viper.schema import Answer, Query, Turn
 from viper.tuning.agent.verifier import LanguageVerifier
 
-
-def judge_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.judge_prompt(*args, **named))
-
-
-def plan_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.plan_prompt(*args, **named))
-
-
-def short_answer_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.short_answer_prompt(*args, **named))
-
-
-def split_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.split_prompt(*args, **named))
-
-
-def explore_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(exploring_module.explore_prompt(*args, **named))
+judge_prompt = textual(seeking_module.judge_prompt)
+plan_prompt = textual(seeking_module.plan_prompt)
+short_answer_prompt = textual(seeking_module.short_answer_prompt)
+split_prompt = textual(seeking_module.split_prompt)
+explore_prompt = textual(exploring_module.explore_prompt)
 
 
 GOLDEN = Path(__file__).parent / "golden_other"

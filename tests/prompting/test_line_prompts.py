@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.prompting.textual import textual
 from viper.api import api_set
 from viper.prompting import builder as builder_module
 from viper.prompting.extract import extract_code
-from viper.prompting.messages import as_text
 from viper.schema import Example, Query
 
-
-def build_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(builder_module.build_prompt(*args, **named))
+build_prompt = textual(builder_module.build_prompt)
 
 
 PROGRAM = """BOX0=LOC(image=IMAGE,object='lamp')

@@ -6,34 +6,22 @@ After an intended change run the tests with ``VIPER_UPDATE_GOLDEN=1`` and review
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import pytest
 
 from tests.prompting.test_builder import FEEDBACK, GOLDEN, QUERIES, UPDATE, example
+from tests.prompting.textual import textual
 from viper.api import api_set
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
 from viper.prompting import plans as plans_module
 from viper.prompting.extract import extract_code
-from viper.prompting.messages import as_text
 from viper.prompting.plans import read_plan
 from viper.schema import Example
 
-
-def build_plan_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(plans_module.build_plan_prompt(*args, **named))
-
-
-def build_planned_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(plans_module.build_planned_prompt(*args, **named))
-
-
-def build_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(builder_module.build_prompt(*args, **named))
+build_plan_prompt = textual(plans_module.build_plan_prompt)
+build_planned_prompt = textual(plans_module.build_planned_prompt)
+build_prompt = textual(builder_module.build_prompt)
 
 
 PLAN = "1. Find the cups.\n2. Take the red one of those of step 1."

@@ -1,11 +1,9 @@
 """Prompts of strategy seek, and what is read from replies."""
 
-from typing import Any
-
 import pytest
 
+from tests.prompting.textual import textual
 from viper.prompting import seeking as seeking_module
-from viper.prompting.messages import as_text
 from viper.prompting.seeking import (
     MAX_FOUND,
     MAX_SENTENCES,
@@ -21,25 +19,10 @@ from viper.prompting.seeking import (
     read_verdict,
 )
 
-
-def judge_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.judge_prompt(*args, **named))
-
-
-def plan_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.plan_prompt(*args, **named))
-
-
-def short_answer_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.short_answer_prompt(*args, **named))
-
-
-def split_prompt(*args: Any, **named: Any) -> str:
-    """Return the prompt as text."""
-    return as_text(seeking_module.split_prompt(*args, **named))
+judge_prompt = textual(seeking_module.judge_prompt)
+plan_prompt = textual(seeking_module.plan_prompt)
+short_answer_prompt = textual(seeking_module.short_answer_prompt)
+split_prompt = textual(seeking_module.split_prompt)
 
 
 CHOICES = [

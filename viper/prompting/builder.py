@@ -31,8 +31,7 @@ from viper.prompting.compact import (
 from viper.prompting.extract import ENTRY
 from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.prompting.messages import Prompt, assistant, user
-from viper.prompting.template import fill, fill_turns
-from viper.sandbox.facades import MODULES
+from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.sandbox.outcome import describe_failure
 from viper.schema import PROMPT_STYLES, Query
 
@@ -137,7 +136,7 @@ def program_prompt(
         plan_section = f"\n\n## Plan\n\n{plan}" if plan else ""
         values |= {
             "query": chat_query(query) + plan_section,
-            "facts": f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else "",
+            "facts": facts_section(facts),
             "careful": "" if lines else _careful_examples(query, entries),
         }
         turns = fill_turns("chat_lines" if lines else "chat", values)
@@ -190,7 +189,7 @@ def guidelines_for(
     parts += ["guidelines_open"] if is_open else []
     values = {
         "entry_point": entry_point(task, "images" if several else "image"),
-        "modules": ", ".join(sorted(MODULES)),
+        "modules": MODULE_NAMES,
     }
     return "\n".join(fill(part, values).strip() for part in parts)
 

@@ -45,8 +45,7 @@ from viper.prompting.replies import (
     json_fields,
     without_reasoning,
 )
-from viper.prompting.template import fill, fill_turns
-from viper.sandbox.facades import MODULES
+from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.schema import Query
 
 ActionKind = Literal["code", "thought", "done"]
@@ -197,10 +196,7 @@ def explore_prompt(
     if style == "full":
         values |= {"so_far": "".join(map(step_text, steps)), "last": last}
         return fill("explore", values)
-    values |= {
-        "modules": ", ".join(sorted(MODULES)),
-        "facts": f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else "",
-    }
+    values |= {"modules": MODULE_NAMES, "facts": facts_section(facts)}
     return _turns(fill_turns("explore_chat", values), steps, last.strip())
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.api.sets import ApiEntry
-from viper.prompting.template import fill
-from viper.sandbox.facades import MODULES
+from viper.prompting.template import MODULE_NAMES, fill
 from viper.schema import Failure, ToolCall
 
 MAX_CALLS = 12
@@ -75,7 +74,7 @@ def _problem(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
             "another name, or answer without it."
         )
     if failure.kind == "forbidden":
-        problem += f"\nOnly these modules can be imported: {', '.join(sorted(MODULES))}."
+        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
     if failure.exception in ("AttributeError", "NameError"):
         names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
         problem += f"\nThe names that can be called: {', '.join(names)}."

@@ -9,9 +9,13 @@ from importlib import resources
 from string import Template
 
 from viper.prompting.messages import Conversation, system, user
+from viper.sandbox.facades import MODULES
 
 USER_TURN = "=== user ===\n"
 """The line of a template after which the user's message begins."""
+
+MODULE_NAMES = ", ".join(sorted(MODULES))
+"""The modules that programs may import, for prompts."""
 
 
 def fill(name: str, values: Mapping[str, str]) -> str:
@@ -25,6 +29,11 @@ def fill_turns(name: str, values: Mapping[str, str]) -> Conversation:
         Template(part).substitute(values).strip() for part in _text(name).split(USER_TURN)
     )
     return (system(standing), user(question))
+
+
+def facts_section(facts: str) -> str:
+    """Return the section on what a profile says about its models; "" without facts."""
+    return f"## What the models know\n\n{facts.strip()}\n\n" if facts.strip() else ""
 
 
 @cache

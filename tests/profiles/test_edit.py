@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from viper.profiles.document import ProfileDocument, known_profiles, read_profile
-from viper.profiles.edit import whole_api, with_values
+from viper.profiles.document import ProfileDocument, known_profiles, read_profile, whole_api
+from viper.profiles.edit import with_values
 from viper.tools.settings import ThresholdSchedule
 
 OLD = """# what it is for

@@ -1,7 +1,7 @@
 """Reading and checking of profile files, which assign models to roles and hold settings.
 
-A profile is TOML. Every mistake raises a :class:`~viper.errors.ProfileError` that names file, line
-and key.
+A profile is TOML. It may extend another one and state the differences alone. Every mistake raises a
+:class:`~viper.errors.ProfileError` that names file, line and key.
 """
 
 from __future__ import annotations
@@ -70,6 +70,24 @@ class BackendChoice:
     sees: bool = False
 
 
+@dataclass(frozen=True)
+class Hardware:
+    """What a profile promises to fit: 90 % of this memory holds everything at once.
+
+    Attributes:
+        gpu_gib: memory of the GPU; 0 if the profile needs none.
+        ram_gib: memory of the machine; 0 if nothing is promised.
+    """
+
+    gpu_gib: float = 0.0
+    ram_gib: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}; expected 0 or more GiB")
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Header:
     """Keys of a profile outside its tables."""
@@ -77,6 +95,7 @@ class _Header:
     name: str
     description: str = ""
     facts: str = ""
+    extends: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +120,7 @@ class ProfileDocument(_Header, _Resources):
     Attributes:
         facts: facts about the models that a program writer should know: the words of the detector,
             the form of captions. Chat prompts show them.
+        extends: profile whose other values hold, a name or a path; they are in this record.
         models: language models by role. ``llm`` writes programs, ``critic`` attributes errors, and
             the others play a role of one strategy instead of ``llm``.
         roles: vision models and other tools by role.
@@ -108,7 +128,8 @@ class ProfileDocument(_Header, _Resources):
         preload: load the vision models in advance, for profiles with small models.
         load: options of :class:`viper.models.loading.LoadOptions` for every model that is loaded
             locally; a role's own options take precedence.
-        max_memory_gb: most memory for the weights of the vision models together; 0 sets no limit.
+        max_memory_gb: most memory in GiB for the weights of all models together; 0 sets no limit.
+        hardware: the machine that the profile promises to fit, or None.
     """
 
     models: Mapping[str, BackendChoice]
@@ -117,6 +138,7 @@ class ProfileDocument(_Header, _Resources):
     run: RunSettings
     limits: Limits
     load: Mapping[str, Any] = field(default_factory=dict)
+    hardware: Hardware | None = None
     path: Path | None = None
 
     @property
@@ -157,14 +179,21 @@ def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocumen
         ProfileError: the file is missing, does not parse, or holds a wrong key or value.
     """
     if name_or_path.endswith(".toml"):
-        return _parse(Path(name_or_path))
+        return _read(Path(name_or_path), state)[0]
     profiles = known_profiles(state)
     if name_or_path not in profiles:
         raise UnknownNameError("profile", name_or_path, profiles)
-    return _parse(profiles[name_or_path])
+    return _read(profiles[name_or_path], state)[0]
 
 
-def _parse(path: Path) -> ProfileDocument:
+def _read(
+    path: Path, state: Path | None, below: tuple[Path, ...] = ()
+) -> tuple[ProfileDocument, dict[str, Any]]:
+    """Return a profile and its values, those of the profiles that it extends included.
+
+    Args:
+        below: the profiles that extend this one.
+    """
     if not path.exists():
         raise ProfileError(f"{path}: no such profile file")
     try:
@@ -172,12 +201,98 @@ def _parse(path: Path) -> ProfileDocument:
     except UsageError as error:
         raise ProfileError(str(error)) from None
     try:
-        return _document(path, values)
+        if "extends" in values:
+            extended = _extended(values["extends"], path, state)
+            if extended.resolve() in (*below, path.resolve()):
+                raise RecordError(["extends"], f"{extended} extends this profile itself")
+            inherited = _read(extended, state, (*below, path.resolve()))[1]
+            write_whole_paths(inherited, extended.parent)
+            for own in ("name", "description", "extends"):
+                inherited.pop(own, None)
+            values = merge_tables(inherited, values)
+        return _document(path, values), values
     except RecordError as error:
         raise ProfileError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
 
 
-_TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits")
+def _extended(name: Any, path: Path, state: Path | None) -> Path:
+    """Return the file of the profile that the one in ``path`` extends."""
+    if not isinstance(name, str):
+        raise RecordError(["extends"], f"expected a profile's name or path; got {name!r}")
+    if name.endswith(".toml"):
+        return path.parent / Path(name).expanduser()
+    profiles = known_profiles(state)
+    if profiles.get(name) == path:  # a user's profile may extend the shipped one of its name
+        profiles = {each.stem: each for each in SHIPPED.glob("*.toml")}
+    if name not in profiles:
+        raise RecordError(["extends"], str(UnknownNameError("profile", name, profiles)))
+    return profiles[name]
+
+
+def merge_tables(
+    base: Mapping[str, Any], changes: Mapping[str, Any], within: str = ""
+) -> dict[str, Any]:
+    """Return the values of a profile with the changes of another one that extends it.
+
+    Tables merge key by key, but a model's table replaces the other one as a whole, because options
+    of one backend mean nothing to another. The value false removes a table, or any other value that
+    is no truth value.
+    """
+    merged = dict(base)
+    for key, value in changes.items():
+        is_model = within == "roles" or key in language_models()
+        inherited = base.get(key)
+        if value is False and key in base and not isinstance(inherited, bool):
+            del merged[key]
+        elif isinstance(inherited, Mapping) and isinstance(value, Mapping) and not is_model:
+            merged[key] = merge_tables(inherited, value, key)
+        else:
+            merged[key] = value
+    return merged
+
+
+def whole_path(path: str, base: Path) -> str:
+    """Return a path relative to a folder as an absolute path."""
+    return str((base / Path(path).expanduser()).resolve())
+
+
+def whole_api(api: str, base: Path) -> str:
+    """Return the name of an API with absolute paths."""
+    return "+".join(
+        whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
+    )
+
+
+def write_whole_paths(values: Any, base: Path) -> None:
+    """Replace the paths in a profile's values that are relative to its folder.
+
+    :class:`viper.profiles.wiring.Profile` resolves the same ones.
+    """
+    run = values.get("run", {})
+    bank, api = run.get("bank"), run.get("api")
+    if isinstance(bank, str) and not bank.startswith("embedded:"):
+        run["bank"] = str((base / bank).resolve())
+    if isinstance(api, str) and ".py" in api:
+        run["api"] = whole_api(api, base)
+    for setting in all_settings().values():
+        if setting.declaration.is_path:
+            for table in (run, run.get(setting.strategy, {})):
+                _write_whole(table, setting.name, base)
+    if str(values.get("extends", "")).endswith(".toml"):
+        values["extends"] = whole_path(values["extends"], base)
+    writers = (values.get(name) for name in language_models())
+    for choice in (*writers, *values.get("roles", {}).values()):
+        _write_whole(choice or {}, "model", base)
+        _write_whole((choice or {}).get("options", {}), "adapter", base)
+
+
+def _write_whole(table: Any, key: str, base: Path) -> None:
+    """Replace the path under a key if it is relative to the profile's folder."""
+    if str(table.get(key, "")).startswith(("./", "../")):
+        table[key] = str((base / table[key]).resolve())
+
+
+_TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits", "hardware")
 
 
 def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
@@ -222,6 +337,7 @@ def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         run=_run(run),
         limits=_record(Limits, tables["limits"], "limits"),
         load=tables["load"],
+        hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
         path=path,
     )
 

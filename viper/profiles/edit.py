@@ -8,12 +8,10 @@ from typing import Any
 
 import tomlkit
 
-from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.models.loading import split_options
-from viper.profiles.document import WRITER, BackendChoice, language_models
+from viper.profiles.document import WRITER, BackendChoice, whole_api, write_whole_paths
 from viper.profiles.wiring import Profile
-from viper.strategies.settings import all_settings
 from viper.tools.settings import ThresholdSchedule
 from viper.tuning.agent.training import TunedAgent
 
@@ -38,51 +36,13 @@ def with_values(
     """
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["name"] = name
-    _write_whole_paths(document, path.parent)
+    write_whole_paths(document, path.parent)
     if run:
         document.setdefault("run", tomlkit.table()).update(run)
     for key, value in (sensitivities or {}).items():
-        _update(document["sensitivities"][key], value)
+        thresholds = document.setdefault("sensitivities", tomlkit.table())
+        _update(thresholds.setdefault(key, tomlkit.inline_table()), value)
     return tomlkit.dumps(document)
-
-
-def whole_path(path: str, base: Path) -> str:
-    """Return a path relative to a folder as an absolute path."""
-    return str((base / Path(path).expanduser()).resolve())
-
-
-def whole_api(api: str, base: Path) -> str:
-    """Return the name of an API with absolute paths."""
-    return "+".join(
-        whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
-    )
-
-
-def _write_whole_paths(document: Any, base: Path) -> None:
-    """Replace the paths that are relative to the profile's folder.
-
-    :class:`viper.profiles.wiring.Profile` resolves the same ones.
-    """
-    run = document.get("run", {})
-    bank, api = run.get("bank"), run.get("api")
-    if bank is not None and not bank.startswith("embedded:"):
-        run["bank"] = str((base / bank).resolve())
-    if api is not None and ".py" in api:
-        run["api"] = whole_api(api, base)
-    for setting in all_settings().values():
-        if setting.declaration.is_path:
-            for table in (run, run.get(setting.strategy, {})):
-                _write_whole(table, setting.name, base)
-    writers = (document.get(name, {}) for name in language_models())
-    for choice in (*writers, *document.get("roles", {}).values()):
-        _write_whole(choice, "model", base)
-        _write_whole(choice.get("options", {}), "adapter", base)
-
-
-def _write_whole(table: Any, key: str, base: Path) -> None:
-    """Replace the path under a key if it is relative to the profile's folder."""
-    if str(table.get(key, "")).startswith(("./", "../")):
-        table[key] = str((base / table[key]).resolve())
 
 
 def _update(table: Any, value: ThresholdSchedule) -> None:

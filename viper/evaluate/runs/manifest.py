@@ -44,7 +44,10 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(r"\b(sk|hf|ghp|gsk|xai)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S+")
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
-_NO_INFLUENCE = ("path", "description", "name", "preload", "max_memory_gb", "bank", "critic")
+_NO_INFLUENCE = (
+    *("path", "description", "name", "extends", "hardware", "preload", "max_memory_gb", "bank"),
+    "critic",
+)
 """Keys of a profile that change no answer, or that a hash represents."""
 
 

@@ -1,0 +1,60 @@
+"""Facts about published checkpoints: size, memory, licence, each with its source.
+
+They are looked up in ``checkpoints.toml`` and used before a checkpoint is on this disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from viper.record import read_toml, record_from_json
+
+CATALOGUE = Path(__file__).with_suffix(".toml")
+
+BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "8bit": 1.06, "4bit": 0.56}
+"""By precision; quantised weights include their scales and what is not quantised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """Facts about one checkpoint.
+
+    Attributes:
+        parameters: number of parameters.
+        disk_gb: size of the downloaded files in 10^9 bytes.
+        licence: name of the licence.
+        source: where these facts come from.
+        gated: whether the hub asks to accept the licence.
+        kv_kib_per_token: keys and values of one token in 16 bits, in KiB; 0 without a language
+            model.
+        activations_gib: most memory beside weights, keys and values in one forward pass.
+    """
+
+    parameters: float
+    disk_gb: float
+    licence: str
+    source: str
+    gated: bool = False
+    kv_kib_per_token: float = 0.0
+    activations_gib: float = 0.0
+
+    def weights_gib(self, precision: str) -> float:
+        """Return the memory of the weights in GiB in a precision of BYTES_PER_PARAMETER."""
+        return self.parameters * BYTES_PER_PARAMETER[precision] / 2**30
+
+
+@cache
+def catalogue() -> dict[str, CheckpointFacts]:
+    """Return the facts of every checkpoint in the catalogue, by its name in a profile."""
+    _, tables = read_toml(CATALOGUE)
+    return {
+        name: record_from_json(CheckpointFacts, table, strict=True)
+        for name, table in tables.items()
+    }
+
+
+def facts_of(model: str | None) -> CheckpointFacts | None:
+    """Return the facts of a model as a profile names it, or None if the catalogue lacks it."""
+    return catalogue().get(model or "")

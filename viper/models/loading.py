@@ -44,6 +44,7 @@ class LoadOptions:
         quantize: ``8bit`` or ``4bit`` weights; needs ``bitsandbytes``.
         local_only: never access the model hub.
         revision: commit or branch of a hub repository.
+        trust: models whose own Python code may run, by the names that the profile gives them.
     """
 
     device: str = "auto"
@@ -52,8 +53,12 @@ class LoadOptions:
     quantize: str | None = None
     local_only: bool = False
     revision: str | None = None
+    trust: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.trust, str) or not all(isinstance(name, str) for name in self.trust):
+            raise ProfileError(f"trust is a list of models, not {self.trust!r}")
+        object.__setattr__(self, "trust", tuple(self.trust))  # hashable
         if self.dtype not in DTYPES:
             raise ProfileError(f"dtype {self.dtype!r} is not known; known: {', '.join(DTYPES)}")
         if self.quantize not in (None, *QUANTIZATIONS):

@@ -1,0 +1,459 @@
+"""Published checkpoints: the one place that finds them in the hub's cache and downloads them.
+
+Every backend loads from the folder that :func:`local_copy` returns, so no library asks the hub
+itself. Small files are downloaded before the weights: a snapshot with all its weights is whole.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from viper.errors import ModelError
+
+if TYPE_CHECKING:
+    from viper.models.loading import LoadOptions
+
+OPEN_CLIP = "hf-hub:"
+"""Prefix of a hub id whose weights are in the format of open_clip."""
+
+PIPELINE_INDEX = "model_index.json"
+"""Configuration file of a checkpoint with several networks, each in its own folder."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes of a checkpoint that are on this disk, and the bytes it will have."""
+
+_MODULES_INDEX = "modules.json"
+_CONFIGS = ("config.json", "adapter_config.json")
+_READERS = (
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+)
+_SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".bpe", ".vocab"}
+_WEIGHTS = {
+    False: r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)",
+    True: r"(open_clip_model|open_clip_pytorch_model)",
+}
+"""Names of weight files without shard and ending: of transformers and diffusers, of open_clip."""
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_REVISION = re.compile(r"(?!.*\.\.)\w[\w./-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How much of a checkpoint is on this disk.
+
+    Attributes:
+        bytes_on_disk: size of its files, those included that a broken download left.
+        missing: files without which it cannot be loaded.
+    """
+
+    state: Literal["whole", "partial", "absent"]
+    bytes_on_disk: int
+    missing: tuple[str, ...]
+
+
+def local_copy(
+    source: str | Path, options: LoadOptions, on_progress: Progress | None = None
+) -> Path:
+    """Return the folder of a checkpoint, and download first what is missing of it.
+
+    A folder is returned as it is. A checkpoint that the hub's cache holds whole asks for nothing
+    from the network. A download that broke off is continued where it stopped.
+
+    Args:
+        source: a folder or a hub id, with or without the prefix ``hf-hub:``.
+        on_progress: replaces the progress bars.
+
+    Raises:
+        ModelError: no such folder or repository, a licence that was not accepted, no access, no
+            connection, a full disk, or something missing that must not be downloaded.
+    """
+    if Path(source).is_dir():
+        return Path(source)
+    repository = _Repository.of(source, options.revision)
+    state = _state(repository.snapshot(), repository)
+    if state.state != "whole":
+        _refuse_offline(repository, state, options)
+        check_hub([repository.name])
+        with _hub_errors(repository):
+            _download(repository, str(source) in options.trust, on_progress)
+    snapshot = repository.snapshot()
+    assert snapshot is not None
+    return snapshot
+
+
+def stored(source: str | Path, revision: str | None = None) -> Stored:
+    """Return how much of a checkpoint is on this disk. Nothing but the disk is asked.
+
+    Raises:
+        ModelError: neither a folder nor a hub id.
+    """
+    if Path(source).is_dir():
+        return Stored("whole", _bytes_in(Path(source)), ())
+    repository = _Repository.of(source, revision)
+    return _state(repository.snapshot(), repository)
+
+
+def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
+    """Check that the hub answers, if there is anything to download.
+
+    Args:
+        missing: the checkpoints to download; the error lists them all.
+
+    Raises:
+        ModelError: the hub does not answer in time.
+    """
+    from huggingface_hub import constants, errors, get_session
+
+    if not missing:
+        return
+    answers: list[Any] = []
+
+    def ask() -> None:
+        try:
+            answers.append(get_session().head(constants.ENDPOINT, timeout=timeout_s))
+        except (errors.HTTPError, OSError, ValueError):
+            return  # no answer
+
+    # The library's time limit does not cover the lookup of the name, so the thread's does.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if not answers:
+        raise ModelError(
+            f"not on this disk: {', '.join(missing)}; and {constants.ENDPOINT} did not answer in "
+            f"{timeout_s:g} s; connect this machine, set HF_ENDPOINT to a mirror, or copy the "
+            f"hub's cache ({constants.HF_HUB_CACHE}) from a machine that has them"
+        )
+
+
+def published_as(folder: str | Path) -> tuple[str, str] | None:
+    """Return the hub id and commit of a folder in the hub's cache, or None for another folder."""
+    parts = Path(folder).parts[-3:]
+    if len(parts) == 3 and parts[1] == "snapshots" and parts[0].startswith("models--"):
+        return parts[0].removeprefix("models--").replace("--", "/"), parts[2]
+    return None
+
+
+@dataclass(frozen=True)
+class _Repository:
+    name: str
+    revision: str
+    open_clip: bool
+
+    @classmethod
+    def of(cls, source: str | Path, revision: str | None) -> _Repository:
+        name = str(source).removeprefix(OPEN_CLIP)
+        if not _HUB_ID.fullmatch(name):
+            raise ModelError(f"{source}: no such folder; give a folder or a hub id (org/name)")
+        if revision is not None and not _REVISION.fullmatch(revision):
+            raise ModelError(f"{name}: {revision!r} is no revision; give a branch, tag or commit")
+        return cls(name, revision or "main", str(source).startswith(OPEN_CLIP))
+
+    @property
+    def folder(self) -> Path:
+        """Return its folder in the hub's cache."""
+        from huggingface_hub import constants
+
+        return Path(constants.HF_HUB_CACHE) / f"models--{self.name.replace('/', '--')}"
+
+    def snapshot(self) -> Path | None:
+        """Return the folder of the revision's files, or None if nothing of it was downloaded."""
+        commit = self.revision
+        if not _COMMIT.fullmatch(commit):
+            try:
+                commit = (self.folder / "refs" / self.revision).read_text().strip()
+            except OSError:
+                return None
+        return self.folder / "snapshots" / commit if _COMMIT.fullmatch(commit) else None
+
+    def weights(self, names: Sequence[str]) -> list[str]:
+        """Return the weight files among the files of a folder: the safest format, no copies."""
+        for ending in ("safetensors", "bin"):
+            whole, shard = (
+                re.compile(rf"{_WEIGHTS[self.open_clip]}{part}\.{ending}")
+                for part in ("", r"-\d+-of-\d+")
+            )
+            for form in (whole, shard):
+                weights = [name for name in names if form.fullmatch(name)]
+                if weights:
+                    return weights
+        return []
+
+
+def _state(snapshot: Path | None, repository: _Repository) -> Stored:
+    size = _bytes_in(snapshot) if snapshot else 0
+    size += sum(path.stat().st_size for path in repository.folder.glob("blobs/*.incomplete"))
+    if not size or snapshot is None:
+        return Stored("absent", size, ("all files",))
+    missing = tuple(_missing(snapshot, repository))
+    return Stored("partial" if missing else "whole", size, missing)
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _missing(snapshot: Path, repository: _Repository) -> Iterator[str]:
+    """Yield the files that a snapshot lacks to be loaded."""
+    if (snapshot / PIPELINE_INDEX).is_file():
+        for part in _parts(snapshot):
+            if not (snapshot / part).is_dir():
+                yield f"{part}/"
+            elif (snapshot / part / "config.json").is_file():
+                for name in _missing_weights(snapshot / part, repository):
+                    yield f"{part}/{name}"
+        return
+    configs = ("open_clip_config.json",) if repository.open_clip else _CONFIGS
+    if not any((snapshot / name).is_file() for name in configs):
+        yield configs[0]
+    if not repository.open_clip and not any((snapshot / name).is_file() for name in _READERS):
+        yield f"{_READERS[0]} or tokenizer.json"
+    yield from _missing_weights(snapshot, repository)
+
+
+def _missing_weights(folder: Path, repository: _Repository) -> Iterator[str]:
+    names = [path.name for path in folder.iterdir() if path.is_file()]
+    weights = repository.weights(names)
+    if any("-of-" not in name for name in weights):
+        return
+    indexes = sorted(folder.glob("*model.*.index.json"), reverse=True)  # safetensors first
+    if indexes:
+        listed = {str(name) for name in _json(indexes[0]).get("weight_map", {}).values()}
+        yield from sorted(listed - set(weights))
+    elif not weights:
+        yield "open_clip_model.safetensors" if repository.open_clip else "model.safetensors"
+
+
+def _parts(snapshot: Path) -> list[str]:
+    """Return the subfolders that a checkpoint names: a pipeline's networks, an encoder's layers."""
+    index, modules = _json(snapshot / PIPELINE_INDEX), _json(snapshot / _MODULES_INDEX)
+    parts = [
+        name for name, value in index.items() if isinstance(value, list) and all(value) and value
+    ]
+    parts += [str(each.get("path", "")) for each in modules if isinstance(each, Mapping)]
+    return [part for part in parts if re.fullmatch(r"\w[\w-]*", part)]
+
+
+def _json(path: Path) -> Any:
+    """Return a file's JSON; empty if there is no such file, or if it is broken."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _refuse_offline(repository: _Repository, state: Stored, options: LoadOptions) -> None:
+    from huggingface_hub import constants
+
+    if options.local_only or constants.HF_HUB_OFFLINE:
+        reason = "local_only" if options.local_only else "HF_HUB_OFFLINE"
+        what = "is not" if state.state == "absent" else "is only partly"
+        raise ModelError(
+            f"{repository.name} {what} on this disk (missing: {', '.join(state.missing)}), and "
+            f"{reason} forbids the hub; download it once without {reason}"
+        )
+
+
+def _download(repository: _Repository, trusted: bool, on_progress: Progress | None) -> None:
+    """Download what is missing, the small files first."""
+    from huggingface_hub import HfApi, constants, hf_hub_download
+
+    api = HfApi(endpoint=constants.ENDPOINT)
+    revision = None if repository.revision == "main" else repository.revision
+    info = api.model_info(
+        repository.name,
+        revision=revision,
+        files_metadata=True,
+        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+    )
+    commit = str(info.sha)
+    files = {each.rfilename: each for each in info.siblings or ()}
+    snapshot = repository.folder / "snapshots" / commit
+    if commit != repository.revision:
+        reference = repository.folder / "refs" / repository.revision
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        reference.write_text(commit)
+
+    def fetch(name: str, bar: Any) -> None:
+        lfs = files[name].lfs
+        if lfs is not None and not (snapshot / name).exists():
+            _fetch_blob(repository, commit, name, lfs.sha256, lfs.size, bar)
+        hf_hub_download(repository.name, name, revision=commit, tqdm_class=bar)
+
+    for name in (PIPELINE_INDEX, _MODULES_INDEX):
+        if name in files:
+            fetch(name, None)
+    needed = _needed(list(files), _parts(snapshot), repository, trusted)
+    sizes = {name: int(files[name].size or 0) for name in needed}
+    left = {name: size for name, size in sizes.items() if not (snapshot / name).exists()}
+    begun = sum(path.stat().st_size for path in repository.folder.glob("blobs/*.incomplete"))
+    _check_space(repository, sum(left.values()) - begun)
+    bar = _counting(on_progress, sum(sizes.values()), sum(sizes.values()) - sum(left.values()))
+    for name in needed:
+        fetch(name, bar)
+
+
+def _needed(
+    names: Sequence[str], parts: Sequence[str], repository: _Repository, trusted: bool
+) -> list[str]:
+    """Return the files to download, the weights last."""
+    endings = _SMALL | ({".py"} if trusted else set())
+    small: list[str] = []
+    weights: list[str] = []
+    for folder in (".", *parts):
+        here = [path for path in map(PurePosixPath, names) if str(path.parent) == folder]
+        small += [str(path) for path in here if path.suffix in endings]
+        if folder != "." or PIPELINE_INDEX not in names:
+            prefix = "" if folder == "." else f"{folder}/"
+            weights += [prefix + name for name in repository.weights([each.name for each in here])]
+    return [*small, *weights]
+
+
+def _fetch_blob(
+    repository: _Repository, commit: str, name: str, sha256: str, size: int, bar: Any
+) -> None:
+    """Download a large file into the cache, from where an earlier download of it stopped.
+
+    The library's own download begins again at the first byte after every broken run.
+    """
+    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import WeakFileLock, build_hf_headers
+
+    if not _SHA256.fullmatch(sha256):
+        raise ModelError(f"{repository.name}: {name} has no SHA-256 on the hub")
+    blob = repository.folder / "blobs" / sha256
+    partial = blob.with_name(f"{sha256}.incomplete")
+    lock = repository.folder.parent / ".locks" / repository.folder.name / f"{sha256}.lock"
+    for folder in (blob.parent, lock.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    with WeakFileLock(lock):
+        if blob.exists():
+            return
+        begun = partial.stat().st_size if partial.exists() else 0
+        if begun > size:
+            partial.unlink()
+            begun = 0
+        url = hf_hub_url(repository.name, name, revision=commit, endpoint=constants.ENDPOINT)
+        with partial.open("ab") as file:
+            http_get(
+                url,
+                file,
+                resume_size=begun,
+                headers=build_hf_headers(),
+                expected_size=size,
+                displayed_filename=name,
+                tqdm_class=bar,
+            )
+        if begun and _sha256(partial) != sha256:
+            partial.unlink()
+            raise ModelError(f"{repository.name}: {name} arrived damaged; run the command again")
+        partial.replace(blob)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _counting(on_progress: Progress | None, total: int, done: int) -> Any:
+    """Return a class of silent progress bars that report to ``on_progress``; None without it."""
+    if on_progress is None:
+        return None
+    from tqdm.auto import tqdm
+
+    report = on_progress
+
+    class Counting(tqdm):  # type: ignore[misc, type-arg]
+        def __init__(self, *args: Any, **keywords: Any) -> None:
+            keywords.pop("name", None)
+            super().__init__(*args, **{**keywords, "disable": True})
+            self.update(keywords.get("initial", 0))
+
+        def update(self, n: float | None = 1) -> None:
+            nonlocal done
+            done += int(n or 0)
+            report(min(done, total), total)
+
+    return Counting
+
+
+def _check_space(repository: _Repository, needed: int) -> None:
+    folder = repository.folder
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ModelError(
+            f"{repository.name} needs {size_text(needed)} more, and {size_text(free)} are free in "
+            f"{repository.folder.parent}; make room, or set HF_HOME to a folder on a larger disk"
+        )
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size in MB, or in GB from 1 GB on."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
+
+
+@contextmanager
+def _hub_errors(repository: _Repository) -> Iterator[None]:
+    """Turn the errors of a download into one ModelError with the next step.
+
+    Neither the requests nor the server's words are quoted: they can hold tokens.
+    """
+    from huggingface_hub import constants, errors
+
+    name, page = repository.name, f"{constants.ENDPOINT}/{repository.name}"
+    login = "log in with `hf auth login` or set HF_TOKEN"
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise ModelError(
+            f"{name} is gated: accept its licence at {page}, then {login}, and run the same command"
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"{name}: {constants.ENDPOINT} has no such model, or it is private; check the name "
+            f"(org/name), or {login}"
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(
+            f"{name} has no revision {repository.revision!r}; see {page}/commits/main"
+        ) from error
+    except (errors.HTTPError, OSError, ValueError) as error:
+        if getattr(error, "errno", None) in _DISK_FULL:
+            raise ModelError(
+                f"{name}: the disk of {repository.folder.parent} is full; make room or set HF_HOME "
+                "to a folder on a larger disk; the same command continues the download"
+            ) from error
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status in (401, 403):
+            raise ModelError(
+                f"{name}: the hub refuses access ({status}); {login} with a token that may read it"
+            ) from error
+        reason = f"it answered {status}" if status else type(error.__cause__ or error).__name__
+        raise ModelError(
+            f"{name}: the connection to {constants.ENDPOINT} broke ({reason}); the same command "
+            "continues the download"
+        ) from error

@@ -93,6 +93,13 @@ def test_a_batch_gives_what_single_pictures_give(detector: Owlv2Detector) -> Non
         np.testing.assert_allclose(single.features, encoding.features, atol=1e-4)
 
 
+def test_an_encoding_keeps_nothing_of_its_batch_alive(detector: Owlv2Detector) -> None:
+    encoding, *_ = detector.encode([picture(48, 64, seed) for seed in range(4)])
+    assert encoding.features.untyped_storage().nbytes() == encoding.features.nbytes
+    for array in (encoding.boxes, encoding.objectness, encoding.kept):
+        assert array.base is None or array.base.nbytes == array.nbytes
+
+
 def test_a_phrase_is_encoded_once(detector: Owlv2Detector, monkeypatch: pytest.MonkeyPatch) -> None:
     tower, asked = detector._model.owlv2.text_model, []
     forward = tower.forward

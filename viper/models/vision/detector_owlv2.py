@@ -109,9 +109,9 @@ class Owlv2Detector(Checkpoint):
             objectness = model.objectness_predictor(features).float().cpu().numpy()
         return [
             Owlv2Encoding(
-                features[i],
+                features[i].clone(),  # a row of the batch would keep the whole batch in memory
                 _pixel_boxes(boxes[i], *images[i].shape[:2]),
-                objectness[i],
+                objectness[i].copy(),
                 images[i].shape[:2],
                 shrink(images[i], KEPT_SIDES * model.config.vision_config.image_size),
             )

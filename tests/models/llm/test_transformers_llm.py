@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.models.llm.engine.copies import Copies
 from viper.errors import ModelError, UsageError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
@@ -54,6 +55,23 @@ def test_samples_differ_by_number_and_seed_and_repeat_with_the_seed(llm: Transfo
     assert _texts(llm, PROMPTS[:1], several)[0] == first
     other = Sampling(temperature=1.0, seed=4, max_tokens=12)
     assert _texts(llm, PROMPTS[:1], other)[0][0] != first[0]
+
+
+def test_draws_copy_no_vocabulary_from_the_device_of_the_logits(
+    llm: TransformersLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _texts(llm, PROMPTS, WARM)  # the first call also checks the model
+    devices: list[Any] = []
+    original = torch.Generator
+    monkeypatch.setattr(
+        llm._torch, "Generator", lambda *place: devices.append(*place) or original(*place)
+    )
+    with Copies() as copies:
+        _texts(llm, PROMPTS, Sampling(temperature=1.0, seed=3, max_tokens=12, n=2))
+    vocabulary = llm._model.config.vocab_size
+    assert [shape for shape in copies.shapes if shape[-1:] == (vocabulary,)] == []
+    assert (1,) in copies.shapes  # the drawn tokens themselves
+    assert devices == [torch.device("cpu")] * 2 * len(PROMPTS)
 
 
 def test_a_stop_string_ends_the_text_before_it(llm: TransformersLLM) -> None:

@@ -66,6 +66,38 @@ def test_replies_are_greedy_and_have_their_own_probability(
     assert len({text for text, _ in vlm.ask(requests, 6)}) > 1
 
 
+@pytest.mark.parametrize(
+    "published",
+    [
+        {"repetition_penalty": 1.5},
+        {"no_repeat_ngram_size": 1},
+        {"min_new_tokens": 12},
+        {"min_p": 0.3, "do_sample": True, "temperature": 0.1, "top_k": 1, "top_p": 0.001},
+        {"num_beams": 3, "length_penalty": -1.0},
+        {"exponential_decay_length_penalty": (1, 2.0)},
+        {"sequence_bias": [[[tiny_chat.VOCABULARY["red"]], 50.0]]},
+    ],
+    ids=lambda published: next(iter(published)),
+)
+def test_settings_that_a_checkpoint_publishes_change_no_reply(
+    folder: Path, requests: list[ChatRequest], published: dict[str, Any], tmp_path: Path
+) -> None:
+    import json
+    import shutil
+
+    from viper.models.llm.protocol import Sampling
+
+    changed = Path(shutil.copytree(folder, tmp_path / "published"))
+    config = json.loads((changed / "generation_config.json").read_text())
+    (changed / "generation_config.json").write_text(json.dumps({**config, **published}))
+    plain, other = ChatVLM.from_pretrained(folder), ChatVLM.from_pretrained(changed)
+    assert other.ask(requests, 10) == plain.ask(requests, 10)
+    assert other.probability_of_yes(requests) == plain.probability_of_yes(requests)
+    prompts = [request.prompt for request in requests]
+    for sampling in (Sampling(max_tokens=10), Sampling(temperature=1.0, max_tokens=10)):
+        assert other.generate(prompts, sampling) == plain.generate(prompts, sampling)
+
+
 def test_a_reply_ends_with_the_end_token_and_padding_after_it_costs_nothing(
     folder: Path, requests: list[ChatRequest]
 ) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import tiny_chat
+import torch
 
+from tests.models.llm.engine.copies import Copies
 from viper.errors import PromptTooLongError
 from viper.models.llm.protocol import Sampling, sees_pictures
-from viper.models.vision.chat_vlm import ChatVLM
+from viper.models.vision.chat_vlm import ChatVLM, _draws
 from viper.models.vision.vlm import ChatRequest
 from viper.prompting.messages import Picture, Prompt, assistant, system, user
 from viper.testing.conformance import check_llm
@@ -60,6 +62,18 @@ def test_pictures_and_seeds_change_the_samples(vlm: ChatVLM) -> None:
     asked = (user(ONE, "what ?"),)
     assert texts(asked, 1) == texts(asked, 1) != texts(asked, 2)
     assert texts(asked, 1) != texts((user(OTHER, "what ?"),), 1)
+
+
+def test_draws_are_those_of_single_generators_and_copy_no_vocabulary() -> None:
+    scores = torch.randn(3, 40, generator=torch.Generator().manual_seed(1))
+    seeds, generators = [5, 6, 7], [torch.Generator().manual_seed(seed) for seed in (5, 6, 7)]
+    with Copies() as copies:
+        drawn = _draws(seeds, 0.7)
+        found = [drawn(None, scores) for _ in range(4)]
+    assert copies.shapes == []
+    for each in found:
+        noise = [torch.empty(40).exponential_(generator=g) for g in generators]
+        assert torch.equal(each, scores / 0.7 - torch.stack(noise).log())
 
 
 def test_a_cold_sample_is_the_likeliest_text(vlm: ChatVLM) -> None:

@@ -90,8 +90,9 @@ class TransformersLLM(LocalModel):
                 prefill = self._reader.read(ids)
                 most = sampling.max_tokens + self._thinking_tokens
                 room = min(most, self.max_context - len(ids))
+                device = prefill.logits.device
                 rows += [
-                    Row(prefill, room, self._generator(sampling, as_text(prompt), i))
+                    Row(prefill, room, self._generator(sampling, as_text(prompt), i, device))
                     for i in range(sampling.n)
                 ]
             self._decoder.decode(rows, sampling)
@@ -119,10 +120,12 @@ class TransformersLLM(LocalModel):
         """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
 
-    def _generator(self, sampling: Sampling, prompt: str, sample: int) -> torch.Generator | None:
+    def _generator(
+        self, sampling: Sampling, prompt: str, sample: int, device: torch.device
+    ) -> torch.Generator | None:
         if sampling.temperature <= 0:
             return None
-        return self._torch.Generator().manual_seed(sample_seed(sampling, prompt, sample))
+        return self._torch.Generator(device).manual_seed(sample_seed(sampling, prompt, sample))
 
     def _completion(self, row: Row, sampling: Sampling) -> Completion:
         text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))

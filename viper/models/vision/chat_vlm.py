@@ -39,6 +39,17 @@ STOP_WINDOW = 24
 MAX_JUDGED_TOKENS = 256
 """Replies that may be longer get no probability, because that takes memory for every token."""
 
+TOKEN_SETTINGS = (
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "decoder_start_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+    "bad_words_ids",
+)
+"""What a checkpoint may configure of ``generate``: where texts end and which tokens are no text."""
+
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
 """Spellings at the beginning of an answer; a leading space is part of some tokens."""
 
@@ -76,6 +87,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
     ) -> None:
         self.model_id = name
         self._model = model.eval()
+        self._model.generation_config = _plain_generation(model.generation_config)
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self._lock = threading.RLock()
@@ -262,12 +274,6 @@ class ChatVLM(LocalModel, VisionLanguageModel):
                 **inputs,
                 max_new_tokens=limit,
                 do_sample=False,
-                num_beams=1,
-                # Published configurations set these for sampling; unset, they raise no warning.
-                temperature=None,
-                top_p=None,
-                top_k=None,
-                repetition_penalty=None,
                 pad_token_id=self._padding_id(),
                 return_dict_in_generate=True,
                 **how,
@@ -343,6 +349,17 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         return {ids[0] for ids in tokens if ids} - {self._tokenizer.unk_token_id}
 
 
+def _plain_generation(checkpoint: Any) -> Any:
+    """Return a checkpoint's configuration of ``generate`` with its tokens only.
+
+    The library merges the configuration into every call. Published ones set penalties for
+    repetition, beams and lengths, which would change greedy answers.
+    """
+    from transformers import GenerationConfig
+
+    return GenerationConfig(**{name: getattr(checkpoint, name, None) for name in TOKEN_SETTINGS})
+
+
 def _draws(seeds: Sequence[int], temperature: float) -> Callable[[Any, Any], Any]:
     """Return a processor of scores after which the likeliest token of each row is a random draw.
 
@@ -350,11 +367,15 @@ def _draws(seeds: Sequence[int], temperature: float) -> Callable[[Any, Any], Any
     """
     import torch
 
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    generators: list[Any] = []
 
     def drawn(input_ids: Any, scores: Any) -> Any:
-        rows = [torch.empty(scores.shape[1]).exponential_(generator=g) for g in generators]
-        return scores.float() / temperature - torch.stack(rows).log().to(scores.device)
+        if not generators:  # on the device of the scores, which is known only now
+            generators.extend(torch.Generator(scores.device).manual_seed(seed) for seed in seeds)
+        noise = torch.empty(scores.shape, device=scores.device)
+        for row, generator in zip(noise, generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores.float() / temperature - noise.log_()
 
     return drawn
 

@@ -89,7 +89,7 @@ class Row:
 
     Attributes:
         room: maximum number of its tokens.
-        generator: draws its tokens; None takes the likeliest.
+        generator: draws its tokens, on the device of the logits; None takes the likeliest.
         stopped: True if the text has ended by itself.
     """
 
@@ -249,7 +249,8 @@ class _Choices:
         if temperature <= 0:
             self._best = logits.argmax(-1).tolist()
         else:
-            self._weights = torch.softmax(logits / temperature, -1).cpu()
+            # They stay on the model's device: copying all of them would take longer than the pass.
+            self._weights = torch.softmax(logits / temperature, -1)
 
     def token(self, row: int, column: int, generator: torch.Generator | None) -> int:
         """Return the likeliest token, or a random one."""

@@ -52,7 +52,8 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "detector": {
             "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",
-            "grounding_dino": "viper.models.vision.detector_grounding_dino:GroundingDinoDetector",
+            "zero_shot": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
+            "grounding_dino": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
             VLM: "viper.models.vision.detector_vlm:VlmDetector",
         },
         "matcher": {

@@ -44,16 +44,23 @@ def clip_tokenizer(length: int) -> Any:
     from transformers import CLIPTokenizer
 
     letters = "abcdefghijklmnopqrstuvwxyz.,"
-    tokens = ["<|startoftext|>", "<|endoftext|>", *letters, *(f"{each}</w>" for each in letters)]
+    # OWL takes a text that begins with token 0 for none.
+    tokens = [
+        "!",
+        "<|startoftext|>",
+        "<|endoftext|>",
+        *letters,
+        *(f"{each}</w>" for each in letters),
+    ]
     vocab = {token: i for i, token in enumerate(tokens)}
     return CLIPTokenizer(vocab=vocab, merges=[], model_max_length=length)
 
 
-def _swin(tiny: bool, **more: Any) -> Any:
+def _swin(tiny: bool) -> Any:
     from transformers import SwinConfig
 
     if not tiny:
-        return SwinConfig(**{"image_size": 224, "out_indices": [2, 3, 4], **more})
+        return SwinConfig(image_size=224, out_indices=[2, 3, 4])
     return SwinConfig(
         image_size=32,
         patch_size=4,
@@ -128,25 +135,28 @@ def omdet_turbo(tiny: bool, **config: Any) -> tuple[Any, Any]:
     )
 
     tokenizer = clip_tokenizer(77)
-    small: dict[str, Any] = {"backbone_config": _swin(tiny, image_size=640)}
+    small: dict[str, Any] = {}
     side = 640
-    if tiny:
+    if tiny:  # the full one has a backbone of timm, whose channels come last
         side = 64
-        small |= {
+        small = {
+            "backbone_config": _swin(tiny),
+            "apply_layernorm_after_vision_backbone": False,
             "text_config": CLIPTextConfig(
                 vocab_size=len(tokenizer),
-                hidden_size=16,
+                hidden_size=32,
                 num_hidden_layers=1,
                 num_attention_heads=2,
                 intermediate_size=32,
                 projection_dim=16,
-                eos_token_id=1,
+                bos_token_id=1,
+                eos_token_id=2,
             ),
             "image_size": 64,
-            "text_projection_in_dim": 16,
-            "text_projection_out_dim": 16,
-            "class_embed_dim": 16,
-            "task_encoder_hidden_dim": 16,
+            "text_projection_in_dim": 32,
+            "text_projection_out_dim": 32,
+            "class_embed_dim": 32,
+            "task_encoder_hidden_dim": 32,
             "num_queries": 20,
             "encoder_hidden_dim": 16,
             "vision_features_channels": (16, 16, 16),
@@ -167,11 +177,11 @@ def _owl(tiny: bool, version: str, **config: Any) -> tuple[Any, Any]:
     import torch
     import transformers
 
-    part = {name: getattr(transformers, f"{version}{name}") for name in ("Config", "Processor")}
+    kind = {name: getattr(transformers, f"{version}{name}") for name in ("Config", "Processor")}
     images = getattr(transformers, f"{version}ImageProcessor")
     tokenizer = clip_tokenizer(16)
     vision: dict[str, Any] = {}
-    text: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": 1}
+    text: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2}
     if tiny:
         vision = {
             "hidden_size": 16,
@@ -189,11 +199,14 @@ def _owl(tiny: bool, version: str, **config: Any) -> tuple[Any, Any]:
             "num_attention_heads": 2,
         }
         config = {"projection_dim": 16, **config}
-    made = part["Config"](text_config=text, vision_config=vision, **config)
+    made = kind["Config"](text_config=text, vision_config=vision, **config)
     model = getattr(transformers, f"{version}ForObjectDetection")(made)
-    torch.nn.init.constant_(model.class_head.logit_shift.bias, -1.0)
+    # Untrained scores lie at 0 and 1: these depend on how like each other picture and text are.
+    for part, value in ((model.class_head.logit_shift, -0.5), (model.class_head.logit_scale, 3.0)):
+        torch.nn.init.zeros_(part.weight)
+        torch.nn.init.constant_(part.bias, value)
     side = made.vision_config.image_size
-    return model, part["Processor"](images(size={"height": side, "width": side}), tokenizer)
+    return model, kind["Processor"](images(size={"height": side, "width": side}), tokenizer)
 
 
 def owlvit(tiny: bool, **config: Any) -> tuple[Any, Any]:
@@ -422,6 +435,8 @@ def sam3(tiny: bool, **config: Any) -> tuple[Any, Any]:
                 "num_hidden_layers": 1,
                 "num_attention_heads": 2,
                 "max_position_embeddings": 32,
+                "bos_token_id": 1,
+                "eos_token_id": 2,
             },
             "geometry_encoder_config": {**layers, "num_layers": 1, "intermediate_size": 32},
             "detr_encoder_config": {**layers, "num_layers": 1, "intermediate_size": 32},

@@ -31,6 +31,11 @@ def test_one_encoding_an_image(encodings):
     assert [tuple(each.shape) for each in encodings] == [(5, 16)] * 3
 
 
+def test_an_encoding_does_not_keep_its_batch(encodings):
+    for encoding in encodings:
+        assert encoding.untyped_storage().nbytes() == encoding.nbytes
+
+
 def test_answers_are_words_with_probabilities(answerer, encodings):
     answers = answerer.answer(encodings, ["what is this?", "what is red?", "is this red?"])
     assert len(answers) == 3

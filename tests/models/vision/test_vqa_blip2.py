@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.models.vision.swapping import answer_with
-from viper.errors import ModelError
+from viper.errors import ModelError, ProfileError
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import VisualAnswerer
 from viper.models.vision.vqa_blip2 import ANSWER_TOKENS, Blip2Answerer
@@ -150,13 +150,19 @@ def library_says(answerer: Blip2Answerer, folder: Path, image: np.ndarray, promp
     return processor.batch_decode(new, skip_special_tokens=True)[0].strip()
 
 
+def prompt_of(answerer: Blip2Answerer) -> str:
+    """The prompt of the paper's evaluations with this kind of language model."""
+    decodes = answerer._model.config.use_decoder_only_language_model
+    return "Question: {} Answer:" if decodes else "Question: {} Short answer:"
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_it_says_what_the_library_says(
     answerer: Blip2Answerer, folder: Path, question: str
 ) -> None:
     for image in pictures():
         ((ours, _),) = answerer.answer(answerer.encode([image]), [f" {question} "])
-        assert ours == library_says(answerer, folder, image, f"Question: {question} Answer:")
+        assert ours == library_says(answerer, folder, image, prompt_of(answerer).format(question))
 
 
 @pytest.mark.parametrize("prompt", ["a photo of", "this red dog is"])
@@ -166,6 +172,26 @@ def test_a_caption_goes_on_from_its_prompt(folder: Path, prompt: str) -> None:
     for image, caption in zip(pictures(), captions, strict=True):
         assert caption.startswith(library_says(answerer, folder, image, prompt))
     assert Blip2Answerer.from_pretrained(folder)._caption_prompt == "a photo of"
+
+
+def test_each_kind_of_language_model_gets_its_own_prompt(
+    answerer: Blip2Answerer, folder: Path
+) -> None:
+    assert answerer._question_prompt == prompt_of(answerer)
+    own = Blip2Answerer.from_pretrained(folder, question_prompt="{} is")
+    image = pictures()[0]
+    ((text, _),) = own.answer(own.encode([image]), ["this dog"])
+    assert text == library_says(own, folder, image, "this dog is")
+
+
+def test_a_prompt_without_a_place_for_the_question_is_refused(folder: Path) -> None:
+    with pytest.raises(ProfileError, match=r"question_prompt is 'what\?'; expected a text with"):
+        Blip2Answerer.from_pretrained(folder, question_prompt="what?")
+
+
+def test_an_encoding_does_not_keep_its_batch(answerer: Blip2Answerer) -> None:
+    for encoding in answerer.encode(pictures()):
+        assert encoding.untyped_storage().nbytes() == encoding.nbytes
 
 
 def test_the_picture_counts(answerer: Blip2Answerer) -> None:

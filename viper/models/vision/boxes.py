@@ -1,10 +1,13 @@
-"""Detections from a detection head's proposals: pixel boxes, best first, no near copies."""
+"""Detections from a detection head's proposals: pixel boxes, best first, no near copies, finite."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.errors import ModelError
 from viper.models.vision.roles import Detection
 
 MIN_SCORE = 0.01
@@ -37,13 +40,40 @@ def pixel_boxes(
     return np.clip(corners, 0, limit).astype(np.float32)
 
 
-def suppress(boxes: NDArray[np.float32], scores: NDArray[np.float32]) -> list[Detection]:
+def require_finite(model: str, what: str, *values: NDArray[Any]) -> None:
+    """Check that a model's output holds neither NaN nor infinity.
+
+    Half precision can give such numbers, and every comparison with NaN is false, so that the model
+    would seem to have found nothing.
+
+    Args:
+        model: id of the model, for the message.
+        what: name of the output in the plural.
+
+    Raises:
+        ModelError: a value is not finite; the message says how to load the model instead.
+    """
+    if not all(np.isfinite(each).all() for each in values):
+        raise ModelError(
+            f"{model}: {what} that are not finite numbers; load it in full precision "
+            '(dtype = "float32" in its options)'
+        )
+
+
+def suppress(
+    boxes: NDArray[np.float32], scores: NDArray[np.float32], model: str = "the detector"
+) -> list[Detection]:
     """Return boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
 
     Args:
         boxes: float32 [N, 4], (x0, y0, x1, y1) in pixels.
         scores: float32 [N], in [0, 1].
+        model: id of the model, for errors.
+
+    Raises:
+        ModelError: a box or a score is not finite.
     """
+    require_finite(model, "boxes", boxes, scores)
     sides = boxes[:, 2:] - boxes[:, :2]
     valid = np.flatnonzero((scores >= MIN_SCORE) & (sides.min(axis=1) > 0))
     order = valid[np.argsort(-scores[valid], kind="stable")]

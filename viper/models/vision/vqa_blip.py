@@ -45,7 +45,8 @@ class BlipAnswerer(PictureTextCheckpoint):
 
         def forward(batch: Sequence[Pixels]) -> Any:
             inputs = preprocess(self._processor, batch)
-            return self._model.vision_model(**self._fitted(inputs)).last_hidden_state
+            states = self._model.vision_model(**self._fitted(inputs)).last_hidden_state
+            return [row.clone() for row in states]  # a view would keep the whole batch
 
         with torch.inference_mode():
             return in_batches(images, self._batch_size, forward)

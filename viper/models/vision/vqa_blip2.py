@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from viper.errors import ProfileError
 from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Pixels
 
-QUESTION_PROMPT = "Question: {} Answer:"
+DECODER_PROMPT = "Question: {} Answer:"
+"""Question to a decoder (OPT)."""
+
+ENCODER_DECODER_PROMPT = "Question: {} Short answer:"
+"""Question to an encoder-decoder (Flan-T5)."""
+
 CAPTION_PROMPT = "a photo of"
 """Prompt that BLIP-2 continues with a caption."""
 
@@ -24,23 +30,47 @@ class Blip2Answerer(PictureTextCheckpoint):
     An encoding is ``[queries, width]``: the outputs of the Q-Former's queries for one picture,
     projected into the language model's space. Questions cost no run of the vision tower.
 
-    Source: Li et al. 2023, BLIP-2; prompts and the newline that ends an answer as there.
+    Source: Li et al. 2023, BLIP-2: a decoder (OPT) is asked "Question: {} Answer:", an
+    encoder-decoder (Flan-T5) "Question: {} Short answer:", and a newline ends an answer. The
+    configurations of LAVIS (``projects/blip2/eval``) confirm the second prompt for VQAv2 and GQA;
+    their later one for OPT also says "Short answer". The paper's prompt for OPT and its length
+    penalty are from memory.
+    Differs: answers are greedy, where those configurations use 5 beams and up to 10 tokens,
+    because the probability of an answer must be that of its own tokens.
 
     Args:
         model: the network, over a causal or an encoder-decoder language model.
         image_processor: its image processor.
         tokenizer: its language model's tokenizer.
         name: goes into traces and cache keys.
+        question_prompt: text with {} in the question's place; None takes the one that suits the
+            language model.
         caption_prompt: prompt that a caption continues; empty for none.
         batch_size: maximum number of pictures or questions in one forward pass.
+
+    Raises:
+        ProfileError: question_prompt does not hold {} once.
     """
 
     network = "transformers:Blip2ForConditionalGeneration"
 
     def __init__(
-        self, *parts: Any, caption_prompt: str = CAPTION_PROMPT, batch_size: int = 8
+        self,
+        *parts: Any,
+        question_prompt: str | None = None,
+        caption_prompt: str = CAPTION_PROMPT,
+        batch_size: int = 8,
     ) -> None:
         super().__init__(*parts, batch_size=batch_size)
+        if question_prompt is None:
+            decodes = self._model.config.use_decoder_only_language_model
+            question_prompt = DECODER_PROMPT if decodes else ENCODER_DECODER_PROMPT
+        if question_prompt.count("{}") != 1:
+            raise ProfileError(
+                f"the option question_prompt is {question_prompt!r}; expected a text with {{}} "
+                "in the place of the question"
+            )
+        self._question_prompt = question_prompt
         self._caption_prompt = caption_prompt
         self._end_ids = _end_ids(self._model, self._tokenizer)
 
@@ -51,14 +81,15 @@ class Blip2Answerer(PictureTextCheckpoint):
         def forward(batch: Sequence[Pixels]) -> Any:
             inputs = preprocess(self._processor, batch)
             fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
-            return self._model.get_image_features(**fitted, return_dict=True).pooler_output
+            features = self._model.get_image_features(**fitted, return_dict=True).pooler_output
+            return [row.clone() for row in features]  # a view would keep the whole batch
 
         with torch.inference_mode():
             return in_batches(images, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
-        prompts = [QUESTION_PROMPT.format(question.strip()) for question in questions]
+        prompts = [self._question_prompt.replace("{}", question.strip()) for question in questions]
         return self._continue(encodings, prompts, ANSWER_TOKENS)
 
     def caption(self, encodings: Sequence[Any]) -> list[str]:

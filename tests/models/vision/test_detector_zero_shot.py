@@ -1,4 +1,4 @@
-"""The Grounding DINO backend on a tiny checkpoint with random weights."""
+"""The zero-shot detectors of transformers on tiny checkpoints with random weights."""
 
 from __future__ import annotations
 
@@ -8,102 +8,56 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.models.vision.built import DETECTORS, save
+from tests.models.vision.heads import SHAPES, rectangle, see_boxes
 from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError
 from viper.models.vision.boxes import MIN_SCORE
-from viper.models.vision.detector_grounding_dino import (
+from viper.models.vision.detector_zero_shot import (
     MAX_ASPECT,
-    GroundingDinoDetector,
+    ZeroShotDetector,
     as_prompt,
     detections,
 )
 from viper.models.vision.roles import Detector
 from viper.testing.conformance import check_detector
 
-WORDS = ["red", "blue", "cube", "ball", "dog", "dogs", "a", "the", "on", "sofa", "two"]
+KEPT = ("grounding_dino", "mm_grounding_dino")
+WHOLE = ("omdet_turbo", "owlvit", "owlv2")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import torch
-    from transformers import (
-        BertConfig,
-        BertTokenizer,
-        GroundingDinoConfig,
-        GroundingDinoForObjectDetection,
-        GroundingDinoImageProcessor,
-        GroundingDinoProcessor,
-        SwinConfig,
-    )
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    weights = tmp_path_factory.mktemp("weights")
+    return {family: save(family, weights / family) for family in DETECTORS}
 
-    # The network knows the tokens that part phrases by BERT's own numbers.
-    tokens = [f"[unused{i}]" for i in range(1040)]
-    tokens[0], tokens[100], tokens[101], tokens[102] = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
-    tokens[1012], tokens[1029] = ".", "?"
-    tokens[200 : 200 + len(WORDS)] = WORDS
-    tokenizer = BertTokenizer(vocab={token: i for i, token in enumerate(tokens)})
-    swin = SwinConfig(
-        image_size=32,
-        patch_size=4,
-        embed_dim=8,
-        depths=[1, 1, 1, 1],
-        num_heads=[1, 1, 2, 2],
-        window_size=2,
-        out_indices=[2, 3, 4],
-        initializer_range=0.3,
-    )
-    text = BertConfig(
-        vocab_size=len(tokens),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-    config = GroundingDinoConfig(
-        backbone_config=swin,
-        text_config=text,
-        num_queries=20,
-        encoder_layers=1,
-        encoder_ffn_dim=64,
-        encoder_attention_heads=4,
-        decoder_layers=2,
-        decoder_ffn_dim=64,
-        decoder_attention_heads=4,
-        d_model=64,
-        max_text_len=32,
-        init_std=0.3,
-    )
-    torch.manual_seed(0)
-    model = GroundingDinoForObjectDetection(config)
-    for head in (*model.bbox_embed, model.model.encoder_output_bbox_embed):
-        torch.nn.init.normal_(head.layers[-1].weight, std=0.1)
-    last = model.model.encoder.layers[-1].text_enhancer_layer.layer_norm_after
-    torch.nn.init.constant_(last.weight, 0.7)
-    path = tmp_path_factory.mktemp("weights") / "dino"
-    model.save_pretrained(path)
-    images = GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 128})
-    GroundingDinoProcessor(images, tokenizer).save_pretrained(path)
-    return path
+
+@pytest.fixture(scope="module", params=KEPT)
+def folder(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Path:
+    return folders[request.param]
 
 
 @pytest.fixture(scope="module")
-def detector(folder: Path) -> GroundingDinoDetector:
-    return GroundingDinoDetector.from_pretrained(folder)
+def detector(folder: Path) -> ZeroShotDetector:
+    return ZeroShotDetector.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module", params=WHOLE)
+def whole(request: pytest.FixtureRequest, folders: dict[str, Path]) -> ZeroShotDetector:
+    return ZeroShotDetector.from_pretrained(folders[request.param])
 
 
 def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def test_it_keeps_to_its_role(detector: GroundingDinoDetector) -> None:
-    check_detector(detector)
+def test_it_keeps_to_its_role(detector: ZeroShotDetector) -> None:
+    check_detector(detector, weak=0.3)
 
 
-def test_it_plays_the_role(detector: GroundingDinoDetector, folder: Path) -> None:
+def test_it_plays_the_role(detector: ZeroShotDetector, folder: Path) -> None:
     assert isinstance(detector, Detector)
-    assert detector.model_id.startswith("dino@")
+    assert detector.model_id.startswith(f"{folder.name}@")
     weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     assert detector.memory_bytes == pytest.approx(weights, rel=0.2)
 
@@ -111,7 +65,7 @@ def test_it_plays_the_role(detector: GroundingDinoDetector, folder: Path) -> Non
 @pytest.mark.parametrize(("height", "width"), [(48, 96), (90, 40), (64, 64)])
 @pytest.mark.parametrize("phrase", ["red cube", "two dogs on the sofa"])
 def test_it_finds_what_the_library_finds(
-    detector: GroundingDinoDetector, height: int, width: int, phrase: str
+    detector: ZeroShotDetector, height: int, width: int, phrase: str
 ) -> None:
     import torch
 
@@ -162,7 +116,7 @@ def test_shares_of_a_padded_picture_refer_to_its_frame() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 300), (300, 1), (2, 2), (3, 40)])
-def test_very_thin_pictures_are_looked_at(detector: GroundingDinoDetector, shape) -> None:
+def test_very_thin_pictures_are_looked_at(detector: ZeroShotDetector, shape) -> None:
     encoding = detector.encode([picture(*shape)])[0]
     assert max(encoding.frame) <= MAX_ASPECT * min(encoding.frame)
     (found,) = detector.detect(encoding, ["red cube"])
@@ -171,7 +125,7 @@ def test_very_thin_pictures_are_looked_at(detector: GroundingDinoDetector, shape
 
 
 def test_the_backbone_runs_once_a_picture(
-    detector: GroundingDinoDetector, monkeypatch: pytest.MonkeyPatch
+    detector: ZeroShotDetector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tower, runs = detector._backbone().model, []
     forward = tower.forward
@@ -186,12 +140,12 @@ def test_the_backbone_runs_once_a_picture(
     assert len(runs) == 2
 
 
-def test_pictures_differ(detector: GroundingDinoDetector) -> None:
+def test_pictures_differ(detector: ZeroShotDetector) -> None:
     one, other = detector.encode([picture(48, 64, 1), picture(48, 64, 2)])
     assert detector.detect(one, ["red cube"]) != detector.detect(other, ["red cube"])
 
 
-def test_phrases_differ(detector: GroundingDinoDetector) -> None:
+def test_phrases_differ(detector: ZeroShotDetector) -> None:
     encoding = detector.encode([picture(48, 64)])[0]
     cube, ball = detector.detect(encoding, ["red cube", "blue ball"])
     assert cube != ball
@@ -205,25 +159,93 @@ def test_a_phrase_is_put_as_the_model_expects(phrase: str, prompt: str) -> None:
     assert as_prompt(phrase) == prompt
 
 
-def test_a_very_long_phrase_is_cut_not_refused(detector: GroundingDinoDetector) -> None:
+def test_a_very_long_phrase_is_cut_not_refused(detector: ZeroShotDetector) -> None:
     encoding = detector.encode([picture(48, 64)])[0]
     assert len(detector.detect(encoding, ["red cube " * 100, "ünusual ☃", ""])) == 3
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_answers(folder: Path, dtype: str) -> None:
-    half = GroundingDinoDetector.from_pretrained(folder, dtype=dtype, device="cpu")
+    half = ZeroShotDetector.from_pretrained(folder, dtype=dtype, device="cpu")
     images = [picture(24, 40), picture(40, 24)]
-    check_detector(half, images, phrases=["red cube", "ball"], tolerance=5e-2)
-    full = GroundingDinoDetector.from_pretrained(folder, device="cpu")
+    check_detector(half, images, phrases=["red cube", "ball"], weak=1.0, tolerance=5e-2)
+    full = ZeroShotDetector.from_pretrained(folder, device="cpu")
     assert half.memory_bytes < 0.6 * full.memory_bytes
 
 
 def test_no_checkpoint_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such folder"):
-        GroundingDinoDetector.from_pretrained(tmp_path / "absent")
+        ZeroShotDetector.from_pretrained(tmp_path / "absent")
 
 
-def test_one_line_of_a_profile_gives_it_its_role(folder: Path, tmp_path: Path) -> None:
-    line = f'{{ backend = "grounding_dino", model = "{folder}" }}'
+@pytest.mark.parametrize("backend", ["grounding_dino", "zero_shot"])
+def test_one_line_of_a_profile_gives_it_its_role(
+    folders: dict[str, Path], backend: str, tmp_path: Path
+) -> None:
+    line = f'{{ backend = "{backend}", model = "{folders["grounding_dino"]}" }}'
     assert answer_with("detector", line, tmp_path) == "True"
+
+
+def test_families_that_run_whole_keep_to_their_role(whole: ZeroShotDetector) -> None:
+    check_detector(whole, phrases=["red cube", "a ball"], weak=0.6)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("family", DETECTORS)
+def test_a_known_box_comes_out_at_its_pixels(
+    folders: dict[str, Path], family: str, shape: tuple[int, int]
+) -> None:
+    detector = ZeroShotDetector.from_pretrained(folders[family])
+    see_boxes(detector._model)
+    image, box = rectangle(shape)
+    for per_phrase in detector.detect(detector.encode([image])[0], ["red cube", "two dogs"]):
+        assert per_phrase[0].box == pytest.approx(box, abs=1.0)
+        assert per_phrase[0].score == pytest.approx(0.95, abs=1e-3)
+
+
+@pytest.mark.parametrize("family", DETECTORS)
+def test_a_known_box_of_a_crop_comes_out_at_its_pixels(
+    folders: dict[str, Path], family: str
+) -> None:
+    detector = ZeroShotDetector.from_pretrained(folders[family])
+    see_boxes(detector._model)
+    image, box = rectangle((90, 120))
+    crop = image[5:80, 30:118]
+    boxes = [detector.detect(each, ["ball"])[0] for each in detector.encode([image, crop])]
+    assert boxes[0][0].box == pytest.approx(box, abs=1.0)
+    moved = np.array(box) - [30, 5, 30, 5]
+    assert boxes[1][0].box == pytest.approx(moved, abs=1.0)
+
+
+@pytest.mark.parametrize("family", DETECTORS)
+def test_scores_that_are_not_numbers_are_an_error(folders: dict[str, Path], family: str) -> None:
+    import torch
+
+    detector = ZeroShotDetector.from_pretrained(folders[family])
+    forward = detector._model.forward
+
+    def broken(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        for name in ("logits", "decoder_class_logits"):
+            if name in output:
+                output[name] = torch.full_like(output[name], torch.nan)
+        return output
+
+    detector._model.forward = broken
+    encoding = detector.encode([picture(48, 64)])[0]
+    with pytest.raises(ModelError, match=r'not finite numbers; .*dtype = "float32"') as caught:
+        detector.detect(encoding, ["red cube"])
+    assert str(caught.value).startswith(detector.model_id)
+
+
+def test_an_encoding_does_not_keep_its_batch(detector: ZeroShotDetector) -> None:
+    encoding = detector.encode([picture(48, 64, seed) for seed in range(3)])[0]
+    tensors = [encoding.mask, *(part for pair in encoding.maps for part in pair)]
+    assert len(tensors) > 2
+    for tensor in tensors:
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+
+
+def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be loaded as"):
+        ZeroShotDetector.from_pretrained(save("dpt", tmp_path / "dpt"))

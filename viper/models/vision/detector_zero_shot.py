@@ -1,4 +1,4 @@
-"""Open-vocabulary detection with a published Grounding DINO checkpoint."""
+"""Open-vocabulary detection with the zero-shot detectors of transformers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.loading import Checkpoint, in_equal_groups
-from viper.models.vision.boxes import pixel_boxes, suppress
+from viper.models.loading import Checkpoint, in_batches, in_equal_groups
+from viper.models.vision.boxes import MIN_SCORE, pixel_boxes, require_finite, suppress
 from viper.models.vision.roles import Detection, Pixels
 
 if TYPE_CHECKING:
     import torch
 
 MAX_ASPECT = 16
-"""A thinner picture is padded, because the model needs as many places as it proposes boxes."""
+"""A thinner picture is padded, because some models need as many places as they propose boxes."""
+
+KEPT_TOWERS = frozenset({"grounding-dino", "mm-grounding-dino"})
+"""Families whose image backbone runs once per picture. The others run whole for each phrase."""
+
+_USED = ("logits", "pred_boxes", "decoder_class_logits", "decoder_coord_logits")
+"""Outputs of the families that run whole, from which boxes are made."""
 
 
 @dataclass(frozen=True)
-class GroundingDinoEncoding:
-    """Encoding of one picture.
+class TowerEncoding:
+    """Output of the image backbone for one picture.
 
     Attributes:
         maps: the image backbone's feature maps [C, h, w], each with its mask bool [h, w].
@@ -38,12 +44,22 @@ class GroundingDinoEncoding:
     frame: tuple[int, int]
 
 
-class GroundingDinoDetector(Checkpoint):
-    """The ``Detector`` role on ``GroundingDinoForObjectDetection``.
+@dataclass(frozen=True)
+class PictureEncoding:
+    """Picture for a model whose image tower cannot run by itself: padded, and its own size."""
 
-    The image backbone runs once per picture. The layers after it mix picture and text, so they run
-    again for each phrase. Each phrase is a separate text: phrases in one text would attend to each
-    other and compete for the proposals.
+    framed: Pixels
+    size: tuple[int, int]
+
+
+class ZeroShotDetector(Checkpoint):
+    """The ``Detector`` role on a family of ``AutoModelForZeroShotObjectDetection``.
+
+    Each phrase is a separate text. Phrases in one text would attend to each other and compete for
+    the proposals. In Grounding DINO and MM-Grounding-DINO the image backbone runs once per picture
+    and the layers after it, which mix picture and text, once per phrase. In the other families
+    (OmDet-Turbo, OWL-ViT, OWLv2) everything runs for each phrase; ``owlv2`` has a faster backend of
+    its own.
 
     Not for several threads at once; the toolbox holds a lock for each model.
 
@@ -51,22 +67,25 @@ class GroundingDinoDetector(Checkpoint):
 
     Args:
         model: the network.
-        processor: its image processor and tokenizer (``GroundingDinoProcessor``).
+        processor: its image processor and tokenizer.
         name: goes into traces and cache keys.
         batch_size: maximum number of pictures or phrases in one forward pass.
     """
 
-    network = "transformers:GroundingDinoForObjectDetection"
+    network = "transformers:AutoModelForZeroShotObjectDetection"
     readers = ("transformers:AutoProcessor",)
 
     def __init__(self, *parts: Any, batch_size: int = 4) -> None:
         super().__init__(*parts, batch_size=batch_size)
+        self._keeps_tower = self._model.config.model_type in KEPT_TOWERS
 
-    def encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
+    def encode(self, images: Sequence[Pixels]) -> list[TowerEncoding] | list[PictureEncoding]:
         """Return one encoding per image; pictures of one size share a run of the backbone."""
+        if not self._keeps_tower:
+            return [PictureEncoding(_framed(image), image.shape[:2]) for image in images]
         return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._encode)
 
-    def _encode(self, images: Sequence[Pixels]) -> list[GroundingDinoEncoding]:
+    def _encode(self, images: Sequence[Pixels]) -> list[TowerEncoding]:
         import torch
 
         framed = [_framed(image) for image in images]
@@ -77,10 +96,11 @@ class GroundingDinoDetector(Checkpoint):
         )
         with torch.inference_mode():
             maps = self._backbone()(batch["pixel_values"], batch["pixel_mask"])
+        # Clones, because a row of a batch would keep the whole batch in memory.
         return [
-            GroundingDinoEncoding(
-                tuple((features[i], mask[i]) for features, mask in maps),
-                batch["pixel_mask"][i],
+            TowerEncoding(
+                tuple((features[i].clone(), mask[i].clone()) for features, mask in maps),
+                batch["pixel_mask"][i].clone(),
                 images[i].shape[:2],
                 framed[i].shape[:2],
             )
@@ -88,12 +108,17 @@ class GroundingDinoDetector(Checkpoint):
         ]
 
     def detect(
-        self, encoding: GroundingDinoEncoding, phrases: Sequence[str]
+        self, encoding: TowerEncoding | PictureEncoding, phrases: Sequence[str]
     ) -> list[list[Detection]]:
         """Return the boxes of each phrase after non-maximum suppression, best first.
 
         A box's score is that of its best token, as in the library's post-processing.
+
+        Raises:
+            ModelError: a box or a score is not finite.
         """
+        if isinstance(encoding, PictureEncoding):
+            return in_batches(phrases, self._batch_size, partial(self._detect_whole, encoding))
         limit = min(
             self._model.config.max_text_len, self._model.config.text_config.max_position_embeddings
         )
@@ -101,11 +126,12 @@ class GroundingDinoDetector(Checkpoint):
         tokens = [read(as_prompt(phrase))["input_ids"] for phrase in phrases]
 
         def forward(batch: Sequence[Sequence[int]]) -> list[list[Detection]]:
-            return detections(self._forward(encoding, batch), encoding.size, encoding.frame)
+            output = self._forward(encoding, batch)
+            return detections(output, encoding.size, encoding.frame, self.model_id)
 
         return in_equal_groups(tokens, len, self._batch_size, forward)
 
-    def _forward(self, encoding: GroundingDinoEncoding, tokens: Sequence[Sequence[int]]) -> Any:
+    def _forward(self, encoding: TowerEncoding, tokens: Sequence[Sequence[int]]) -> Any:
         """Return the model's output for texts of one length, without running the backbone."""
         import torch
 
@@ -127,9 +153,43 @@ class GroundingDinoDetector(Checkpoint):
     def _backbone(self) -> Any:
         return self._model.model.backbone.conv_encoder
 
+    def _detect_whole(
+        self, encoding: PictureEncoding, phrases: Sequence[str]
+    ) -> list[list[Detection]]:
+        """Run the whole model for each phrase, and the library's own post-processing."""
+        import torch
+
+        count, frame = len(phrases), encoding.framed.shape[:2]
+        inputs = self._processor(
+            images=[encoding.framed],
+            text=[[phrase.strip()] for phrase in phrases],
+            truncation=True,
+            return_tensors="pt",
+            input_data_format="channels_last",
+        )
+        batch = self._fitted(inputs)
+        batch["pixel_values"] = batch["pixel_values"].expand(count, -1, -1, -1)
+        batch.pop("pixel_mask", None)  # no family that runs whole takes one
+        with torch.inference_mode():
+            output = self._model(**batch)
+        used = [output[name].float().cpu().numpy() for name in _USED if name in output]
+        require_finite(self.model_id, "boxes", *used)  # the post-processing would drop NaN
+        results = self._processor.post_process_grounded_object_detection(
+            output, threshold=MIN_SCORE, target_sizes=[frame] * count
+        )
+        limit = np.array([encoding.size[1], encoding.size[0]] * 2, np.float32)
+        return [
+            suppress(
+                np.clip(result["boxes"].float().cpu().numpy(), 0, limit),
+                result["scores"].float().cpu().numpy(),
+                self.model_id,
+            )
+            for result in results
+        ]
+
 
 def as_prompt(phrase: str) -> str:
-    """Return the phrase in the format of the model's training: lower case, with a final period.
+    """Return the phrase as in Grounding DINO's training: lower case, with a final period.
 
     Periods and question marks inside would split it into several phrases.
     """
@@ -138,7 +198,10 @@ def as_prompt(phrase: str) -> str:
 
 
 def detections(
-    output: Any, size: tuple[int, int], frame: tuple[int, int] | None = None
+    output: Any,
+    size: tuple[int, int],
+    frame: tuple[int, int] | None = None,
+    model: str = "the detector",
 ) -> list[list[Detection]]:
     """Return the detections of a model's output, for each text of its batch.
 
@@ -147,11 +210,15 @@ def detections(
             [B, Q, 4], (centre x, centre y, width, height) as shares of the frame.
         size: (height, width) of the picture.
         frame: of the padded picture; None if it was not padded.
+        model: id of the model, for errors.
+
+    Raises:
+        ModelError: a box or a score is not finite.
     """
     scores = output.logits.float().sigmoid().amax(dim=-1).cpu().numpy()
     boxes = output.pred_boxes.float().cpu().numpy()
     return [
-        suppress(pixel_boxes(row, size, frame), score)
+        suppress(pixel_boxes(row, size, frame), score, model)
         for row, score in zip(boxes, scores, strict=True)
     ]
 

@@ -96,6 +96,20 @@ class ModelError(ViperError):
     code = "model"
 
 
+class MemoryFullError(ModelError):
+    """A device or the machine has no memory left for a model.
+
+    Attributes:
+        final: True if unloading other models could not help.
+    """
+
+    code = "memory_full"
+
+    def __init__(self, message: str, final: bool = False) -> None:
+        self.final = final
+        super().__init__(message)
+
+
 class ToolError(ViperError):
     """A tool refused or failed one call of a program; the program sees an exception."""
 

@@ -88,14 +88,14 @@ def test_a_bound_counts_it_once_and_lets_go_of_all_of_it(
     models.add("depth", Heavy)
     models.load_all()
     one = models.get("vqa").memory_bytes
-    models.max_bytes = one + 10_000
+    models.budget.max_bytes = one + 10_000
     models.add("detector", Heavy)
     models.get("video")
     models.get("detector")  # of both in memory, depth was used longest ago
     assert set(models.loaded()) == {"vqa", "video", "detector"} and len(loads) == 1
     weights = weakref.ref(models.get("vqa")._vlm._model)
     models.get("detector")
-    models.max_bytes = 20_000
+    models.budget.max_bytes = 20_000
     models.get("depth")
     gc.collect()
     assert set(models.loaded()) == {"depth", "detector"} and weights() is None

@@ -94,17 +94,24 @@ def test_one_model_in_five_roles_and_two_writers_is_loaded_once(
     assert windows >= 1 and all(completion.prompt_tokens > 0 for completion in charged)
 
 
-def test_weights_that_the_writer_holds_are_never_unloaded(folder: Path, tmp_path: Path) -> None:
+def test_weights_that_the_writer_uses_are_unloaded_when_it_is_idle(
+    folder: Path, tmp_path: Path
+) -> None:
     class Heavy:
         memory_bytes = 10_000_000
 
-    models = profile_of(tmp_path, *five_roles(folder)).components().toolbox.models
+    components = profile_of(tmp_path, *five_roles(folder)).components()
+    models = components.toolbox.models
     vqa = models.get("vqa")
     models.add("depth", Heavy)
-    models.max_bytes = 10_000_000
-    models.get("depth")
-    assert models.get("vqa") is vqa
-    assert set(models.loaded()) == {"vqa", "depth"}
+    models.budget.max_bytes = 10_000_000
+    assert components.llm.model_id and components.llm.loaded
+    with models.using("vqa"):
+        models.get("depth")
+        assert models.get("vqa") is vqa and components.llm.loaded
+    models.add("detector", Heavy)
+    models.get("detector")
+    assert set(models.loaded()) == {"detector"} and not components.llm.loaded
 
 
 def test_equal_tables_of_text_models_are_loaded_once(tmp_path: Path, loads: list[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.models.vision.tiny_diffusion import tiny_pipeline
 from viper.ace.pool import DemonstrationPool
 from viper.errors import ProfileError, UnknownNameError
+from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.wrapped import DeferredLLM
 from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import inventory, readiness
@@ -75,9 +76,9 @@ def test_wiring_loads_nothing() -> None:
 
 def test_a_bound_on_memory_reaches_the_models(tmp_path: Path) -> None:
     profile = written(tmp_path, 'depth = { backend = "depth_anything", model = "embedded:depth" }')
-    assert profile.components().toolbox.models.max_bytes is None
+    assert profile.components().toolbox.models.budget.max_bytes is None
     bounded = load_profile(str(tmp_path / "mine.toml"), max_memory_gb=0.5)
-    assert bounded.components().toolbox.models.max_bytes == 2**29
+    assert bounded.components().toolbox.models.budget.max_bytes == 2**29
 
 
 @pytest.mark.parametrize(
@@ -240,3 +241,54 @@ def test_pools_and_caches_live_in_the_state_that_was_chosen(tmp_path: Path) -> N
     components.close()
     with pytest.raises(UnknownNameError):
         load_profile("mine", state=tmp_path / "elsewhere")
+
+
+def test_boxes_and_depths_are_computed_in_float32_unless_their_own_options_say_otherwise(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.toml").write_text("""
+extends = "embedded"
+[load]
+dtype = "bfloat16"
+quantize = "4bit"
+[roles]
+detector = { backend = "owlv2", model = "embedded:detector" }
+depth = { backend = "depth_anything", model = "embedded:depth", options = { dtype = "float16" } }
+""")
+    profile = load_profile(str(tmp_path / "mine.toml"))
+    options = {role: profile.options(role, choice) for role, choice in profile.choices()}
+    assert options["detector"]["dtype"] == "float32" and "quantize" not in options["detector"]
+    assert options["depth"]["dtype"] == "float16"
+    assert (options["vqa"]["dtype"], options["vqa"]["quantize"]) == ("bfloat16", "4bit")
+
+
+def test_the_size_of_weights_is_known_before_they_load() -> None:
+    profile = load_profile("embedded")
+    models = profile.components().toolbox.models
+    for role, choice in profile.choices():
+        if role in ("detector", "matcher", "depth", "vqa", "segmenter", "inpainter"):
+            loaded = models.get(role).memory_bytes
+            assert profile.weights_bytes(role, choice) == pytest.approx(loaded, rel=0.25), role
+
+
+def test_an_engine_that_takes_a_share_of_the_device_starts_before_other_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    class Engine(ScriptedLLM):
+        concurrent = True
+
+        def __init__(self, path: str) -> None:
+            super().__init__([])
+            order.append("engine")
+
+    monkeypatch.setattr("viper.models.llm.vllm_llm.VllmLLM", Engine)
+    monkeypatch.setattr("viper.profiles.wiring.missing_extra", lambda *_: None)
+    (tmp_path / "mine.toml").write_text(
+        'extends = "embedded"\nplanner = false\nseeker = false\nexplorer = false\n'
+        '[llm]\nbackend = "vllm"\nmodel = "some/model"\n'
+    )
+    models = load_profile(str(tmp_path / "mine.toml")).components().toolbox.models
+    models.get("depth")
+    assert order == ["engine"]

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from viper.errors import ModelError, ToolError
+from viper.models.memory import MemoryBudget
 from viper.tools.models import ModelSet
 
 
@@ -84,7 +85,7 @@ class Heavy:
 
 def test_the_backend_not_used_for_longest_goes_first():
     models = ModelSet(
-        {role: lambda: Heavy(40) for role in ("detector", "depth", "vqa")}, max_bytes=100
+        {role: lambda: Heavy(40) for role in ("detector", "depth", "vqa")}, MemoryBudget(100)
     )
     models.get("detector")
     models.get("depth")
@@ -97,7 +98,7 @@ def test_the_backend_not_used_for_longest_goes_first():
 
 
 def test_a_backend_in_use_is_never_let_go():
-    models = ModelSet({"depth": lambda: Heavy(80), "vqa": lambda: Heavy(80)}, max_bytes=100)
+    models = ModelSet({"depth": lambda: Heavy(80), "vqa": lambda: Heavy(80)}, MemoryBudget(100))
     got = threading.Event()
 
     def load_another():
@@ -113,21 +114,21 @@ def test_a_backend_in_use_is_never_let_go():
 
 
 def test_one_backend_above_the_bound_is_loaded_alone():
-    models = ModelSet({"depth": lambda: Heavy(8), "vqa": lambda: Heavy(800)}, max_bytes=100)
+    models = ModelSet({"depth": lambda: Heavy(8), "vqa": lambda: Heavy(800)}, MemoryBudget(100))
     models.get("depth")
     models.get("vqa")
     assert list(models.loaded()) == ["vqa"]
 
 
 def test_backends_without_weights_of_their_own_stay():
-    models = ModelSet({"text": object, "vqa": lambda: Heavy(800)}, max_bytes=100)
+    models = ModelSet({"text": object, "vqa": lambda: Heavy(800)}, MemoryBudget(100))
     models.get("text")
     models.get("vqa")
     assert set(models.loaded()) == {"text", "vqa"}
 
 
 def test_one_in_use_is_not_let_go_by_the_thread_that_uses_it_either():
-    models = ModelSet({"depth": lambda: Heavy(80), "vqa": lambda: Heavy(80)}, max_bytes=100)
+    models = ModelSet({"depth": lambda: Heavy(80), "vqa": lambda: Heavy(80)}, MemoryBudget(100))
     with models.using("depth") as depth:
         models.get("vqa")
         assert models.loaded()["depth"] is depth
@@ -141,16 +142,21 @@ class OnModel:
         self.model, self.memory_bytes = model, model.memory_bytes
 
 
+def share(models, role, key, load, on=OnModel):
+    weights = models.budget.weights(key)
+    models.add_sharing(role, weights, lambda: on(weights.shared_model(load)))
+
+
 def sharing(max_bytes=None, size=40):
     """A set whose roles share a model, and every model that was loaded for it."""
-    loads, models = [], ModelSet({}, max_bytes)
+    loads, models = [], ModelSet({}, MemoryBudget(max_bytes))
 
     def load():
         loads.append(Heavy(size))
         return loads[-1]
 
     for role in ("vqa", "video"):
-        models.add_sharing(role, "a model", load, OnModel)
+        share(models, role, "a model", load)
     return models, loads
 
 
@@ -179,7 +185,7 @@ def test_a_shared_model_is_loaded_once_however_many_threads_ask():
 
 def test_unlike_keys_share_nothing():
     models, loads = sharing()
-    models.add_sharing("text", "another model", lambda: Heavy(2), OnModel)
+    share(models, "text", "another model", lambda: Heavy(2))
     models.load_all()
     assert len(loads) == 1 and models.memory_bytes() == 42
 
@@ -234,8 +240,8 @@ def test_a_shared_model_on_which_no_backend_could_be_made_counts_and_can_go():
     def refuse(model):
         raise ModelError("no chat template")
 
-    models = ModelSet({"depth": lambda: Heavy(80)}, max_bytes=100)
-    models.add_sharing("vqa", "a model", lambda: Heavy(60), refuse)
+    models = ModelSet({"depth": lambda: Heavy(80)}, MemoryBudget(100))
+    share(models, "vqa", "a model", lambda: Heavy(60), refuse)
     models.get("depth")
     with pytest.raises(ModelError, match="no chat template"):
         models.get("vqa")

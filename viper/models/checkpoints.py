@@ -1,10 +1,13 @@
 """Facts about published checkpoints: size, memory, licence, each with its source.
 
-They are looked up in ``checkpoints.toml`` and used before a checkpoint is on this disk.
+They are looked up in ``checkpoints.toml`` and used before a checkpoint is on this disk. A folder is
+measured instead.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,10 +43,6 @@ class CheckpointFacts:
     kv_kib_per_token: float = 0.0
     activations_gib: float = 0.0
 
-    def weights_gib(self, precision: str) -> float:
-        """Return the memory of the weights in GiB in a precision of BYTES_PER_PARAMETER."""
-        return self.parameters * BYTES_PER_PARAMETER[precision] / 2**30
-
 
 @cache
 def catalogue() -> dict[str, CheckpointFacts]:
@@ -58,3 +57,36 @@ def catalogue() -> dict[str, CheckpointFacts]:
 def facts_of(model: str | None) -> CheckpointFacts | None:
     """Return the facts of a model as a profile names it, or None if the catalogue lacks it."""
     return catalogue().get(model or "")
+
+
+def parameters_of(source: str | Path) -> float:
+    """Return the number of parameters of a folder's safetensors files or of a known checkpoint, or
+    0.
+
+    In a folder of several networks, those of its subfolders count.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        facts = facts_of(str(source))
+        return 0.0 if facts is None else facts.parameters
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.rglob("*.safetensors"))
+    return float(sum(map(_stored_parameters, files)))
+
+
+def _stored_parameters(path: Path) -> int:
+    """Return the number of values that the header of a safetensors file lists; 0 if unreadable."""
+    try:
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return sum(
+            math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0
+
+
+def weights_gib(source: str | Path, precision: str) -> float:
+    """Return the memory in GiB of a model's weights in a precision of
+    :data:`BYTES_PER_PARAMETER`; 0 if the model is unknown.
+    """
+    return parameters_of(source) * BYTES_PER_PARAMETER[precision] / 2**30

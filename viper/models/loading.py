@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from viper.errors import MissingExtraError, ModelError, ProfileError
+from viper.errors import MemoryFullError, MissingExtraError, ModelError, ProfileError
 from viper.models.vision.roles import Pixels
 
 Item = TypeVar("Item")
@@ -87,6 +87,14 @@ class LoadOptions:
                 "or see what viper setup doctor lists"
             )
         return self.device
+
+    def precision(self, on_gpu: bool) -> str:
+        """Return the precision of the weights: ``4bit``, ``8bit`` or a dtype.
+
+        The checkpoint's own dtype counts as 16 bits.
+        """
+        automatic = "bfloat16" if on_gpu else "float32"
+        return self.quantize or (automatic if self.dtype == "auto" else self.dtype)
 
     def resolved_dtype(self) -> Any:
         """Return a torch dtype, or ``"auto"`` for the checkpoint's own."""
@@ -161,7 +169,7 @@ def load_errors(what: str, source: str | Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         if is_out_of_memory(error):
-            raise ModelError(f"{source}: {MEMORY_ADVICE}") from error
+            raise MemoryFullError(f"{source}: {MEMORY_ADVICE}") from error
         if _names_no_folder(source):
             raise ModelError(f"{source}: no such folder; give a folder or a hub id") from error
         lines = str(error).strip().splitlines()
@@ -185,7 +193,7 @@ MEMORY_ADVICE = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return True if a device or the machine ran out of memory."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError | MemoryFullError):
         return True
     name = type(error).__name__
     return name == "OutOfMemoryError" or (

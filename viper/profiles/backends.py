@@ -98,6 +98,10 @@ SEARCHES = frozenset(
 )
 """Role and backend of the searches, which keep data in the user's state."""
 
+FULL_PRECISION = frozenset({"detector", "depth"})
+"""Roles whose models compute in float32 unless their own options say otherwise: in 16 bits, boxes
+move by pixels and near objects get equal depths."""
+
 _WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
 _WITHOUT_MODEL |= SEARCHES
 _ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}

@@ -77,15 +77,22 @@ class Hardware:
     Attributes:
         gpu_gib: memory of the GPU; 0 if the profile needs none.
         ram_gib: memory of the machine; 0 if nothing is promised.
+        proposed: whether ``viper setup`` may propose the profile.
     """
 
     gpu_gib: float = 0.0
     ram_gib: float = 0.0
+    proposed: bool = False
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not 0 <= value < math.inf:
-                raise UsageError(f"{name} is {value}; expected 0 or more GiB")
+        for name in ("gpu_gib", "ram_gib"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name} is {getattr(self, name)}; expected 0 or more GiB")
+
+    @property
+    def memory_gib(self) -> float:
+        """Return the memory that holds the models: the GPU's, else the machine's."""
+        return self.gpu_gib or self.ram_gib
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +173,13 @@ def known_profiles(state: Path | None = None) -> dict[str, Path]:
     profiles = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
     profiles.update({path.stem: path for path in sorted(own.glob("*.toml"))})
     return profiles
+
+
+def proposed_profiles() -> list[ProfileDocument]:
+    """Return the shipped profiles that ``viper setup`` may propose, by memory, the least first."""
+    documents = [_read(path, None)[0] for path in sorted(SHIPPED.glob("*.toml"))]
+    proposed = [each for each in documents if each.hardware and each.hardware.proposed]
+    return sorted(proposed, key=lambda each: each.hardware.memory_gib if each.hardware else 0.0)
 
 
 def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:

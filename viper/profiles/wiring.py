@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
+from viper.models.checkpoints import weights_gib
 from viper.models.llm.endpoint import find_endpoint
 from viper.models.llm.protocol import LLM
 from viper.models.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
+from viper.models.loading import split_options
+from viper.models.memory import MemoryBudget
 from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
     ENGINES,
     FRAMES,
+    FULL_PRECISION,
     SEARCHES,
     USES_LLM,
     VLM,
@@ -41,6 +46,7 @@ from viper.profiles.document import (
     WRITER,
     BackendChoice,
     ProfileDocument,
+    proposed_profiles,
     read_profile,
     state_dir,
 )
@@ -96,14 +102,14 @@ class Profile:
         for role, choice in self.choices():
             self._check_backend(role, choice)
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
-        models = ModelSet({}, max_bytes=int(memory_gb * 2**30) if memory_gb else None)
-        load = cache(SharedModel.load)  # equal language models are loaded once
+        limit = int(memory_gb * 2**30) if memory_gb else None
+        models = ModelSet({}, MemoryBudget(limit, partial(memory_advice, document)))
         llms = {
-            role: DeferredLLM(partial(self._load_llm, role, choice, load))
+            role: self._deferred_llm(models.budget, role, choice)
             for role, choice in document.models.items()
         }
         for role, choice in document.roles.items():
-            self._add_role(models, role, choice, llms, load)
+            self._add_role(models, role, choice, llms)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
         return Components(
             models=llms,
@@ -195,13 +201,18 @@ class Profile:
         """Return the options of a backend.
 
         They are the profile's ``[load]``, if the backend loads weights, overridden by its own
-        options. An adapter is named in the same way as a model.
+        options. Roles of :data:`FULL_PRECISION` take no lower precision from ``[load]``. An adapter
+        is named in the same way as a model.
 
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
         """
         takes = loads_weights(role, choice.backend) and choice.model is not None
-        options = {**(self.document.load if takes else {}), **choice.options}
+        load = dict(self.document.load) if takes else {}
+        if role in FULL_PRECISION:
+            load.pop("quantize", None)
+            load |= {"dtype": "float32"} if "dtype" in load else {}
+        options = {**load, **choice.options}
         if isinstance(options.get("adapter"), str):
             options["adapter"] = self._source(options["adapter"])
         return options
@@ -289,12 +300,16 @@ class Profile:
         source = self.model_source(choice)
         return load_backend(role, choice.backend, source, self.options(role, choice))
 
-    def _load_llm(
-        self, role: str, choice: BackendChoice, load: Callable[[SharedModel], Any]
-    ) -> LLM:
+    def _deferred_llm(self, budget: MemoryBudget, role: str, choice: BackendChoice) -> DeferredLLM:
+        """Return a language model that loads at its first use; equal ones share their weights."""
         shared = self.shared_model(role, choice)
         assert shared is not None
-        llm = self._on_vlm(role, choice, load(shared)) if shared.backend == VLM else load(shared)
+        weights = budget.weights(shared, partial(self.weights_bytes, role, choice))
+        load = partial(weights.shared_model, shared.load)
+        return DeferredLLM(partial(self._load_llm, role, choice, load), weights)
+
+    def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
+        llm = self._on_vlm(role, choice, load()) if choice.backend == VLM else load()
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
@@ -304,23 +319,39 @@ class Profile:
         store = SqliteStore(state_dir(self.state) / "llm-cache.db")
         return CachedLLM(llm, store, self.options(role, choice))
 
+    def weights_bytes(self, role: str, choice: BackendChoice) -> int:
+        """Return the memory of a model's weights here, before it is loaded; 0 if it is unknown."""
+        source, options = self.model_source(choice), self.options(role, choice)
+        if source is None or not loads_weights(role, choice.backend):
+            return 0
+        loading = split_options(options)[0]
+        on_gpu = loading.device_map is not None or loading.resolved_device() != "cpu"
+        return round(weights_gib(source, loading.precision(on_gpu)) * 2**30)
+
     def _add_role(
-        self,
-        models: ModelSet,
-        role: str,
-        choice: BackendChoice,
-        llms: Mapping[str, LLM],
-        load: Callable[[SharedModel], Any],
+        self, models: ModelSet, role: str, choice: BackendChoice, llms: Mapping[str, LLM]
     ) -> None:
         shared = self.shared_model(role, choice)
         asks_writer = role == "text" and choice.model is None
+        estimate = partial(self.weights_bytes, role, choice)
         if shared is None or shared.backend != VLM or asks_writer:
-            models.add(role, partial(self._load_role, role, choice, llms, models))
+            models.add(role, partial(self._load_role, role, choice, llms, models), estimate)
             return
-        held = any(shared == self.shared_model(*each) for each in self.document.models.items())
-        load_it = partial(load, shared) if held else shared.load
-        on = partial(self._on_vlm, role, choice)
-        models.add_sharing(role, shared, load_it, on, keep=held)
+        weights = models.budget.weights(shared, estimate)
+
+        def load() -> Any:
+            self._start_engines(llms)
+            return self._on_vlm(role, choice, weights.shared_model(shared.load))
+
+        models.add_sharing(role, weights, load)
+
+    def _start_engines(self, llms: Mapping[str, LLM]) -> None:
+        """Load the language models that take a share of the whole device, before any other
+        model.
+        """
+        for role, choice in self.document.models.items():
+            if choice.backend == "vllm":
+                assert llms[role].model_id
 
     def _on_vlm(self, role: str, choice: BackendChoice, model: Any) -> Any:
         """Return a loaded ``ChatVLM`` with the options of a language model, or a role's backend on
@@ -359,6 +390,8 @@ class Profile:
             return built(role, choice.backend, FramesVideo, others, choice.options)
         if (role, choice.backend) in SEARCHES:
             return self._load_search(role, choice, models)
+        if loads_weights(role, choice.backend):
+            self._start_engines(llms)
         return self._load(role, choice)
 
     def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:
@@ -387,6 +420,28 @@ class Profile:
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
         return read_bank((self.document.base or Path()) / bank)
+
+
+def memory_advice(document: ProfileDocument) -> str:
+    """Return a clause that names the largest proposed profile for less memory, or ""."""
+    import torch
+
+    cuda = torch.cuda.is_available()
+    device = torch.cuda.mem_get_info()[1] / 2**30 if cuda else math.inf
+    hardware = document.hardware
+    below = hardware.memory_gib if hardware else math.inf
+    smaller = [
+        (other.hardware.memory_gib, other.name)
+        for other in proposed_profiles()
+        if other.hardware
+        and (cuda or not other.hardware.gpu_gib)
+        and other.hardware.memory_gib < below
+        and other.hardware.memory_gib <= device * 1.05
+    ]
+    if not smaller:
+        return ""
+    gib, name = max(smaller)
+    return f"; the profile {name} is made for {gib:g} GiB: --profile {name}"
 
 
 def _check_key(choice: BackendChoice) -> None:

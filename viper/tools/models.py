@@ -1,20 +1,19 @@
-"""Models by role: loaded on first use, one lock each, within a memory limit."""
+"""Models by role: loaded on first use, one lock each, within a memory budget."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import gc
-import itertools
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from viper.errors import ModelError, ToolError
-from viper.models.loading import MEMORY_ADVICE, ONE_AT_A_TIME, is_out_of_memory
+from viper.errors import MemoryFullError, ToolError
+from viper.models.loading import MEMORY_ADVICE, is_out_of_memory
+from viper.models.memory import MemoryBudget, Weights, unknown_size
+
+Result = TypeVar("Result")
 
 ROLES = (
     "detector",
@@ -45,57 +44,39 @@ class ModelSet:
 
     Args:
         loaders: role name to a function that returns the backend.
-        max_bytes: limit on the weights of all loaded backends together. Backends that have not
-            been used for longest are unloaded first. None sets no limit. A single backend above
-            the limit is loaded anyway, alone.
+        budget: memory budget of these and other models; None sets no limit.
     """
 
     def __init__(
-        self, loaders: Mapping[str, Callable[[], Any]], max_bytes: int | None = None
+        self, loaders: Mapping[str, Callable[[], Any]], budget: MemoryBudget | None = None
     ) -> None:
-        self.max_bytes = max_bytes
+        self.budget = budget or MemoryBudget()
         self._loaders: dict[str, Callable[[], Any]] = {}
-        self._weights: dict[str, _Weights] = {}
+        self._weights: dict[str, Weights] = {}
         self._traits: dict[tuple[str, str], Any] = {}
-        self._clock = itertools.count(1)
         for role, loader in loaders.items():
             self.add(role, loader)
 
-    def add(self, role: str, loader: Callable[[], Any]) -> None:
-        """Give a role a backend with its own weights, loaded when it is first needed."""
-        self._loaders[role] = loader
-        self._weights[role] = _Weights()
-
-    def add_sharing(
-        self,
-        role: str,
-        key: Any,
-        load: Callable[[], Any],
-        on: Callable[[Any], Any],
-        *,
-        keep: bool = False,
+    def add(
+        self, role: str, loader: Callable[[], Any], estimate: Callable[[], int] = unknown_size
     ) -> None:
-        """Give a role a backend on a model that other roles may use too.
-
-        The model is loaded once, when the first of its roles is needed. Its memory counts once, and
-        it is unloaded together with all its backends. Its roles take turns.
+        """Give a role a backend with its own weights, loaded when it is first needed.
 
         Args:
-            key: equal for the roles that share the model, never None.
-            load: returns the model.
-            on: returns the role's backend on the loaded model; loads nothing.
-            keep: never unload it, because a language model outside of this set uses it too.
+            estimate: returns the size of the weights in bytes before they are loaded.
         """
-        sharing = (weights for weights in self._weights.values() if weights.key == key)
-        weights = next(sharing, None) or _Weights(key, keep)
-
-        def loader() -> Any:
-            if weights.model is None:
-                weights.model = load()
-            return on(weights.model)
-
         self._loaders[role] = loader
-        self._weights[role] = weights
+        self._weights[role] = self.budget.weights(estimate=estimate)
+
+    def add_sharing(self, role: str, weights: Weights, loader: Callable[[], Any]) -> None:
+        """Give a role a backend on weights that others use too; roles on equal ones take turns.
+
+        Args:
+            weights: of this set's budget; its memory counts once, and all backends on it are
+                unloaded together.
+            loader: returns the role's backend on the model, which it loads if necessary.
+        """
+        self._loaders[role], self._weights[role] = loader, weights
 
     def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> ModelSet:
         """Return the same models, loaded once for both sets, with other backends in some roles."""
@@ -131,16 +112,7 @@ class ModelSet:
         """
         if role not in self._loaders:
             raise ToolError(f"no model plays the role {role!r} in this profile")
-        weights = self._weights[role]
-        with weights.lock:
-            if role not in weights.backends:
-                with ONE_AT_A_TIME:
-                    try:
-                        weights.backends[role] = self._loaders[role]()
-                    finally:  # a shared model may be loaded even if this backend failed
-                        self._make_room(weights)
-            weights.used = next(self._clock)
-            return weights.backends[role]
+        return self.budget.backend(self._weights[role], role, self._loaders[role])
 
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
@@ -148,23 +120,34 @@ class ModelSet:
         concurrent.
 
         Raises:
-            ModelError: a device ran out of memory; the message says what to change.
+            MemoryFullError: a device ran out of memory; the message says what to change.
         """
         if self.concurrent(role):
             yield self.get(role)
             return
-        weights = self._weights[role]
-        with weights.lock:
-            backend = self.get(role)
-            weights.holds += 1
+        weights, loader = self._weights[role], self._loaders[role]
+        with weights.turns, self.budget.holding(weights, role, loader) as backend:
             try:
                 yield backend
             except Exception as error:
                 if is_out_of_memory(error):
-                    raise ModelError(f"{role}: {MEMORY_ADVICE}") from error
+                    raise MemoryFullError(f"{role}: {MEMORY_ADVICE}") from error
                 raise
-            finally:
-                weights.holds -= 1
+
+    def run(self, role: str, work: Callable[[Any], Result]) -> Result:
+        """Return ``work(backend)`` with the backend of a role held as by :meth:`using`.
+
+        If memory runs out, idle models are unloaded and the work is done again.
+
+        Raises:
+            MemoryFullError: memory ran out although nothing else was loaded.
+        """
+
+        def attempt() -> Result:
+            with self.using(role) as backend:
+                return work(backend)
+
+        return self.budget.retrying(self._weights.get(role), attempt)
 
     def trait(self, role: str, name: str, *default: Any) -> Any:
         """Return a fixed attribute of the role's backend, such as ``model_id``, and remember it.
@@ -213,51 +196,6 @@ class ModelSet:
     def _preload_roles(self) -> list[str]:
         return [role for role in self._loaders if role not in ON_DEMAND]
 
-    def _make_room(self, newest: _Weights) -> None:
-        """Unload weights that nobody uses at the moment until the total is within the limit."""
-        if self.max_bytes is None:
-            return
-        for weights in sorted(set(self._weights.values()), key=lambda each: each.used):
-            if self.memory_bytes() <= self.max_bytes:
-                return
-            if weights is newest or weights.holds or weights.keep or not weights.size:
-                continue
-            if weights.lock.acquire(blocking=False):
-                try:
-                    weights.model = None
-                    weights.backends.clear()
-                finally:
-                    weights.lock.release()
-                _release_memory()
-
-
-@dataclass(eq=False)
-class _Weights:
-    """Weights of one role, or of the roles that share a model: used and unloaded as one.
-
-    Attributes:
-        key: common to the roles that share it; None if it serves one role alone.
-        keep: never unloaded.
-        model: the model behind their backends; None if it is not loaded, or they share none.
-        backends: the loaded ones by role.
-        used: time of the last use as a counter; larger is later.
-        holds: blocks that use it now; the thread that makes room may be inside one itself.
-    """
-
-    key: Any = None
-    keep: bool = False
-    model: Any = None
-    backends: dict[str, Any] = field(default_factory=dict)
-    used: int = 0
-    holds: int = 0
-    lock: threading.RLock = field(default_factory=threading.RLock)
-
-    @property
-    def size(self) -> int:
-        """Return the size in bytes; backends on one model all state the model's size."""
-        backends = [self.model, *self.backends.values()]
-        return max(int(getattr(backend, "memory_bytes", 0)) for backend in backends)
-
 
 class _Shared:
     """Stands for the backend of a role; loads it on first use, one thread at a time."""
@@ -275,10 +213,3 @@ class _Shared:
                 return getattr(backend, name)(*args, **kwargs)
 
         return under_lock
-
-
-def _release_memory() -> None:
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.empty_cache()

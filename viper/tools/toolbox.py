@@ -177,8 +177,9 @@ class Toolbox:
         """
         batched = OPERATIONS.get((role, operation))
         if batched is None:
-            with self.models.using(role) as backend:
-                return getattr(backend, operation)(*args, **named)
+            return self.models.run(
+                role, lambda backend: getattr(backend, operation)(*args, **named)
+            )
         item = (args, current_charge())
         if self.models.concurrent(role):
             return self._serve(role, (operation, 0), [item])[0]
@@ -196,8 +197,10 @@ class Toolbox:
         self, role: str, kind: Any, items: list[tuple[tuple[Any, ...], Charge]]
     ) -> Sequence[Any]:
         arguments, charges = zip(*items, strict=True)
-        with self.models.using(role) as backend, charging(charges):
-            return OPERATIONS[role, kind[0]].run(backend, arguments)
+        with charging(charges):
+            return self.models.run(
+                role, lambda backend: OPERATIONS[role, kind[0]].run(backend, arguments)
+            )
 
     def session(
         self,

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
-from viper.models.loading import ONE_AT_A_TIME
+from viper.models.memory import MemoryBudget, Weights
 from viper.prompting.messages import Prompt, without_roles
+
+Result = TypeVar("Result")
 
 Attempt = list[Completion] | ViperError
 """Result of one prompt: its completions, or the error."""
@@ -116,33 +118,79 @@ class WrappedLLM:
 
 
 class DeferredLLM(WrappedLLM):
-    """Stands for a language model that is loaded once, at its first use.
+    """Stands for a language model that is loaded at its first use, and again after it was unloaded.
 
     Args:
         load: returns the model.
+        weights: what the model counts as in a memory budget; None for a budget of its own.
     """
 
-    def __init__(self, load: Callable[[], LLM]) -> None:
+    def __init__(self, load: Callable[[], LLM], weights: Weights | None = None) -> None:
         self._load = load
-        self._model: LLM | None = None
+        self._weights = weights or MemoryBudget().weights()
+        self._attributes: dict[str, Any] = {}
 
     @property
     def loaded(self) -> bool:
         """Return True if the model is in memory."""
-        return self._model is not None
+        return self in self._weights.backends
 
     @property
     def _llm(self) -> LLM:
-        if self._model is None:
-            with ONE_AT_A_TIME:
-                if self._model is None:
-                    self._model = self._load()
-        return self._model
+        return self._weights.budget.backend(self._weights, self, self._load)
+
+    def _use(self, work: Callable[[LLM], Result]) -> Result:
+        """Return ``work(model)``; the model stays loaded meanwhile."""
+        budget, weights = self._weights.budget, self._weights
+
+        def attempt() -> Result:
+            with budget.holding(weights, self, self._load) as llm:
+                return work(llm)
+
+        return budget.retrying(weights, attempt)
+
+    def _fixed(self, name: str) -> Any:
+        """Return an attribute that the model always has; asked again, it loads nothing."""
+        if name not in self._attributes:
+            self._attributes[name] = getattr(WrappedLLM(self._llm), name)
+        return self._attributes[name]
+
+    @property
+    def model_id(self) -> str:
+        return str(self._fixed("model_id"))
+
+    @property
+    def max_context(self) -> int:
+        return int(self._fixed("max_context"))
+
+    @property
+    def can_score(self) -> bool:
+        return bool(self._fixed("can_score"))
+
+    @property
+    def sees_pictures(self) -> bool:
+        return bool(self._fixed("sees_pictures"))
+
+    @property
+    def concurrent(self) -> bool:
+        return bool(self._fixed("concurrent"))
 
     @property
     def usage(self) -> LLMUsage | None:
         """Return the model's usage, or None if it does not count or is not loaded."""
-        return getattr(self._model, "usage", None)
+        return getattr(self._weights.backends.get(self), "usage", None)
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Generate by the model."""
+        return self._use(lambda llm: llm.generate(prompts, sampling))
+
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
+        """Return the result of each prompt in order; see :func:`generate_each`."""
+        return self._use(lambda llm: generate_each(llm, prompts, sampling))
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Score by the model."""
+        return self._use(lambda llm: llm.score(prompt, continuations))
 
 
 class GatheredLLM(WrappedLLM):

@@ -1,0 +1,187 @@
+"""One memory budget for all models of a profile: room is made before a model loads.
+
+Language models and vision models count alike. Idle ones are unloaded, the least recently used
+first, and load again at their next use.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from viper.errors import MemoryFullError
+from viper.models.loading import ONE_AT_A_TIME, is_out_of_memory
+
+Result = TypeVar("Result")
+
+
+def unknown_size() -> int:
+    """Return 0: nothing is known about the size of a model before it is loaded."""
+    return 0
+
+
+class MemoryBudget:
+    """Counts the weights of models together and keeps them within a bound; thread-safe.
+
+    Args:
+        max_bytes: limit on all loaded weights; None sets no limit. Weights above the limit are
+            loaded anyway, alone.
+        advice: returns a clause for the message if memory runs out although all idle models were
+            unloaded, such as the name of a smaller profile.
+    """
+
+    def __init__(self, max_bytes: int | None = None, advice: Callable[[], str] = str) -> None:
+        self.max_bytes, self._advice = max_bytes, advice
+        self._all: weakref.WeakSet[Weights] = weakref.WeakSet()
+        self._state = threading.Lock()
+        self._clock = itertools.count(1)
+
+    def weights(self, key: Hashable = None, estimate: Callable[[], int] = unknown_size) -> Weights:
+        """Return weights that count in this budget.
+
+        Args:
+            key: equal for all users of one model, which get the same weights; None for new ones.
+            estimate: returns their size in bytes before they are loaded; 0 if it is unknown.
+        """
+        shared = (each for each in self._all if key is not None and each.key == key)
+        weights = next(shared, None) or Weights(self, key, estimate)
+        self._all.add(weights)
+        return weights
+
+    def used_bytes(self) -> int:
+        """Return the size of all loaded weights; backends that do not state it count 0."""
+        return sum(weights.size for weights in self._all)
+
+    def backend(self, weights: Weights, name: Hashable, make: Callable[[], Any]) -> Any:
+        """Return a backend on weights; the first call makes it, after it made room for it.
+
+        Raises:
+            MemoryFullError: it does not fit, even alone.
+        """
+        value = self._known(weights, name)
+        if value is not None:
+            return value
+        with ONE_AT_A_TIME:
+            value = self._known(weights, name)
+            if value is not None:
+                return value
+            if not weights.size:
+                self._make_room(weights.estimate(), weights)
+            try:
+                value = self.retrying(weights, make)
+                with self._state:
+                    weights.backends[name] = value
+                    weights.used = next(self._clock)
+            finally:  # a shared model may be loaded even if this backend failed
+                self._make_room(0, weights)
+            return value
+
+    @contextmanager
+    def holding(self, weights: Weights, name: Hashable, make: Callable[[], Any]) -> Iterator[Any]:
+        """Keep a backend loaded while the block runs."""
+        while True:
+            value = self.backend(weights, name, make)
+            with self._state:
+                if weights.backends.get(name) is value:  # else unloaded in between
+                    weights.holds += 1
+                    break
+        try:
+            yield value
+        finally:
+            with self._state:
+                weights.holds -= 1
+
+    def retrying(self, weights: Weights | None, action: Callable[[], Result]) -> Result:
+        """Return the result of an action; if memory runs out, unload idle models and try again.
+
+        Args:
+            weights: weights that the action needs; they stay.
+            action: may be called twice.
+
+        Raises:
+            MemoryFullError: memory ran out in both attempts, or nothing was idle.
+        """
+        for is_last in (False, True):
+            try:
+                return action()
+            except Exception as error:
+                if not is_out_of_memory(error) or getattr(error, "final", False):
+                    raise
+                if is_last or not self._unload_idle(weights):
+                    raise MemoryFullError(f"{error}{self._advice()}", final=True) from error
+        raise AssertionError("unreachable")
+
+    def _known(self, weights: Weights, name: Hashable) -> Any:
+        with self._state:
+            if name in weights.backends:
+                weights.used = next(self._clock)
+            return weights.backends.get(name)
+
+    def _make_room(self, needed: int, newest: Weights) -> None:
+        """Unload idle weights until the needed bytes are free within the limit."""
+        if self.max_bytes is None:
+            return
+        for weights in sorted(self._all, key=lambda each: each.used):
+            if self.used_bytes() + needed <= self.max_bytes:
+                return
+            if weights is not newest:
+                self._unload(weights)
+
+    def _unload_idle(self, but: Weights | None) -> bool:
+        return sum(self._unload(weights) for weights in list(self._all) if weights is not but) > 0
+
+    def _unload(self, weights: Weights) -> bool:
+        """Unload weights that nobody uses at the moment; return whether they were unloaded."""
+        with self._state:
+            if weights.holds or not weights.size:
+                return False
+            weights.model, backends = None, list(weights.backends.values())
+            weights.backends.clear()
+        del backends
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return True
+
+
+@dataclass(eq=False)
+class Weights:
+    """Weights of one model, with the backends on them: loaded, counted and unloaded as one.
+
+    Attributes:
+        key: common to the users of a shared model; None if it serves one backend alone.
+        model: the model behind several backends; None if it is not loaded, or they share none.
+        backends: the loaded ones by role.
+        used: time of the last use as a counter; larger is later.
+        holds: blocks that use them now; they are not unloaded meanwhile.
+        turns: held by the thread that uses a backend which serves one caller at a time.
+    """
+
+    budget: MemoryBudget
+    key: Hashable
+    estimate: Callable[[], int]
+    model: Any = None
+    backends: dict[Hashable, Any] = field(default_factory=dict)
+    used: int = 0
+    holds: int = 0
+    turns: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def size(self) -> int:
+        """Return the size in bytes; backends on one model all state the model's size."""
+        backends = [self.model, *self.backends.values()]
+        return max(int(getattr(backend, "memory_bytes", 0)) for backend in backends)
+
+    def shared_model(self, load: Callable[[], Any]) -> Any:
+        """Return the model behind several backends; the first call loads it."""
+        if self.model is None:
+            self.model = load()
+        return self.model

@@ -16,7 +16,7 @@ from viper.models.llm.protocol import Sampling
 from viper.models.media import media_from
 from viper.profiles import Profile, load_profile
 from viper.profiles.inventory import inventory
-from viper.prompting.messages import Picture, user
+from viper.prompting.messages import MAX_PIXELS, Picture, user
 from viper.sandbox import Ref
 
 ROLES = ("vqa", "video", "text", "detector", "matcher")
@@ -135,7 +135,8 @@ def test_the_table_vlm_is_asked_before_the_writer(folder: Path, tmp_path: Path) 
         f'[vlm]\nbackend = "vlm"\nmodel = "{folder}"\noptions = {{ thinking_tokens = 3 }}',
         '[roles]\nvqa = { backend = "vlm", options = { instruction = "red ?", '
         "chat_template_kwargs = { enable_thinking = true } } }",
-        f'video = {{ backend = "vlm", model = "{folder}", options = {{ thinking_tokens = 2 }} }}',
+        f'video = {{ backend = "vlm", model = "{folder}", '
+        "options = { thinking_tokens = 2, max_pixels = 5000 } }",
         'text = { backend = "vlm" }',
     ]
     profile = profile_of(tmp_path, *lines)
@@ -145,6 +146,8 @@ def test_the_table_vlm_is_asked_before_the_writer(folder: Path, tmp_path: Path) 
     assert models.get("vqa")._vlm._thinking_tokens == 3
     assert models.get("vqa")._vlm._template._kwargs == {"enable_thinking": True}
     assert models.get("video")._vlm._thinking_tokens == 2
+    assert models.get("video")._vlm.max_pixels == 5000
+    assert models.get("vqa")._vlm.max_pixels == MAX_PIXELS
     assert models.get("vqa")._vlm._model is models.get("video")._vlm._model
     assert models.get("text").model_id == components.models["vlm"].model_id
     assert models.get("vqa")._instruction == "red ?"

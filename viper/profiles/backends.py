@@ -109,7 +109,7 @@ _ASKS_VLM |= {("vqa", "chat"), ("video", "chat")}
 """Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older
 name."""
 
-_VLM_OPTIONS = frozenset({"chat_template_kwargs", "thinking_tokens"})
+_VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens"})
 """Options of a vision-language model that the roles which use it may also set."""
 
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}

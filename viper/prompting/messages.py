@@ -6,6 +6,7 @@ A prompt is a conversation, or a plain string as the short form of one user mess
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Role = Literal["system", "user", "assistant"]
+
+MAX_PIXELS = 1280 * 28 * 28
+"""Default of the largest pictures that models in this process get, about 1,280 tokens each."""
+
+MAX_ASPECT = 200
+"""Largest ratio of a picture's sides; the image processors of Qwen and others reject thinner ones.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,32 @@ class Picture:
         image = Image.fromarray(self.pixels)
         image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return image
+
+    def fitted(self, max_pixels: int) -> Image:
+        """Return the picture for PIL, scaled down if it has more than ``max_pixels`` pixels.
+
+        Black fills the rest of its frame, see :func:`framed`.
+        """
+        from PIL import Image
+
+        image = Image.fromarray(self.pixels)
+        frame = framed(*image.size)
+        short, long = sorted(frame)
+        if short * long > max_pixels:
+            short = math.ceil(short * math.sqrt(max_pixels / (short * long)))
+            long = max_pixels // short
+        width, height = (long, short) if image.width >= image.height else (short, long)
+        content = (
+            max(1, round(image.width * width / frame[0])),
+            max(1, round(image.height * height / frame[1])),
+        )
+        if content != image.size:
+            image = image.resize(content, Image.Resampling.BICUBIC)
+        if content == (width, height):
+            return image
+        canvas = Image.new("RGB", (width, height))
+        canvas.paste(image)
+        return canvas
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Picture) and self.digest == other.digest
@@ -91,6 +125,14 @@ def assistant(text: str) -> Message:
 def messages_of(prompt: Prompt) -> Conversation:
     """Return a prompt as messages."""
     return (user(prompt),) if isinstance(prompt, str) else prompt
+
+
+def framed(width: int, height: int) -> tuple[int, int]:
+    """Return the size of a picture with its frame on the right or below, which only pictures
+    thinner than 1 to :data:`MAX_ASPECT` need.
+    """
+    least = math.ceil(max(width, height) / MAX_ASPECT)
+    return max(width, least), max(height, least)
 
 
 def pictures_of(prompt: Prompt) -> list[Picture]:

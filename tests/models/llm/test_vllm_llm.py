@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 from fake_vllm import Engine
 
-from viper.errors import MissingExtraError, ModelError, PromptTooLongError, ToolError, UsageError
+from viper.errors import (
+    MissingExtraError,
+    ModelError,
+    ProfileError,
+    PromptTooLongError,
+    ToolError,
+    UsageError,
+)
 from viper.models.llm import vllm_llm
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.vllm_llm import VllmLLM
@@ -196,6 +203,13 @@ def test_a_model_with_eyes_gets_pictures_in_their_order(build: Build) -> None:
     assert [image.size for image in images] == [(6, 4), (6, 4)]
     assert [np.asarray(image)[0, 0, 0] for image in images] == [20, 200]
     assert parameters.logprobs == 20
+    # Large pictures are scaled down.
+    small = build(processor=fake_vllm.Template(), max_pixels=6)
+    small.generate([(user(RED, "what ?"),)], SHORT)
+    (image,) = small._engine.requests[-1][1]["multi_modal_data"]["image"]
+    assert image.size == (3, 2) and EndpointVLM(small).max_pixels == 6
+    with pytest.raises(ProfileError, match="max_pixels is 0"):
+        build(max_pixels=0)
     # A prompt without pictures has no such data.
     llm.generate(["what ?"], SHORT)
     assert "multi_modal_data" not in llm._engine.requests[-1][1]

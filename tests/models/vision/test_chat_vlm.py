@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny_chat
 
-from viper.errors import ModelError
+from viper.errors import ModelError, ProfileError
 from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.vlm import ChatRequest
 
@@ -271,3 +271,45 @@ def test_what_yes_and_no_begin_with_alike_does_not_count(folder: Path) -> None:
 
     vlm._tokenizer = Spaced()
     assert vlm._answer_tokens() == ([20, 21], [22, 23])
+
+
+def test_large_pictures_are_scaled_down_before_the_processor(
+    vlm: ChatVLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    read = vlm._read
+    monkeypatch.setattr(
+        vlm, "_read", lambda *texts, **more: shown.append(more) or read(*texts, **more)
+    )
+    large, small = tiny_chat.pictures(1, 3000, 4000) + tiny_chat.pictures(1)
+    vlm.ask([ChatRequest([large, small], "what ?")], 1)
+    ((wide, same),) = shown[0]["images"]
+    assert wide.width * wide.height <= 1280 * 28 * 28 and wide.width > 1100
+    assert wide.width / wide.height == pytest.approx(4 / 3, rel=2e-3)
+    assert np.array_equal(same, small)
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen3_vl"])
+def test_the_tokens_of_a_picture_are_bounded(family: str, tmp_path: Path) -> None:
+    vlm = ChatVLM.from_pretrained(tiny_chat.FAMILIES[family](tmp_path), max_pixels=100 * 100)
+    vlm._processor.image_processor.size = {"shortest_edge": 64, "longest_edge": 12_845_056}
+    (large,) = tiny_chat.pictures(1, 3000, 4000)
+
+    def tokens(vlm: ChatVLM) -> int:
+        prompt = ChatRequest([large], "what ?").prompt
+        return int(vlm._inputs([prompt])["attention_mask"].sum())
+
+    # A token stands for 8 x 8 pixels here.
+    assert tokens(vlm) < 1.2 * 100 * 100 / 64 + 16
+    assert tokens(vlm.configured(max_pixels=200 * 200)) > 500
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 4000), (900, 3)])
+def test_pictures_of_every_shape_are_answered(vlm: ChatVLM, height: int, width: int) -> None:
+    (picture,) = tiny_chat.pictures(1, height, width)
+    assert len(vlm.ask([ChatRequest([picture], "what ?")], 2)) == 1
+
+
+def test_pictures_without_pixels_are_refused(vlm: ChatVLM) -> None:
+    with pytest.raises(ProfileError, match="max_pixels is 0; expected 1 or more"):
+        vlm.configured(max_pixels=0)

@@ -1,5 +1,6 @@
 """Boxes that a chat model writes: how they are asked for, read, checked and placed."""
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from viper.errors import ToolError
 from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.roles import Detection, Detector
 from viper.models.vision.vlm import ChatRequest
+from viper.prompting.messages import MAX_PIXELS, Picture
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
 
@@ -19,6 +21,7 @@ class Told:
     model_id = "told"
     memory_bytes = 0
     concurrent = False
+    max_pixels: int | None = None
 
     def __init__(self, reply: str) -> None:
         self.reply = reply
@@ -132,3 +135,55 @@ def test_pixels_are_those_of_the_scaled_picture_and_boxes_of_the_original() -> N
     assert "100 pixels wide and 50 pixels high" in request.instruction
     with pytest.raises(ToolError, match="not within 100 x 50"):
         detected('[{"bbox_2d": [100, 100, 200, 150]}]', in_pixels=True, max_side=100)
+
+
+class Seeing(Told):
+    """Writes the box of what is white in the picture that its processor gets."""
+
+    max_pixels = MAX_PIXELS
+
+    def __init__(self, in_pixels: bool) -> None:
+        super().__init__("")
+        self._in_pixels = in_pixels
+        self.seen: list[tuple[int, int]] = []
+
+    def ask(self, requests: Sequence[ChatRequest], max_new_tokens: int) -> list[tuple[str, float]]:
+        image = Picture(requests[0].images[0]).fitted(self.max_pixels)
+        self.seen.append(image.size)
+        rows, columns = np.nonzero(np.asarray(image)[:, :, 0] > 127)
+        corners = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        if self._in_pixels:
+            stated = f"{image.size[0]} pixels wide and {image.size[1]} pixels high"
+            assert stated in requests[0].instruction
+        else:
+            sides = image.size * 2
+            corners = [1000 * corner / side for corner, side in zip(corners, sides, strict=True)]
+        return [(json.dumps([{"label": "cube", "bbox_2d": [*map(float, corners)]}]), 1.0)]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"in_pixels": True}, {"in_pixels": True, "max_side": 4096}]
+)
+@pytest.mark.parametrize(
+    ("width", "height", "box"),
+    [
+        (4000, 3000, (2400, 600, 3000, 2100)),
+        (3000, 4000, (0, 3600, 300, 4000)),
+        (1800, 1800, (1700, 1700, 1800, 1800)),
+        (640, 480, (10, 20, 200, 300)),
+        (9000, 30, (4500, 0, 6000, 30)),
+        (20, 5000, (0, 4000, 20, 4500)),
+    ],
+)
+def test_boxes_are_right_pixels_of_pictures_that_the_model_gets_smaller(
+    width: int, height: int, box: tuple[int, int, int, int], options: dict[str, object]
+) -> None:
+    picture = np.zeros((height, width, 3), np.uint8)
+    picture[box[1] : box[3], box[0] : box[2]] = 255
+    told = Seeing("in_pixels" in options)
+    ((found,),) = VlmDetector(told, **options).detect(picture, ["cube"])  # type: ignore[arg-type]
+    ((seen_width, seen_height),) = told.seen
+    assert seen_width * seen_height <= MAX_PIXELS
+    # The model sees whole pixels of the smaller picture.
+    tolerance = 1.01 * max(width, height) / max(seen_width, seen_height)
+    assert found.box == pytest.approx(box, abs=tolerance)

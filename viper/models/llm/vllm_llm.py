@@ -27,7 +27,8 @@ from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id, sample_seed
 from viper.models.llm.wrapped import Attempt
 from viper.models.loading import LoadOptions, load_processor
-from viper.prompting.messages import Picture, Prompt, as_text, pictures_of
+from viper.models.vision.video_windows import check_at_least
+from viper.prompting.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 
 FIRST_LOGPROBS = 20
 """Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
@@ -49,6 +50,7 @@ class VllmLLM:
         chat_template_kwargs: further arguments of the template, such as
             ``{enable_thinking = false}``.
         thinking_tokens: added to every request's limit, for models that think before they answer.
+        max_pixels: larger pictures are scaled down to this many pixels.
         tensor_parallel_size: number of GPUs to split the model over.
         gpu_memory_utilization: share of each GPU's memory to take.
         max_model_len: tokens a prompt and its completion may hold; None is the model's own.
@@ -59,6 +61,7 @@ class VllmLLM:
     Raises:
         MissingExtraError: vLLM is not installed.
         ModelError: vLLM cannot load the model.
+        ProfileError: ``max_pixels`` is below 1.
 
     Attributes:
         concurrent: callers are served concurrently; nobody needs to gather their prompts.
@@ -74,6 +77,7 @@ class VllmLLM:
         template: Template = "auto",
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking_tokens: int = 0,
+        max_pixels: int = MAX_PIXELS,
         tensor_parallel_size: int = 1,
         gpu_memory_utilization: float = 0.9,
         max_model_len: int | None = None,
@@ -81,6 +85,7 @@ class VllmLLM:
         quantization: str | None = None,
         enforce_eager: bool = False,
     ) -> None:
+        check_at_least(1, max_pixels=max_pixels)
         # Its log goes to stderr, because stdout is for results. Its usage reports are off.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -114,7 +119,7 @@ class VllmLLM:
             chat_template_kwargs,
             processor=_processor(path) if config.is_multimodal_model else None,
         )
-        self._thinking_tokens = thinking_tokens
+        self._thinking_tokens, self.max_pixels = thinking_tokens, max_pixels
         self._numbers = itertools.count()
         self.sees_pictures = self._prompts.take_pictures
         self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
@@ -195,11 +200,9 @@ class VllmLLM:
         Raises:
             ModelError: the engine rejects the prompt or the sampling, or has ended.
         """
-        from PIL import Image
-
         request: dict[str, Any] = {"prompt_token_ids": ids}
         if pictures:
-            images = [Image.fromarray(picture.pixels) for picture in pictures]
+            images = [picture.fitted(self.max_pixels) for picture in pictures]
             request["multi_modal_data"] = {"image": images}
         kinds = self._vllm.sampling_params.RequestOutputKind
         name = f"viper-{next(self._numbers)}"

@@ -91,6 +91,11 @@ class WrappedLLM:
         return sees_pictures(self._llm)
 
     @property
+    def max_pixels(self) -> int | None:
+        """Return the number of pixels that pictures are fitted to, or None if they are not."""
+        return getattr(self._llm, "max_pixels", None)
+
+    @property
     def concurrent(self) -> bool:
         """Return True if the model serves callers concurrently, as endpoints do."""
         return bool(getattr(self._llm, "concurrent", False))

@@ -29,8 +29,9 @@ from viper.models.loading import (
     model_id,
     split_options,
 )
+from viper.models.vision.video_windows import check_at_least
 from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
-from viper.prompting.messages import Prompt, as_text, pictures_of
+from viper.prompting.messages import MAX_PIXELS, Prompt, as_text, pictures_of
 from viper.prompting.replies import without_reasoning
 
 STOP_WINDOW = 24
@@ -62,9 +63,14 @@ class ChatVLM(LocalModel, VisionLanguageModel):
 
     Args:
         batch_size: maximum number of requests in one forward pass; each may hold several pictures.
+        max_pixels: larger pictures are scaled down to this many pixels before the processor gets
+            them, because the tokens and the memory of a picture grow with its size.
         chat_template_kwargs: further arguments of the template, such as
             ``{enable_thinking = false}``.
         thinking_tokens: added to every request's limit, for models that think before they answer.
+
+    Raises:
+        ProfileError: ``max_pixels`` is below 1.
 
     Attributes:
         model_id: identifies the model in traces and cache keys.
@@ -74,6 +80,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
     """
 
     sees_pictures = True
+    max_pixels: int
 
     def __init__(
         self,
@@ -82,10 +89,12 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         name: str,
         *,
         batch_size: int = 8,
+        max_pixels: int = MAX_PIXELS,
         chat_template_kwargs: Mapping[str, Any] | None = None,
         thinking_tokens: int = 0,
     ) -> None:
-        self.model_id = name
+        check_at_least(1, max_pixels=max_pixels)
+        self.model_id, self.max_pixels = name, max_pixels
         self._model = model.eval()
         self._model.generation_config = _plain_generation(model.generation_config)
         self._processor = processor
@@ -100,6 +109,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         self._batch_size, self._thinking_tokens = batch_size, thinking_tokens
         self._options = {
             "batch_size": batch_size,
+            "max_pixels": max_pixels,
             "chat_template_kwargs": chat_template_kwargs,
             "thinking_tokens": thinking_tokens,
         }
@@ -301,11 +311,9 @@ class ChatVLM(LocalModel, VisionLanguageModel):
 
     def _inputs(self, prompts: Sequence[Prompt]) -> Any:
         """Return the processor's tensors for prompts that all hold pictures, or none of them."""
-        from PIL import Image
-
         texts = [self._template.render(prompt) for prompt in prompts]
         # PIL pictures, because a processor must guess the colour axis of an array.
-        images = [[Image.fromarray(each.pixels) for each in pictures_of(p)] for p in prompts]
+        images = [[each.fitted(self.max_pixels) for each in pictures_of(p)] for p in prompts]
         padding = {"padding": True, "padding_side": "left"} if len(texts) > 1 else {}
         return self._read(texts, images=images if any(images) else None, **padding)
 

@@ -14,7 +14,7 @@ from viper.errors import ToolError
 from viper.models.vision.boxes import suppress
 from viper.models.vision.roles import Detection, Pixels
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
-from viper.prompting.messages import Picture
+from viper.prompting.messages import Picture, framed
 from viper.prompting.replies import json_parts
 
 INSTRUCTION = """Find every object in the picture that fits one of these names: {names}.
@@ -74,6 +74,8 @@ class VlmDetector(RoleOnVLM):
         picture = encoding
         if self._in_pixels:
             picture = np.array(Picture(encoding).within(self._max_side))
+            if self._vlm.max_pixels is not None:  # the size that is stated must be the size seen
+                picture = np.array(Picture(picture).fitted(self._vlm.max_pixels))
         height, width = picture.shape[:2]
         instruction = INSTRUCTION.format(
             names=json.dumps(list(phrases), ensure_ascii=False),
@@ -106,16 +108,21 @@ class VlmDetector(RoleOnVLM):
     def _placed(
         self, corners: list[float], sides: tuple[int, int], shape: Sequence[int], reply: str
     ) -> list[float]:
-        """Return the corners in pixels of a picture of the shape, within it."""
+        """Return the corners in pixels of a picture of the shape, within it.
+
+        They count from the corners of the picture with its frame, which the model saw.
+        """
         x0, y0, x1, y1 = (corners[i] for i in ((1, 0, 3, 2) if self._y_first else (0, 1, 2, 3)))
-        (across, down), (height, width) = sides, shape[:2]
+        (across, down), size = sides, (shape[1], shape[0])
+        frame = framed(*size) if self._vlm.max_pixels is not None else size
         low, high = -TOLERANCE, 1 + TOLERANCE
         left, right, upper, lower = x0 / across, x1 / across, y0 / down, y1 / down
         if not (low <= left < right <= high and low <= upper < lower <= high):
             problem = f"the box {corners}, which is not within {across} x {down}"
             raise self._unreadable(problem, reply)
         shares = [min(max(share, 0.0), 1.0) for share in (left, upper, right, lower)]
-        return [share * side for share, side in zip(shares, (width, height) * 2, strict=True)]
+        places = zip(shares, frame * 2, size * 2, strict=True)
+        return [min(share * side, most) for share, side, most in places]
 
     def _unreadable(self, problem: str, reply: str) -> ToolError:
         return ToolError(

@@ -43,10 +43,13 @@ class VisionLanguageModel:
 
     Attributes:
         concurrent: True if callers are served concurrently, as by endpoints.
+        max_pixels: pictures are fitted to this many pixels, see ``Picture.fitted``; None if they
+            are sent as they are.
     """
 
     model_id: str
     concurrent = False
+    max_pixels: int | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -135,6 +138,7 @@ class EndpointVLM(VisionLanguageModel):
                 "name a vision-language model"
             )
         self.model_id = llm.model_id
+        self.max_pixels = getattr(llm, "max_pixels", None)
         self._llm = llm
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:

@@ -52,7 +52,7 @@ def test_check_needs_no_download_and_offline_misses_one() -> None:
     assert ran("setup", "profile", "check", "embedded").return_value == 0
     offline = ran("setup", "profile", "check", "local", "--offline")
     assert offline.return_value == 1
-    assert "problem: llm: Qwen/Qwen2.5-Coder-7B-Instruct is not on this disk" in offline.stdout
+    assert "problem: llm: Qwen/Qwen3-VL-8B-Instruct is not on this disk" in offline.stdout
 
 
 def test_a_new_profile_is_found_by_its_name(tmp_path: Path) -> None:

@@ -61,9 +61,8 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             VLM: "viper.models.vision.matcher_vlm:VlmMatcher",
         },
         "depth": {
-            "depth": "viper.models.vision.depth:DepthMaps",
-            "depth_anything": "viper.models.vision.depth:DepthMaps",
-            "dpt": "viper.models.vision.depth:DepthMaps",
+            "depth_anything": "viper.models.vision.depth:DepthAnythingEstimator",
+            "dpt": "viper.models.vision.depth:DptEstimator",
         },
         "vqa": {
             "blip": "viper.models.vision.vqa_blip:BlipAnswerer",

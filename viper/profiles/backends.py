@@ -61,8 +61,9 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             VLM: "viper.models.vision.matcher_vlm:VlmMatcher",
         },
         "depth": {
-            "depth_anything": "viper.models.vision.depth:DepthAnythingEstimator",
-            "dpt": "viper.models.vision.depth:DptEstimator",
+            "depth": "viper.models.vision.depth:DepthMaps",
+            "depth_anything": "viper.models.vision.depth:DepthMaps",
+            "dpt": "viper.models.vision.depth:DepthMaps",
         },
         "vqa": {
             "blip": "viper.models.vision.vqa_blip:BlipAnswerer",

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import avg_pool2d
 
-from viper.models.vision.depth import DepthAnythingEstimator
+from viper.models.vision.depth import DepthMaps
 from viper.models.vision.roles import DepthEstimator, Floats
 from viper.profiles.wiring import WEIGHTS
 from viper.tools.crops import box_depth
@@ -86,9 +86,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     _learn_tokens(tower, views, options, steps * TOKEN_STEPS // STEPS)
     trained = _learn_maps(model, views, options, steps)
     save(trained, options.out)
-    return evaluate(
-        DepthAnythingEstimator.from_pretrained(options.out), ObjectViews.load("val", options.work)
-    )
+    return evaluate(DepthMaps.from_pretrained(options.out), ObjectViews.load("val", options.work))
 
 
 def _learn_tokens(tower: Any, views: ObjectViews, options: TrainOptions, steps: int) -> None:

@@ -39,9 +39,9 @@ def test_its_tokens_are_those_of_the_detector(picture):
 
 
 def test_a_saved_model_is_read_back(tmp_path, picture):
-    from viper.models.vision.depth import DepthAnythingEstimator
+    from viper.models.vision.depth import DepthMaps
 
     depth.save(depth.build_model(), tmp_path)
-    estimator = DepthAnythingEstimator.from_pretrained(tmp_path)
+    estimator = DepthMaps.from_pretrained(tmp_path)
     (found,) = estimator.depth([np.zeros((30, 40, 3), np.uint8)])
     assert found.shape == (30, 40) and np.isfinite(found).all()

@@ -52,10 +52,10 @@ def test_the_vqa_model_knows_every_family(views):
 
 
 def test_the_depth_model_orders_objects(views):
-    from viper.models.vision.depth import DepthAnythingEstimator
+    from viper.models.vision.depth import DepthMaps
     from viper_lab.recipes.depth import evaluate
 
-    figures = evaluate(DepthAnythingEstimator.from_pretrained(WEIGHTS / "depth"), views)
+    figures = evaluate(DepthMaps.from_pretrained(WEIGHTS / "depth"), views)
     assert figures["order"] > 0.9
 
 

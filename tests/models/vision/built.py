@@ -232,7 +232,7 @@ def depth_anything(tiny: bool, **config: Any) -> tuple[Any, Any]:
     small: dict[str, Any] = {}
     side, step = 518, 14
     if tiny:
-        side, step = 64, 8
+        side, step = 128, 8
         outputs = {"out_indices": [1, 2, 3, 4], "reshape_hidden_states": False}
         small = {
             "backbone_config": _dinov2(patch_size=step, **outputs),

@@ -1,56 +1,107 @@
-"""Depth estimators of transformers: the family of Depth Anything, and DPT.
+"""Depth estimation with the depth models of transformers.
 
 The output of metric models is unchanged. Relative models predict nearness, so theirs is inverted.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from viper.errors import ProfileError
 from viper.models.loading import Checkpoint, in_equal_groups, preprocess
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
+
+METRIC_FAMILIES = frozenset({"depth_pro", "glpn", "tipsv2_dpt", "zoedepth"})
+"""Families that always predict depth in metres."""
+
+MAX_ASPECT = 16
+"""A thinner picture is padded, because processors that keep its aspect would round a side to 0."""
+
+LEAST_SIDES = MappingProxyType({"glpn": 32, "zoedepth": 32})
+"""Families that fail on pictures with a side below so many pixels, which are therefore padded.
+GLPN rounds sides down to multiples of 32, and ZoeDepth mirrors more pixels than a thin one has."""
 
 
 class DepthMaps(Checkpoint):
-    """A :class:`~viper.models.vision.roles.DepthEstimator` on a depth model of transformers.
+    """The ``DepthEstimator`` role on a family of ``AutoModelForDepthEstimation``.
 
     A *metric* model's output is unchanged. A *relative* model predicts nearness (inverse depth up
     to scale and shift). Its output is inverted so that larger is farther, and its values compare
     within one picture only.
 
+    The configuration of Depth Anything states which one it is, and :data:`METRIC_FAMILIES` are
+    metric. DPT is taken for relative: MiDaS checkpoints (``Intel/dpt-large``, …) are, but those
+    trained on metres (``facebook/dpt-dinov2-base-nyu``, …) need ``metric``.
+
+    Source: Ranftl et al. 2020, MiDaS; Ranftl et al. 2021, DPT; Yang et al. 2024, Depth Anything V2.
+
     Args:
         model: the network; its output holds ``predicted_depth``.
         processor: its image processor.
         name: goes into traces and cache keys.
-        relative: True if it predicts nearness.
+        metric: True if it predicts depth, False if nearness; None reads the configuration.
         batch_size: maximum number of pictures in one forward pass.
+
+    Raises:
+        ProfileError: the configuration does not say which, and ``metric`` is None.
     """
 
-    def __init__(
-        self, model: Any, processor: Any, name: str, *, relative: bool, batch_size: int
-    ) -> None:
-        super().__init__(model, processor, name, batch_size=batch_size)
-        self._relative = relative
+    network = "transformers:AutoModelForDepthEstimation"
+
+    def __init__(self, *parts: Any, metric: bool | None = None, batch_size: int = 8) -> None:
+        super().__init__(*parts, batch_size=batch_size)
+        self._relative = not (self._states_metric() if metric is None else metric)
+
+    def _states_metric(self) -> bool:
+        config = self._model.config
+        stated = getattr(config, "depth_estimation_type", None)
+        if stated is not None:
+            return bool(stated == "metric")
+        if config.model_type not in METRIC_FAMILIES | {"dpt"}:
+            raise ProfileError(
+                f"{self.model_id}: a {config.model_type} model does not say whether larger is "
+                "farther; set metric = true or metric = false in its options"
+            )
+        return config.model_type in METRIC_FAMILIES
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
-        """Return a map ``float32 [H, W]`` per image at the image's own size; larger is farther."""
+        """Return a map ``float32 [H, W]`` per image at the image's own size; larger is farther.
+
+        Raises:
+            ModelError: a depth is not finite.
+        """
         return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._forward)
 
     def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
         import torch
 
-        size = images[0].shape[:2]
+        height, width = images[0].shape[:2]
+        least = LEAST_SIDES.get(self._model.config.model_type, 0)
+        least = max(least, -(-max(height, width) // MAX_ASPECT))
+        more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
+        framed = [np.pad(image, more, mode="edge") for image in images]
+        size = framed[0].shape[:2]
+        finish = self._processor.post_process_depth_estimation
         with torch.inference_mode():
-            batch = preprocess(self._processor, images)
+            batch = preprocess(self._processor, framed)
             outputs = self._model(**self._fitted(batch))
             input_size = self._input_size(size, batch["pixel_values"].shape[-2:])
-            sized = self._processor.post_process_depth_estimation(
-                outputs, target_sizes=[input_size] * len(images)
-            )
-        maps = [_middle(entry["predicted_depth"].float().cpu().numpy(), size) for entry in sized]
+            sizes = {"target_sizes": [input_size] * len(images)}
+            if "source_sizes" in inspect.signature(finish).parameters:
+                sizes["source_sizes"] = sizes["target_sizes"]  # ZoeDepth cuts its padding off
+            sized = finish(outputs, **sizes)
+        maps = [
+            _middle(entry["predicted_depth"].float().cpu().numpy().reshape(input_size), size)
+            for entry in sized
+        ]
+        maps = [each[:height, :width] for each in maps]
+        require_finite(self.model_id, "depths", *maps)
         return [nearness_to_depth(each) for each in maps] if self._relative else maps
 
     def _input_size(self, size: tuple[int, ...], padded: Sequence[int]) -> tuple[int, ...]:
@@ -73,35 +124,3 @@ def _middle(depth: Floats, size: Sequence[int]) -> Floats:
     """Return the picture's own part ``[H, W]`` of a map that was padded equally on all sides."""
     top, left = ((have - want) // 2 for have, want in zip(depth.shape, size, strict=True))
     return depth[top : top + size[0], left : left + size[1]]
-
-
-class DepthAnythingEstimator(DepthMaps):
-    """The ``DepthEstimator`` role on ``DepthAnythingForDepthEstimation``.
-
-    The checkpoint's configuration states whether it is metric or relative.
-    """
-
-    network = "transformers:DepthAnythingForDepthEstimation"
-
-    def __init__(self, model: Any, processor: Any, name: str, *, batch_size: int = 8) -> None:
-        relative = model.config.depth_estimation_type == "relative"
-        super().__init__(model, processor, name, relative=relative, batch_size=batch_size)
-
-
-class DptEstimator(DepthMaps):
-    """The :class:`~viper.models.vision.roles.DepthEstimator` role on ``DPTForDepthEstimation``.
-
-    MiDaS checkpoints (``Intel/dpt-large``, ``Intel/dpt-beit-large-512``, …) predict
-    nearness, those trained on metres (``facebook/dpt-dinov2-base-nyu``, …) predict depth.
-    The configuration does not say which, so ``metric`` must.
-
-    Source: Ranftl et al. 2020, MiDaS; Ranftl et al. 2021, DPT.
-
-    Args:
-        metric: True if the model predicts depth, larger being farther.
-    """
-
-    network = "transformers:DPTForDepthEstimation"
-
-    def __init__(self, *parts: Any, metric: bool = False, batch_size: int = 8) -> None:
-        super().__init__(*parts, relative=not metric, batch_size=batch_size)

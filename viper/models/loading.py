@@ -368,3 +368,8 @@ def preprocess(image_processor: Any, images: Sequence[Pixels], **how: Any) -> An
     copies = [np.array(image) for image in images]  # torch rejects read-only arrays
     how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
     return image_processor(images=copies, **how)
+
+
+def prepared(image_processor: Any, image: Pixels) -> Any:
+    """Return the ``pixel_values`` of one picture, ``[3, height, width]``; safe for threads."""
+    return preprocess(image_processor, [image])["pixel_values"][0]

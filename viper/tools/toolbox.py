@@ -81,6 +81,17 @@ def _one_by_one(method: str) -> Operation:
     return Operation(run, together=False)
 
 
+PREPARED = "encode_prepared"
+"""Operation on prepared pictures, see :class:`~viper.models.vision.roles.PreparesPictures`."""
+
+OF_PICTURES = frozenset(
+    {("detector", "encode"), ("matcher", "encode_images"), ("depth", "depth"), ("vqa", "encode")}
+)
+"""Operations on a single picture, which the caller's thread prepares if the backend allows it."""
+
+PREPARING = 8
+"""Pictures prepared at the same time; a photograph takes half a gigabyte meanwhile."""
+
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("detector", "encode"): _at_once("encode"),
     ("detector", "detect"): Operation(_detect),
@@ -95,6 +106,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("video", "encode"): _one_by_one("encode"),
     ("video", "locate"): _one_by_one("locate"),
     ("video", "describe"): _one_by_one("describe"),
+    **{(role, PREPARED): _at_once(PREPARED) for role, _ in OF_PICTURES},
 }
 """Operations by role and name. Roles without an entry, such as ``text``, serve single requests."""
 
@@ -137,6 +149,7 @@ class Toolbox:
         self.encodings = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self.results = ComputeCache(settings.cache_entries, settings.cache_mb << 20)
         self._numbers = itertools.count(1)
+        self._preparing = threading.BoundedSemaphore(PREPARING)
         self._gatherers = self._own_gatherers()
 
     def with_settings(self, settings: ToolSettings) -> Toolbox:
@@ -180,6 +193,11 @@ class Toolbox:
             return self.models.run(
                 role, lambda backend: getattr(backend, operation)(*args, **named)
             )
+        if (role, operation) in OF_PICTURES:
+            prepare = self.models.trait(role, "prepare", None)
+            if prepare is not None:
+                with self._preparing:
+                    operation, args = PREPARED, (prepare(*args),)
         item = (args, current_charge())
         if self.models.concurrent(role):
             return self._serve(role, (operation, 0), [item])[0]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import Checkpoint, preprocess
+from viper.models.loading import Checkpoint, prepared, preprocess
 from viper.models.vision.adapter_detector import (
     GENERAL_NOUN,
     Proposals,
@@ -60,6 +61,20 @@ class Owlv2Encoding:
     kept: Pixels
 
 
+@dataclass(frozen=True)
+class Owlv2Input:
+    """A picture before the image tower.
+
+    Attributes:
+        pixel_values: float32 [3, S, S], as the tower takes it.
+        size, kept: as in :class:`Owlv2Encoding`.
+    """
+
+    pixel_values: torch.Tensor
+    size: tuple[int, int]
+    kept: Pixels
+
+
 class Owlv2Detector(Checkpoint):
     """The :class:`~viper.models.vision.roles.Detector` role on ``Owlv2ForObjectDetection``.
 
@@ -96,11 +111,21 @@ class Owlv2Detector(Checkpoint):
 
     def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
         """Return one encoding per image; the image tower runs once for all of them."""
+        return self.encode_prepared([self.prepare(image) for image in images])
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Owlv2Input]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        most = KEPT_SIDES * self._model.config.vision_config.image_size
+        return partial(_prepared, self._processor.image_processor, most)
+
+    def encode_prepared(self, inputs: Sequence[Owlv2Input]) -> list[Owlv2Encoding]:
+        """Return one encoding per prepared picture."""
         import torch
 
-        if not images:
+        if not inputs:
             return []
-        batch = preprocess(self._processor.image_processor, images)
+        batch = {"pixel_values": torch.stack([each.pixel_values for each in inputs])}
         model = self._model
         with torch.inference_mode():
             grid, _ = model.image_embedder(**self._fitted(batch))
@@ -110,12 +135,12 @@ class Owlv2Detector(Checkpoint):
         return [
             Owlv2Encoding(
                 features[i].clone(),  # a row of the batch would keep the whole batch in memory
-                _pixel_boxes(boxes[i], *images[i].shape[:2]),
+                _pixel_boxes(boxes[i], *each.size),
                 objectness[i].copy(),
-                images[i].shape[:2],
-                shrink(images[i], KEPT_SIDES * model.config.vision_config.image_size),
+                each.size,
+                each.kept,
             )
-            for i in range(len(images))
+            for i, each in enumerate(inputs)
         ]
 
     def detect(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> list[list[Detection]]:
@@ -260,6 +285,10 @@ class Owlv2Detector(Checkpoint):
         rows = torch.nn.functional.normalize(pooled, dim=-1)
         # Copies: a row of the batch would keep the whole batch in memory.
         return [row.clone() for row in rows]
+
+
+def _prepared(image_processor: Any, most: int, image: Pixels) -> Owlv2Input:
+    return Owlv2Input(prepared(image_processor, image), image.shape[:2], shrink(image, most))
 
 
 def _concept_scores(proposals: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +86,16 @@ class OpenClipMatcher(LocalModel):
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]``; N may be 0."""
 
-        def forward(batch: Sequence[Pixels]) -> Any:
-            return self._model.encode_image(self.as_input(batch), normalize=True)
+        return self._in_batches(images, lambda batch: self._embed(self.as_input(batch)))
 
-        return self._in_batches(images, forward)
+    @property
+    def prepare(self) -> Callable[[Pixels], Any]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(_prepared, self._preprocess)
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> Floats:
+        """Return L2-normalised embeddings ``[N, D]`` of prepared pictures."""
+        return self._in_batches(inputs, lambda batch: self._embed(self._stacked(batch)))
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[M, D]``; M may be 0."""
@@ -106,11 +112,7 @@ class OpenClipMatcher(LocalModel):
 
     def as_input(self, images: Sequence[Pixels]) -> Tensor:
         """Return pictures as the image tower takes them, ``[N, 3, S, S]`` on its device."""
-        import torch
-        from PIL import Image
-
-        pixels = torch.stack([self._preprocess(Image.fromarray(image)) for image in images])
-        return self._fitted({"image": pixels})["image"]
+        return self._stacked([_prepared(self._preprocess, image) for image in images])
 
     def run_stem(self, inputs: Tensor) -> Tensor:
         """Return the part of the image tower's output that no soft prompt changes, for
@@ -157,6 +159,14 @@ class OpenClipMatcher(LocalModel):
         ]
         return together(self.places, vectors)
 
+    def _stacked(self, inputs: Sequence[Tensor]) -> Tensor:
+        import torch
+
+        return self._fitted({"image": torch.stack(list(inputs))})["image"]
+
+    def _embed(self, inputs: Tensor) -> Any:
+        return self._model.encode_image(inputs, normalize=True)
+
     def _in_batches(self, items: Sequence[Any], forward: Any) -> Floats:
         import torch
 
@@ -165,6 +175,12 @@ class OpenClipMatcher(LocalModel):
         with torch.inference_mode():
             rows = in_batches(items, self._batch_size, forward)
         return np.stack([row.float().cpu().numpy() for row in rows])
+
+
+def _prepared(preprocess: Any, image: Pixels) -> Tensor:
+    from PIL import Image
+
+    return preprocess(Image.fromarray(image))
 
 
 _PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloat16": "pure_bf16"}

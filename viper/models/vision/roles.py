@@ -7,7 +7,7 @@ backend's image tower. The toolbox caches it per (image, box) and never asks for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -71,6 +71,25 @@ class Detector(Protocol):
 
         No threshold is applied. The toolbox applies it, so lowering one costs no forward pass.
         """
+
+
+@runtime_checkable
+class PreparesPictures(Protocol):
+    """Additional members of a backend whose pictures are prepared outside of its lock.
+
+    They serve ``encode`` of a detector or answerer, ``encode_images`` of a matcher and ``depth``.
+    """
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Any]:
+        """Return a function that returns the network's inputs for one picture.
+
+        It is called from several threads at once, and still used when the model is unloaded.
+        Therefore it must not refer to weights, as a bound method would.
+        """
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> Any:
+        """Return what the role's method returns for the pictures of these inputs."""
 
 
 @runtime_checkable

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, preprocess
+from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, prepared
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Floats, Pixels
@@ -41,15 +41,28 @@ class BlipAnswerer(PictureTextCheckpoint):
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one tensor ``[tokens, width]`` per image."""
+
+        def forward(batch: Sequence[Pixels]) -> list[Any]:
+            return self.encode_prepared([self.prepare(image) for image in batch])
+
+        return in_batches(images, self._batch_size, forward)
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Any]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(prepared, self._processor)
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return one tensor ``[tokens, width]`` per prepared picture."""
         import torch
 
-        def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = preprocess(self._processor, batch)
-            states = self._model.vision_model(**self._fitted(inputs)).last_hidden_state
+        def forward(batch: Sequence[Any]) -> list[Any]:
+            pixels = self._fitted({"pixel_values": torch.stack(list(batch))})
+            states = self._model.vision_model(**pixels).last_hidden_state
             return [row.clone() for row in states]  # a view would keep the whole batch
 
         with torch.inference_mode():
-            return in_batches(images, self._batch_size, forward)
+            return in_batches(inputs, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""

@@ -7,6 +7,11 @@ Models, prompts, programs, sandbox and thresholds are the same, and so must be t
 A third row is the same loop over our own language model backend, which keeps read prefixes
 and guesses ahead, so that one sees what comes of the backend and what of the rest.
 
+``--slow-preprocessing 30`` measures something else: ``viper eval`` alone, where the detector waits
+30 ms for each picture's preprocessing, as published detectors do for pictures of a megapixel while
+their model is on a GPU. The wait takes no processor time, so cores are not the limit. Programs are
+written before and replayed, because a language model on a processor would hide everything else.
+
 Every sample gets one greedy program (and self-tuning), because the library's ``generate``
 draws other random numbers than ours. The faster of ``--rounds`` counts; caches are emptied
 before each. Run it with nothing else on the machine.
@@ -90,6 +95,42 @@ class PlainLLM:
         return int(self._llm.count_tokens(text))
 
 
+class Replayed:
+    """Writes each program once; afterwards it costs nothing."""
+
+    def __init__(self, llm: Any) -> None:
+        self._llm = llm
+        self.model_id, self.max_context = llm.model_id, llm.max_context
+        self.concurrent = self.sees_pictures = False
+        self._written: dict[Any, list[Completion]] = {}
+
+    def generate(self, prompts: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:
+        for prompt in prompts:
+            if (prompt, sampling) not in self._written:
+                (self._written[prompt, sampling],) = self._llm.generate([prompt], sampling)
+        return [self._written[prompt, sampling] for prompt in prompts]
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        return list(self._llm.score(prompt, continuations))
+
+    def count_tokens(self, text: str) -> int:
+        return int(self._llm.count_tokens(text))
+
+
+class SlowProcessor:
+    """An image processor that first waits, for each picture."""
+
+    def __init__(self, processor: Any, milliseconds: float) -> None:
+        self._processor, self._seconds = processor, milliseconds / 1000
+
+    def __call__(self, images: Sequence[Any], **more: Any) -> Any:
+        time.sleep(self._seconds * len(images))
+        return self._processor(images=images, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._processor, name)
+
+
 def forget_phrases(backend: Any) -> None:
     """Makes a detector encode its phrases again, as one does that keeps nothing."""
     if hasattr(backend, "_phrases"):
@@ -154,6 +195,32 @@ def timed(
     return best, rows
 
 
+def slow_preprocessing(components: Components, given: argparse.Namespace) -> None:
+    """Prints samples a second with waits and without."""
+    detector = components.toolbox.models.get("detector")
+    quick = detector._processor.image_processor
+    components = components.with_models(llm=Replayed(components.llm))
+    for title in given.sets:
+        evaluation = Evaluation(
+            "world", DatasetSpec(Path(), SETS[title], given.seed), given.samples
+        )
+        items = evaluation.items()
+        pixels = {item.sample.files: item.sample.load() for item in items}
+        items = [with_pixels(item, pixels[item.sample.files]) for item in items]
+        eval_round(components, evaluation.metric, items, given.in_flight)  # writes the programs
+        print(f"{title}: {len(items)} samples, {len(pixels)} pictures or clips")
+        for milliseconds in (0.0, given.slow_preprocessing):
+            detector._processor.image_processor = SlowProcessor(quick, milliseconds)
+            action = partial(eval_round, components, evaluation.metric, items, given.in_flight)
+            seconds, rows = timed(action, given.rounds)
+            score = sum(row.score for row in rows) / len(rows)
+            print(
+                f"  {milliseconds:4.0f} ms a picture {len(items) / seconds:6.2f} samples/s   "
+                f"score {score:.4f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -162,10 +229,14 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--slow-preprocessing", type=float, metavar="MS")
     given = parser.parse_args()
     with Reasoner(load_profile("embedded"), preload=False) as reasoner:
         components = reasoner.components
         components.toolbox.models.load_all()
+        if given.slow_preprocessing is not None:
+            slow_preprocessing(components, given)
+            return
         alone = TransformersLLM(WRITER, template="plain", local_only=True, device="cpu")
         loops = {
             "plain loop": replace(

@@ -48,6 +48,13 @@ class Answers:
     def __init__(self, act: Act | None = None) -> None:
         self._act = act or (lambda item, cancel: answered(item))
         self.asked: list[int] = []
+        self.read: list[int] = []
+
+    def ahead(self, in_flight: int) -> int:
+        return 2 * in_flight
+
+    def prefetch(self, item: Item) -> None:
+        self.read.append(item.position)
 
     def answer(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None

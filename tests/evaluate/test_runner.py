@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class InTurn:
         self.stopped = threading.Event()
 
     def run(
-        self, items: Iterable[Item], stop: threading.Event
+        self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
     ) -> Generator[ItemOutcome, None, None]:
         self.stopped = stop
         for item in items:
@@ -153,7 +153,7 @@ def test_a_full_disk_ends_the_run_and_is_gone_on_from(store: RunStore) -> None:
 
     class Wordy(InTurn):
         def run(
-            self, items: Iterable[Item], stop: threading.Event
+            self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
         ) -> Generator[ItemOutcome, None, None]:
             for done in super().run(items, stop):
                 yield ItemOutcome(

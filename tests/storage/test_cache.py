@@ -66,3 +66,22 @@ def test_an_error_is_not_kept() -> None:
     with pytest.raises(ZeroDivisionError):
         cache.get(("a",), lambda: 1 // 0)
     assert cache.get(("a",), lambda: 1) == (1, False)
+
+
+def test_arrays_and_tensors_count_once() -> None:
+    import numpy as np
+    import torch
+
+    for make in (lambda: np.zeros(100_000, np.uint8), lambda: torch.zeros(25_000)):
+        cache = ComputeCache(10, 350_000)
+        for number in range(3):
+            cache.get(("pixels", number), make)
+        assert 300_000 <= cache.bytes < 310_000
+        assert cache.room == 3
+
+
+def test_an_empty_cache_has_room_for_its_capacity() -> None:
+    assert ComputeCache(10, 350_000).room == 10
+    cache = ComputeCache(10)
+    cache.get(("text", 1), lambda: "a")
+    assert cache.room == 10

@@ -43,6 +43,14 @@ class ComputeCache:
         """Return the approximate size of the cache in bytes."""
         return int(self._entries.currsize)
 
+    @property
+    def room(self) -> int:
+        """Return the number of entries of the mean size that fit."""
+        with self._lock:
+            size = self._entries.currsize
+            fitting = self._entries.maxsize * len(self._entries) / size if size else self._capacity
+            return min(self._capacity, int(fitting))
+
     def get(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> tuple[Any, bool]:
         """Return the value of a key and whether it was cached; an error is never cached."""
         with self._lock:
@@ -107,7 +115,7 @@ def approximate_bytes(value: Any) -> int:
     """Return the approximate memory of a value, counted from its arrays, tensors and texts."""
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):
-        return size + sys.getsizeof(value)
+        return max(size, sys.getsizeof(value))  # the latter includes an array's own pixels
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
         return sys.getsizeof(value) + sum(map(approximate_bytes, fields))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from queue import Empty, Full, Queue
+from itertools import islice
+from queue import Empty, Full, Queue, SimpleQueue
 from typing import Any
 
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, SampleRunner, gave_up
@@ -22,6 +23,9 @@ _LOOK_EVERY_S = 0.2
 
 _LEAVE_S = 5.0
 """Seconds that threads get to notice the end of the run."""
+
+_READERS = 4
+"""Threads that read the media of upcoming items."""
 
 _WAITING = 2
 """Outcomes per thread that may wait to be stored. Beyond that, threads wait."""
@@ -64,14 +68,18 @@ class LocalEngine:
         """Return ``{"engine": "local", "in_flight": …}``."""
         return {"engine": "local", "in_flight": self._bounds.in_flight}
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
+    ) -> Outcomes:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled. A thread that does not return from it delays no other.
         """
-        pool = _ThreadPool(self._runner, iter(items), self._bounds.in_flight)
+        pool = _ThreadPool(self._runner, iter(items), upcoming, self._bounds.in_flight)
         try:
+            if upcoming:
+                pool.start_readers()
             for _ in range(self._bounds.in_flight):
                 pool.start()
             while pool.working:
@@ -97,8 +105,12 @@ class LocalEngine:
 class _ThreadPool:
     """Threads of one run. Each takes the next item when it is free."""
 
-    def __init__(self, runner: SampleRunner, feed: Iterator[Item], size: int) -> None:
-        self._runner, self._feed = runner, feed
+    def __init__(
+        self, runner: SampleRunner, feed: Iterator[Item], upcoming: Sequence[Item], size: int
+    ) -> None:
+        self._runner, self._feed, self._size = runner, feed, size
+        self._upcoming, self._to_read = upcoming, SimpleQueue[Item | None]()
+        self._taken = self._queued = -1
         self._lock = threading.Lock()
         self._feeding = threading.Lock()
         self._running: set[InFlight] = set()
@@ -109,9 +121,17 @@ class _ThreadPool:
 
     def start(self) -> None:
         """Start another thread."""
-        thread = threading.Thread(target=self._work, name="viper-sample", daemon=True)
-        self._threads = [*(t for t in self._threads if t.is_alive()), thread]
         self.working += 1
+        self._start(self._work, "viper-sample")
+
+    def start_readers(self) -> None:
+        """Start the threads that read the media of upcoming items."""
+        for _ in range(_READERS):
+            self._start(self._read_ahead, "viper-media")
+
+    def _start(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads = [*(t for t in self._threads if t.is_alive()), thread]
         thread.start()
 
     def next_outcome(self, wait_s: float) -> ItemOutcome | None:
@@ -150,6 +170,8 @@ class _ThreadPool:
     def stop(self) -> None:
         """Cancel the items under way. Threads that do not react are left running."""
         self._leaving.set()
+        for _ in range(_READERS):
+            self._to_read.put(None)
         with self._lock:
             for running in self._running:
                 running.cancel.set()
@@ -160,8 +182,7 @@ class _ThreadPool:
     def _work(self) -> None:
         while not self._leaving.is_set():
             try:
-                with self._feeding:
-                    item = next(self._feed, None)
+                item = self._take()
             except BaseException as error:  # noqa: BLE001 - raised again in the run's thread
                 self._report(error)
                 return
@@ -178,6 +199,23 @@ class _ThreadPool:
             if done is not None:
                 self._report(done)
         self._report(None)
+
+    def _take(self) -> Item | None:
+        """Return the next item, and queue the media of those after it."""
+        with self._feeding:
+            item = next(self._feed, None)
+            if item is not None and self._upcoming:
+                self._taken = item.position
+                for later in islice(self._upcoming, self._runner.ahead(self._size)):
+                    if later.position > self._queued:
+                        self._queued = later.position
+                        self._to_read.put(later)
+            return item
+
+    def _read_ahead(self) -> None:
+        while not self._leaving.is_set() and (item := self._to_read.get()) is not None:
+            if item.position > self._taken:  # else it is being read already
+                self._runner.prefetch(item)
 
     def _outcome(self, running: InFlight) -> ItemOutcome | None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from viper.evaluate.engines.ray_workers import WorkerPool
@@ -38,7 +38,9 @@ class RayEngine:
         """Return ``{"engine": "ray", "actors": …, "in_flight": …}``, the latter per actor."""
         return {"engine": "ray", "actors": self._actors, "in_flight": self._in_flight}
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
+    ) -> Outcomes:
         """See :class:`viper.evaluate.engines.sample_runner.Engine`.
 
         Each actor has half as many items again as it answers at once, so that it never waits

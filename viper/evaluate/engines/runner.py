@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -141,21 +141,20 @@ def run(
         running.add(result)
     stop, exhausted = threading.Event(), threading.Event()
     stored, begun, counting = store.done(), 0, threading.Lock()
+    upcoming = deque(item for item in todo if item.key not in stored)
 
     def feed() -> Iterator[Item]:
         nonlocal begun
-        for item in todo:
-            if item.key in stored:
-                continue
+        while upcoming:
             with counting:
                 under_way = begun - running.fresh
                 if not budget.allows(running.cost_usd, running.llm_calls, under_way):
                     exhausted.set()
                     return
                 begun += 1
-            yield item
+            yield upcoming.popleft()
 
-    with closing(engine.run(feed(), stop)) as outcomes:
+    with closing(engine.run(feed(), stop, upcoming)) as outcomes:
         try:
             for done in outcomes:
                 store.add(done.position, done.row, done.trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -51,12 +52,16 @@ Outcomes = Generator[ItemOutcome, None, None]
 class Engine(Protocol):
     """Protocol of what answers many items at once, in any order."""
 
-    def run(self, items: Iterable[Item], stop: threading.Event) -> Outcomes:
+    def run(
+        self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
+    ) -> Outcomes:
         """Yield each item's outcome as soon as it is ready. Never raise for a single item.
 
         Args:
             items: taken one by one as there is room, so that the caller may end them early.
             stop: set it to stop at once: items under way are cancelled and not yielded.
+            upcoming: the items that were not taken yet, in order; taking one removes it. An engine
+                may read their media ahead.
         """
 
     def describe(self) -> dict[str, Any]:
@@ -147,6 +152,19 @@ class SampleRunner:
             return
         broken = self._failed_trace(item, failure or _NO_ANSWER, (trials, meter, seconds))
         yield self._score(item, broken, seconds)
+
+    def ahead(self, in_flight: int) -> int:
+        """Return the number of samples whose media may be read ahead.
+
+        Two for each sample under way, but no more than the cache holds beside those under way.
+        """
+        return max(0, min(2 * in_flight, self.media.room - in_flight))
+
+    def prefetch(self, item: Item) -> None:
+        """Read the item's media into the cache. Errors are left to :meth:`answer`."""
+        if item.sample.files:
+            with contextlib.suppress(BaseException):  # panics are no Exception
+                self._media(item.sample)
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample

@@ -30,6 +30,9 @@ VLM = "vlm"
 FRAMES = "frames"
 """The video backend that asks the profile's own VQA model and matcher about single frames."""
 
+SAM2 = "sam2"
+"""The segmenter that outlines the boxes of the profile's own detector."""
+
 OPENCV = "opencv"
 """The face detector whose model comes with OpenCV."""
 
@@ -54,6 +57,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",
             "zero_shot": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
             "grounding_dino": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
+            "sam3": "viper.models.vision.segmenter_sam:Sam3Detector",
             VLM: "viper.models.vision.detector_vlm:VlmDetector",
         },
         "matcher": {
@@ -86,7 +90,11 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "xclip": "viper.models.vision.video_xclip:XClipVideo",
             FRAMES: "viper.models.vision.video_frames:FramesVideo",
         },
-        "segmenter": {"maskformer": "viper.models.vision.segmenter_maskformer:MaskFormerSegmenter"},
+        "segmenter": {
+            "maskformer": "viper.models.vision.segmenter_maskformer:MaskFormerSegmenter",
+            SAM2: "viper.models.vision.segmenter_sam:Sam2Segmenter",
+            "sam3": "viper.models.vision.segmenter_sam:Sam3Segmenter",
+        },
         "text": {USES_LLM: "viper.tools.text:LanguageTool", VLM: "viper.tools.text:LanguageTool"},
         "embedder": {"sentence": "viper.models.vision.embedder_sentence:SentenceEmbedder"},
         "inpainter": {"diffusers": "viper.models.vision.inpainter_diffusers:DiffusersInpainter"},

@@ -25,6 +25,7 @@ from viper.profiles.backends import (
     ENGINES,
     FRAMES,
     FULL_PRECISION,
+    SAM2,
     SEARCHES,
     USES_LLM,
     VLM,
@@ -262,6 +263,8 @@ class Profile:
         source = self.model_source(choice)
         if source is None and needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
+        if (role, choice.backend) == ("segmenter", SAM2) and "detector" not in self.document.roles:
+            raise ProfileError(f"{role}: the backend {SAM2!r} needs a detector in [roles]")
         self._check_pictures(role, choice)
         self.shared_model(role, choice)
         if asks_vlm(role, choice.backend) or choice.backend == VLM:
@@ -392,6 +395,9 @@ class Profile:
             return self._load_search(role, choice, models)
         if loads_weights(role, choice.backend):
             self._start_engines(llms)
+        if (role, choice.backend) == ("segmenter", SAM2):
+            options = {**self.options(role, choice), "detector": models.shared("detector")}
+            return load_backend(role, SAM2, self.model_source(choice), options)
         return self._load(role, choice)
 
     def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:

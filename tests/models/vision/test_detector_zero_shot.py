@@ -249,3 +249,53 @@ def test_an_encoding_does_not_keep_its_batch(detector: ZeroShotDetector) -> None
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded as"):
         ZeroShotDetector.from_pretrained(save("dpt", tmp_path / "dpt"))
+
+
+def test_a_survey_looks_for_many_names_in_few_texts(
+    detector: ZeroShotDetector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding = detector.encode([picture(48, 64)])[0]
+    texts = []
+    forward = detector._model.forward
+    monkeypatch.setattr(
+        detector._model,
+        "forward",
+        lambda **inputs: texts.append(len(inputs["input_ids"][0])) or forward(**inputs),
+    )
+    names = ["red cube", "ball", "dog", "blue", "sofa"] * 5
+    found = detector.survey(encoding, names)
+    assert len(found) == 25 and sum(map(len, found)) > 5
+    assert len(texts) == 2 and max(texts) <= 32  # 55 tokens, and two more for each text
+    assert sum(texts) == 55 + 2 * len(texts)
+    assert detector.survey(encoding, []) == []
+
+
+def test_a_survey_of_one_name_finds_what_a_search_finds(detector: ZeroShotDetector) -> None:
+    encoding = detector.encode([picture(48, 64)])[0]
+    output = detector._forward(encoding, [detector._processor.tokenizer("ball.")["input_ids"]])
+    score = float(output.logits[0].sigmoid()[:, 1].max())  # [CLS] ball . [SEP]
+    (found,) = detector.survey(encoding, ["ball"])
+    assert found[0].score == pytest.approx(score, abs=1e-5)
+
+
+def test_a_box_of_a_survey_has_the_name_of_its_best_token(detector: ZeroShotDetector) -> None:
+    import torch
+
+    encoding = detector.encode([picture(48, 64)])[0]
+    width = detector._model.config.max_text_len
+    logits = torch.full((1, 2, width), -torch.inf)
+    logits[0, 0, 2] = 1.0  # [CLS] red cube . ball . [SEP]
+    logits[0, 1, 4] = 2.0
+    boxes = torch.tensor([[[0.25, 0.5, 0.5, 1.0], [0.75, 0.5, 0.5, 1.0]]])
+    detector._model.forward = lambda **_: SimpleNamespace(logits=logits, pred_boxes=boxes)
+    try:
+        cube, ball = detector.survey(encoding, ["red cube", "ball"])
+    finally:
+        del detector._model.forward
+    assert [each.box for each in cube] == [(0, 0, 32, 48)]
+    assert [each.box for each in ball] == [(32, 0, 64, 48)]
+
+
+def test_families_that_run_whole_search_for_each_name(whole: ZeroShotDetector) -> None:
+    encoding = whole.encode([picture(40, 30)])[0]
+    assert whole.survey(encoding, ["ball", "dog"]) == whole.detect(encoding, ["ball", "dog"])

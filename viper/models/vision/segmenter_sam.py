@@ -1,0 +1,394 @@
+"""Segmentation by names with SAM: SAM 2 outlines the boxes of a detector, SAM 3 reads the names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from viper.errors import ModelError, ProfileError
+from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, preprocess
+from viper.models.vision.boxes import MIN_SCORE, require_finite, suppress
+from viper.models.vision.roles import Detection, Mask, Pixels, Segment
+
+_NAMES = (
+    "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, "
+    "fire hydrant, stop sign, parking meter, bench, bird, cat, dog, horse, sheep, cow, elephant, "
+    "bear, zebra, giraffe, backpack, umbrella, handbag, tie, suitcase, frisbee, skis, snowboard, "
+    "sports ball, kite, baseball bat, baseball glove, skateboard, surfboard, tennis racket, "
+    "bottle, wine glass, cup, fork, knife, spoon, bowl, banana, apple, sandwich, orange, broccoli, "
+    "carrot, hot dog, pizza, donut, cake, chair, couch, potted plant, bed, dining table, toilet, "
+    "tv, laptop, mouse, remote, keyboard, cell phone, microwave, oven, toaster, sink, "
+    "refrigerator, book, clock, vase, scissors, teddy bear, hair drier, toothbrush, "
+    "animal, plant, flower, tree, food, drink, toy, tool, machine, clothing, hat, shoe, furniture, "
+    "lamp, picture, vehicle, building, door, window, sign, box, bag"
+)
+
+VOCABULARY = tuple(_NAMES.split(", "))
+"""Names that are looked for if a program names none: the 80 objects of COCO, and general nouns for
+the rest."""
+
+OVERLAP = 0.5
+"""Share of its own mask that a segment must keep beside better ones; otherwise it is dropped."""
+
+PROMPTABLE = frozenset({"sam2", "sam2_video", "edgetam", "edgetam_video", "sam3_tracker"})
+"""Families whose image tower runs by itself and whose masks are prompted by boxes."""
+
+
+class Instance(NamedTuple):
+    """Object that a model proposes: its mask's logits float [h, w] at the model's own size."""
+
+    label: str
+    score: float
+    logits: Any
+
+
+@dataclass(frozen=True)
+class Sam2Encoding:
+    """Encoding of one picture.
+
+    Attributes:
+        features: feature maps of SAM's image tower, float [1, C, h, w] each, the finest first.
+        boxes: the detector's encoding of the picture.
+        size: (height, width) of the picture.
+    """
+
+    features: list[Any]
+    boxes: Any
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sam3Encoding:
+    """Encoding of one picture.
+
+    Attributes:
+        features: feature maps of the image tower, float [1, C, h, w] each, the finest first.
+        positions: position encoding of the coarsest one.
+        size: (height, width) of the picture.
+    """
+
+    features: tuple[Any, ...]
+    positions: Any
+    size: tuple[int, int]
+
+
+class NamedSegments:
+    """Base of segmenters that look for names instead of knowing a fixed list of labels.
+
+    Args:
+        threshold: least score of a segment, in [0, 1].
+        overlap: share of its own mask that a segment must keep beside better ones, in [0, 1].
+        vocabulary: names to look for if a program names none.
+
+    Raises:
+        ProfileError: a value outside [0, 1], or a vocabulary without names.
+    """
+
+    _batch_size: int
+
+    def __init__(self, threshold: float, overlap: float, vocabulary: Sequence[str]) -> None:
+        for what, value in (("threshold", threshold), ("overlap", overlap)):
+            if not 0 <= value <= 1:
+                raise ProfileError(f"the option {what} is {value}; expected 0 to 1")
+        if isinstance(vocabulary, str) or not all(map(str.strip, vocabulary)) or not vocabulary:
+            raise ProfileError(f"the option vocabulary is {vocabulary!r}; expected a list of names")
+        self._threshold, self._overlap = threshold, overlap
+        self._vocabulary = {name.strip().casefold(): name.strip() for name in vocabulary}
+
+    def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
+        """Return the regions of these names, or of the vocabulary, best first; the label is the
+        name.
+
+        Where masks overlap, the better one has the pixels. Any name can be looked for. One of the
+        vocabulary gives what it gives among the whole vocabulary.
+
+        Raises:
+            ModelError: a mask or a score is not finite.
+        """
+        asked = {name.strip().casefold(): name.strip() for name in names or ()}
+        words = {**asked, **self._vocabulary} if asked.keys() & self._vocabulary.keys() else asked
+        words = self._vocabulary if names is None else words
+        masks = self._masks(encoding, list(words.values())) if words else iter(())
+        segments, taken = [], np.zeros(encoding.size, np.bool_)
+        for label, score, mask in masks:
+            rest = mask & ~taken
+            if rest.any() and rest.sum() >= self._overlap * mask.sum():
+                taken |= rest
+                if names is None or label.casefold() in asked:
+                    segments.append(Segment(rest, label, score))
+        return segments
+
+    def _masks(self, encoding: Any, names: Sequence[str]) -> Iterator[tuple[str, float, Mask]]:
+        """Yield label, score and mask bool [H, W] of each object above the threshold, best
+        first.
+        """
+        raise NotImplementedError
+
+
+class Sam2Segmenter(Checkpoint, NamedSegments):
+    """The ``Segmenter`` role made of a detector and a SAM 2 model.
+
+    The detector finds the boxes of a name, and SAM 2 outlines each. Both image towers run once per
+    picture. A segment's score is that of its box.
+
+    Not for several threads at once; the toolbox holds a lock for each model.
+
+    Source: Ravi et al. 2024, SAM 2.
+
+    Args:
+        model: the network, of one of :data:`PROMPTABLE`.
+        processor: its image processor.
+        name: goes into traces and cache keys, together with the detector's.
+        detector: plays the ``Detector`` role in the same profile.
+        batch_size: maximum number of boxes in one forward pass.
+        threshold, overlap, vocabulary: see :class:`NamedSegments`.
+
+    Raises:
+        ModelError: the network is of another family.
+        ProfileError: an option has a wrong value.
+    """
+
+    network = "transformers:AutoModelForMaskGeneration"
+
+    def __init__(
+        self,
+        *parts: Any,
+        detector: Any,
+        threshold: float = 0.2,
+        overlap: float = OVERLAP,
+        vocabulary: Sequence[str] = VOCABULARY,
+        batch_size: int = 8,
+    ) -> None:
+        Checkpoint.__init__(self, *parts, batch_size=batch_size)
+        NamedSegments.__init__(self, threshold, overlap, vocabulary)
+        family = self._model.config.model_type
+        if family not in PROMPTABLE:
+            raise ModelError(
+                f"{self._name}: a {family} model cannot outline boxes here; "
+                f"known: {', '.join(sorted(PROMPTABLE))}"
+            )
+        self._detector = detector
+
+    @property
+    def model_id(self) -> str:  # type: ignore[override]
+        """Return the names of both models. Asking for it loads the detector."""
+        return f"{self._name}+{self._detector.model_id}"
+
+    @model_id.setter
+    def model_id(self, name: str) -> None:
+        self._name = name
+
+    def encode(self, pixels: Pixels) -> Sam2Encoding:
+        """Return the outputs of both image towers for one picture, uint8 [H, W, 3]."""
+        import torch
+
+        batch = self._fitted(
+            {"pixel_values": preprocess(self._processor, [pixels])["pixel_values"]}
+        )
+        with torch.inference_mode():
+            features = self._model.get_image_embeddings(**batch)
+        return Sam2Encoding(features, self._detector.encode([pixels])[0], pixels.shape[:2])
+
+    def _masks(
+        self, encoding: Sam2Encoding, names: Sequence[str]
+    ) -> Iterator[tuple[str, float, Mask]]:
+        # Some detectors have a faster way to look for a long list of names.
+        find = getattr(self._detector, "survey", self._detector.detect)
+        boxes = [
+            (name, item)
+            for name, items in zip(names, find(encoding.boxes, names), strict=True)
+            for item in items
+            if item.score >= self._threshold
+        ]
+        boxes.sort(key=lambda each: -each[1].score)
+        for start in range(0, len(boxes), self._batch_size):
+            some = boxes[start : start + self._batch_size]
+            masks = self._outlines(encoding, [item for _, item in some])
+            for (name, item), mask in zip(some, masks, strict=True):
+                yield name, item.score, mask
+
+    def _outlines(self, encoding: Sam2Encoding, boxes: Sequence[Detection]) -> list[Mask]:
+        """Return the mask bool [H, W] of each box."""
+        import torch
+
+        height, width = encoding.size
+        side = self._processor.size
+        scale = np.array([side["width"] / width, side["height"] / height] * 2)
+        corners = np.array([item.box for item in boxes]) * scale
+        place = self._place()
+        prompts = torch.tensor(corners[None], device=place.device, dtype=place.dtype)
+        with torch.inference_mode():
+            output = self._model(
+                image_embeddings=encoding.features, input_boxes=prompts, multimask_output=False
+            )
+        return _full_size(self._name, output.pred_masks[0, :, 0], encoding.size)
+
+
+class Sam3Image:
+    """Loads the image model of a SAM 3 repository, whose configuration is the video model's."""
+
+    @staticmethod
+    def from_pretrained(source: str | Path, **options: Any) -> Any:
+        """Load the ``Sam3Model`` of a folder or a hub repository.
+
+        Raises:
+            ValueError: the repository holds another family.
+        """
+        from transformers import AutoConfig, Sam3Model
+
+        names = ("local_files_only", "revision", "trust_remote_code")
+        where = {name: options[name] for name in names if name in options}
+        config = AutoConfig.from_pretrained(source, **where)
+        if config.model_type not in ("sam3", "sam3_video"):
+            raise ValueError(f"it is a {config.model_type} model, not sam3")
+        config = getattr(config, "detector_config", config)
+        return Sam3Model.from_pretrained(source, config=config, **options)
+
+
+class Sam3(PictureTextCheckpoint):
+    """Base of backends on SAM 3, which finds all objects that a text names, with their masks.
+
+    The image tower runs once per picture, the rest once per name.
+
+    Not for several threads at once; the toolbox holds a lock for each model.
+
+    Source: Carion et al. 2025, SAM 3. A threshold of .5 is the paper's.
+    """
+
+    network = "viper.models.vision.segmenter_sam:Sam3Image"
+
+    def _look(self, pixels: Pixels) -> Sam3Encoding:
+        import torch
+
+        batch = self._fitted(
+            {"pixel_values": preprocess(self._processor, [pixels])["pixel_values"]}
+        )
+        with torch.inference_mode():
+            output = self._model.get_vision_features(**batch)
+        # The network reads neither the last map nor the other position encodings of a text prompt.
+        features, positions = output.fpn_hidden_states[:-1], output.fpn_position_encoding[-2]
+        return Sam3Encoding(tuple(features), positions, pixels.shape[:2])
+
+    def _instances(
+        self, encoding: Sam3Encoding, names: Sequence[str], least: float
+    ) -> list[list[Instance]]:
+        """Return the instances of each name with at least this score, best first."""
+
+        def forward(some: Sequence[str]) -> list[list[Instance]]:
+            output = self._output(encoding, some)
+            scores = (output.pred_logits.float().sigmoid() * output.presence_logits.sigmoid()).cpu()
+            require_finite(self.model_id, "scores", scores.numpy())
+            results = []
+            for name, row, masks in zip(some, scores, output.pred_masks, strict=True):
+                order = row.argsort(descending=True, stable=True)
+                best = [int(i) for i in order if row[i] >= least]
+                results.append([Instance(name, float(row[i]), masks[i]) for i in best])
+            return results
+
+        return in_batches(names, self._batch_size, forward)
+
+    def _output(self, encoding: Sam3Encoding, names: Sequence[str]) -> Any:
+        import torch
+        from transformers.models.sam3.modeling_sam3 import Sam3VisionEncoderOutput
+
+        count = len(names)
+        features = [each.expand(count, -1, -1, -1) for each in encoding.features]
+        positions = encoding.positions.expand(count, -1, -1, -1)
+        tokens = self._tokenizer(
+            list(names),
+            padding="max_length",
+            truncation=True,
+            max_length=self._model.config.text_config.max_position_embeddings,
+            return_tensors="pt",
+        )
+        texts = self._fitted({name: tokens[name] for name in ("input_ids", "attention_mask")})
+        looked = Sam3VisionEncoderOutput(
+            fpn_hidden_states=(*features, features[-1]),
+            fpn_position_encoding=(*[positions] * len(features), positions),
+        )
+        with torch.inference_mode():
+            return self._model(vision_embeds=looked, **texts)
+
+
+class Sam3Segmenter(Sam3, NamedSegments):
+    """The ``Segmenter`` role on SAM 3.
+
+    Args:
+        batch_size: maximum number of names in one forward pass.
+        threshold, overlap, vocabulary: see :class:`NamedSegments`.
+    """
+
+    def __init__(
+        self,
+        *parts: Any,
+        threshold: float = 0.5,
+        overlap: float = OVERLAP,
+        vocabulary: Sequence[str] = VOCABULARY,
+        batch_size: int = 4,
+    ) -> None:
+        Sam3.__init__(self, *parts, batch_size=batch_size)
+        NamedSegments.__init__(self, threshold, overlap, vocabulary)
+
+    def encode(self, pixels: Pixels) -> Sam3Encoding:
+        """Return the output of the image tower for one picture, uint8 [H, W, 3]."""
+        return self._look(pixels)
+
+    def _masks(
+        self, encoding: Sam3Encoding, names: Sequence[str]
+    ) -> Iterator[tuple[str, float, Mask]]:
+        per_name = self._instances(encoding, names, self._threshold)
+        instances = [instance for each in per_name for instance in each]
+        for label, score, logits in sorted(instances, key=lambda each: -each.score):
+            yield label, score, _full_size(self.model_id, logits[None], encoding.size)[0]
+
+
+class Sam3Detector(Sam3):
+    """The ``Detector`` role on SAM 3: the boxes around its masks.
+
+    Args:
+        batch_size: maximum number of phrases in one forward pass.
+    """
+
+    def __init__(self, *parts: Any, batch_size: int = 4) -> None:
+        super().__init__(*parts, batch_size=batch_size)
+
+    def encode(self, images: Sequence[Pixels]) -> list[Sam3Encoding]:
+        """Return one encoding per image."""
+        return [self._look(image) for image in images]
+
+    def detect(self, encoding: Sam3Encoding, phrases: Sequence[str]) -> list[list[Detection]]:
+        """Return the boxes of each phrase after non-maximum suppression, best first.
+
+        Raises:
+            ModelError: a mask or a score is not finite.
+        """
+        results = []
+        for instances in self._instances(encoding, phrases, MIN_SCORE):
+            boxes, scores = [], []
+            for _, score, logits in instances:
+                (mask,) = _full_size(self.model_id, logits[None], encoding.size)
+                if mask.any():
+                    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+                    boxes.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+                    scores.append(score)
+            results.append(
+                suppress(
+                    np.array(boxes, np.float32).reshape(-1, 4),
+                    np.array(scores, np.float32),
+                    self.model_id,
+                )
+            )
+        return results
+
+
+def _full_size(model: str, logits: Any, size: tuple[int, int]) -> list[Mask]:
+    """Return masks bool [H, W] of a picture by their logits, float [N, h, w]."""
+    from torch.nn import functional
+
+    require_finite(model, "masks", logits.float().cpu().numpy())
+    whole = functional.interpolate(logits.float()[None], size, mode="bilinear")[0] > 0
+    return list(whole.cpu().numpy())

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models.vision import tiny_blip, tiny_open_clip
+from tests.models.vision import tiny_blip, tiny_chat, tiny_open_clip
 from tests.models.vision.tiny_owl import tiny_owl
 from viper.errors import ToolError
 from viper.models.memory import MemoryBudget
+from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.detector_owlv2 import Owlv2Detector
+from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.roles import PreparesPictures
 from viper.models.vision.vqa_blip import BlipAnswerer
+from viper.models.vision.vqa_chat import ChatAnswerer
 from viper.testing.fake_models import FakeDetector, FakeMatcher
 from viper.tools import toolbox as toolbox_module
 from viper.tools.models import ModelSet
@@ -147,7 +151,16 @@ def a_clip(folder: Path) -> Any:
     return tiny_open_clip.tiny_matcher("clip-vit")
 
 
-@pytest.mark.parametrize("build", [an_owl, a_blip, a_clip])
+def a_chat(role: Callable[..., Any], folder: Path) -> Any:
+    folder.mkdir()
+    backend = role(ChatVLM.from_pretrained(tiny_chat.FAMILIES["llava"](folder), max_pixels=300))
+    backend._model = backend._vlm._model
+    return backend
+
+
+@pytest.mark.parametrize(
+    "build", [an_owl, a_blip, a_clip, partial(a_chat, ChatAnswerer), partial(a_chat, VlmDetector)]
+)
 def test_shipped_backends_encode_prepared_pictures_alike_and_prepare_without_weights(
     build: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -170,5 +183,5 @@ def test_shipped_backends_encode_prepared_pictures_alike_and_prepare_without_wei
 
 
 def arrays(encoding: Any) -> list[Any]:
-    fields = vars(encoding).values() if hasattr(encoding, "kept") else [encoding]
+    fields = vars(encoding).values() if is_dataclass(encoding) else [encoding]
     return [np.asarray(field) for field in fields]

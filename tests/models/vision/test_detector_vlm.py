@@ -109,7 +109,8 @@ def test_several_phrases_share_a_request_and_labels_tell_them_apart() -> None:
     )
     detector = VlmDetector(told)
     assert isinstance(detector, Detector)
-    balls, cubes, cones = detector.detect(PICTURE, ["red ball", "cube", "cone"])
+    (encoding,) = detector.encode([PICTURE])
+    balls, cubes, cones = detector.detect(encoding, ["red ball", "cube", "cone"])
     assert balls == [Detection((0.0, 0.0, 200.0, 100.0), 0.25)]
     assert cubes == [Detection((200.0, 0.0, 400.0, 100.0), 1.0)] and not cones
     (request,) = told.asked
@@ -129,7 +130,8 @@ def test_y_may_come_first() -> None:
 def test_pixels_are_those_of_the_scaled_picture_and_boxes_of_the_original() -> None:
     told = Told('[{"bbox_2d": [10, 5, 20, 25]}]')
     detector = VlmDetector(told, in_pixels=True, max_side=100)
-    assert detector.detect(PICTURE, ["cube"]) == [ONE]
+    (encoding,) = detector.encode([PICTURE])
+    assert detector.detect(encoding, ["cube"]) == [ONE]
     (request,) = told.asked
     assert request.images[0].shape == (50, 100, 3)
     assert "100 pixels wide and 50 pixels high" in request.instruction
@@ -181,7 +183,10 @@ def test_boxes_are_right_pixels_of_pictures_that_the_model_gets_smaller(
     picture = np.zeros((height, width, 3), np.uint8)
     picture[box[1] : box[3], box[0] : box[2]] = 255
     told = Seeing("in_pixels" in options)
-    ((found,),) = VlmDetector(told, **options).detect(picture, ["cube"])  # type: ignore[arg-type]
+    detector = VlmDetector(told, **options)  # type: ignore[arg-type]
+    (encoding,) = detector.encode([picture])
+    assert encoding.pixels.nbytes <= 3 * MAX_PIXELS
+    ((found,),) = detector.detect(encoding, ["cube"])
     ((seen_width, seen_height),) = told.seen
     assert seen_width * seen_height <= MAX_PIXELS
     # The model sees whole pixels of the smaller picture.

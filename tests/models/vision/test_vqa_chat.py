@@ -10,7 +10,7 @@ import tiny_chat
 from tests.models.vision.swapping import answer_with
 from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.vlm import ChatRequest
-from viper.models.vision.vqa_chat import ChatAnswerer, tidy
+from viper.models.vision.vqa_chat import INSTRUCTION, ChatAnswerer, tidy
 from viper.prompting.replies import first_line
 from viper.testing.conformance import check_vqa
 
@@ -53,6 +53,16 @@ def test_answers_are_those_of_the_model_to_the_question_and_the_instruction(fold
         answers = asking.answer(asking.encode(shown), questions)
         assert [text for text, _ in answers] == [tidy(text) for text, _ in replies]
         assert [p for _, p in answers] == pytest.approx([p for _, p in replies], rel=1e-3)
+
+
+def test_the_encoding_of_a_photograph_is_as_large_as_the_model_gets_it(folder: Path) -> None:
+    vlm = ChatVLM.from_pretrained(folder, max_pixels=40 * 30)
+    answerer, (photograph,) = ChatAnswerer(vlm), tiny_chat.pictures(1, 300, 400)
+    (encoding,) = answerer.encode([photograph])
+    assert encoding.shape == (30, 40, 3)
+    whole = vlm.ask([ChatRequest([photograph], f"what ?\n{INSTRUCTION}")], 24)
+    (answer,) = answerer.answer([encoding], ["what ?"])
+    assert (answer[0], answer[1]) == (tidy(whole[0][0]), whole[0][1])
 
 
 def test_the_encoding_is_a_copy_of_the_pixels(folder: Path) -> None:

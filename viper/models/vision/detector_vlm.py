@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress as suppress_errors
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.boxes import suppress
 from viper.models.vision.roles import Detection, Pixels
-from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
 from viper.prompting.messages import Picture, framed
 from viper.prompting.replies import json_parts
 
@@ -32,10 +34,18 @@ LABEL_KEYS = ("label", "name", "object")
 SCORE_KEYS = ("score", "confidence")
 
 
+@dataclass(frozen=True)
+class ShownPicture:
+    """A picture as the model gets it, and the (width, height) of the original."""
+
+    pixels: Pixels
+    size: tuple[int, int]
+
+
 class VlmDetector(RoleOnVLM):
     """A ``Detector`` on any chat vision-language model.
 
-    All phrases about a picture go into one request. An encoding is a copy of the pixels.
+    All phrases about a picture go into one request.
 
     Args:
         vlm: the model; may be shared with other roles.
@@ -61,28 +71,33 @@ class VlmDetector(RoleOnVLM):
         self._in_pixels, self._y_first = in_pixels, y_first
         self._max_side, self._max_tokens = max_side, max_tokens
 
-    def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """Return a copy ``uint8 [H, W, 3]`` of each image."""
-        return [np.array(image) for image in images]
+    def encode(self, images: Sequence[Pixels]) -> list[ShownPicture]:
+        """Return each image as the model gets it."""
+        return [self.prepare(image) for image in images]
 
-    def detect(self, encoding: Any, phrases: Sequence[str]) -> list[list[Detection]]:
+    @property
+    def prepare(self) -> Callable[[Pixels], ShownPicture]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(_shown, self._vlm.max_pixels, self._max_side if self._in_pixels else None)
+
+    def encode_prepared(self, inputs: Sequence[ShownPicture]) -> list[ShownPicture]:
+        """Return the prepared pictures."""
+        return list(inputs)
+
+    def detect(self, encoding: ShownPicture, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase, best first; a score is the reply's, else 1.0.
 
         Raises:
             ToolError: the reply holds no boxes that can be read.
         """
-        picture = encoding
-        if self._in_pixels:
-            picture = np.array(Picture(encoding).within(self._max_side))
-            if self._vlm.max_pixels is not None:  # the size that is stated must be the size seen
-                picture = np.array(Picture(picture).fitted(self._vlm.max_pixels))
-        height, width = picture.shape[:2]
+        height, width = encoding.pixels.shape[:2]
         instruction = INSTRUCTION.format(
             names=json.dumps(list(phrases), ensure_ascii=False),
             corners="y0, x0, y1, x1" if self._y_first else "x0, y0, x1, y1",
             units=IN_PIXELS.format(width=width, height=height) if self._in_pixels else RELATIVE,
         )
-        ((reply, _),) = self._vlm.ask([ChatRequest([picture], instruction)], self._max_tokens)
+        request = ChatRequest([encoding.pixels], instruction)
+        ((reply, _),) = self._vlm.ask([request], self._max_tokens)
         entries = self._read(reply)
         sides = (width, height)
         if not self._in_pixels:
@@ -90,7 +105,7 @@ class VlmDetector(RoleOnVLM):
             greatest = max((number for _, corners, _ in entries for number in corners), default=0)
             sides = (1000, 1000) if greatest > 1 else (1, 1)
         named = [
-            (_phrase_of(label, phrases), self._placed(corners, sides, encoding.shape, reply), score)
+            (_phrase_of(label, phrases), self._placed(corners, sides, encoding.size, reply), score)
             for label, corners, score in entries
         ]
         return [_best([each[1:] for each in named if each[0] == phrase]) for phrase in phrases]
@@ -106,14 +121,14 @@ class VlmDetector(RoleOnVLM):
         return [entry for entries in readable for entry in entries]
 
     def _placed(
-        self, corners: list[float], sides: tuple[int, int], shape: Sequence[int], reply: str
+        self, corners: list[float], sides: tuple[int, int], size: tuple[int, int], reply: str
     ) -> list[float]:
-        """Return the corners in pixels of a picture of the shape, within it.
+        """Return the corners in pixels of a picture of that (width, height), within it.
 
         They count from the corners of the picture with its frame, which the model saw.
         """
         x0, y0, x1, y1 = (corners[i] for i in ((1, 0, 3, 2) if self._y_first else (0, 1, 2, 3)))
-        (across, down), size = sides, (shape[1], shape[0])
+        across, down = sides
         frame = framed(*size) if self._vlm.max_pixels is not None else size
         low, high = -TOLERANCE, 1 + TOLERANCE
         left, right, upper, lower = x0 / across, x1 / across, y0 / down, y1 / down
@@ -130,6 +145,11 @@ class VlmDetector(RoleOnVLM):
             f"{' '.join(reply.split())[:80]!r}; change the options in_pixels, y_first or "
             "max_tokens of the detector, or give the role to another model"
         )
+
+
+def _shown(max_pixels: int | None, max_side: int | None, image: Pixels) -> ShownPicture:
+    pixels = image if max_side is None else np.array(Picture(image).within(max_side))
+    return ShownPicture(as_shown(max_pixels, pixels), (image.shape[1], image.shape[0]))
 
 
 def _entries(value: Any, label: str = "") -> list[tuple[str, list[float], float]]:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from viper.errors import ProfileError, ToolError
 from viper.models.llm.charging import charge
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
@@ -144,6 +146,11 @@ class EndpointVLM(VisionLanguageModel):
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Generate by the language model."""
         return self._llm.generate(prompts, sampling)
+
+
+def as_shown(max_pixels: int | None, image: Pixels) -> Pixels:
+    """Return a copy of a picture as a model gets it that fits pictures to ``max_pixels``."""
+    return np.array(image if max_pixels is None else Picture(image).fitted(max_pixels))
 
 
 class RoleOnVLM:

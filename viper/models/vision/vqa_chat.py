@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 from viper.models.vision.roles import Pixels
-from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
 from viper.prompting.replies import final_answer, first_line
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
@@ -25,9 +24,9 @@ _QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
 class ChatAnswerer(RoleOnVLM):
     """A ``VisualAnswerer`` on any chat vision-language model.
 
-    An encoding is a copy of the pixels. These models run their image tower inside ``generate``,
-    each family differently, and have no common way to insert its output later. Every new question
-    about a picture therefore costs a run of the tower.
+    An encoding is a copy of the pixels that the model gets. These models run their image tower
+    inside ``generate``, each family differently, and have no common way to insert its output later.
+    Every new question about a picture therefore costs a run of the tower.
 
     Args:
         vlm: the model; may be shared with the video role.
@@ -49,8 +48,17 @@ class ChatAnswerer(RoleOnVLM):
         self._caption_instruction = caption_instruction
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """Return a copy ``uint8 [H, W, 3]`` of each image."""
-        return [np.array(image) for image in images]
+        """Return each image as the model gets it, ``uint8 [H, W, 3]``."""
+        return [self.prepare(image) for image in images]
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Pixels]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(as_shown, self._vlm.max_pixels)
+
+    def encode_prepared(self, inputs: Sequence[Pixels]) -> list[Any]:
+        """Return the prepared pictures."""
+        return list(inputs)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import click
 
 from viper.commands.lazy_group import LazyGroup
+from viper.commands.options import given_by, option, options_as, state_option
+from viper.errors import EXIT_OK
 
 # fmt: off
 _LEARN = {
@@ -31,6 +36,19 @@ _SETUP = {
         "List, show, create, check or try routines that programs may call."),
     "index": ("viper.commands.index:index", "Index images and texts that programs can look up."),
 }
+
+
+@dataclass(frozen=True)
+class SetupOptions:
+    """Options of ``viper setup`` without a command."""
+
+    profile: str | None = option("--profile", metavar="NAME|FILE.toml",
+        help="Set up this profile instead of the proposed one.")
+    check: bool = option("--check", default=False,
+        help="Only look: fit, missing keys and downloads. The exit code is 1 if the profile "
+             "cannot run here as it is.")
+    yes: bool = option("--yes", "-y", default=False, help="Download without asking.")
+    state: Path | None = given_by(state_option)
 # fmt: on
 
 
@@ -57,13 +75,27 @@ def learn() -> None:
     """
 
 
-@click.group(cls=LazyGroup, paths=_SETUP)
-def setup() -> None:
-    """Check this machine; manage profiles, routines and indexes.
+@click.group(cls=LazyGroup, paths=_SETUP, invoke_without_command=True)
+@options_as(SetupOptions)
+@click.pass_context
+def setup(ctx: click.Context, chosen: SetupOptions) -> int:
+    """Choose models that fit this machine and download them; manage profiles and routines.
+
+    Without a command, it looks at GPU, memory, disk, keys and model hub, proposes a profile,
+    downloads its models, asks one question and makes the profile the default. A download that
+    stopped continues with the same line.
 
     \b
+    viper setup
+    viper setup --check
+    viper setup --profile gpu-24gb --yes
     viper setup doctor
     viper setup profile list
     viper setup routine new get_patch_at_corner
     viper setup index images photos/
     """
+    if ctx.invoked_subcommand is not None:
+        return EXIT_OK
+    from viper.commands.setup import set_up
+
+    return set_up(chosen.profile, check=chosen.check, yes=chosen.yes, state=chosen.state)

@@ -206,8 +206,9 @@ class ProfileChoice:
     """
 
     # fmt: off
-    profile: str = option("--profile", default="embedded", metavar="NAME|FILE.toml",
-        section=MACHINE, help="Profile: the model of each role, thresholds and limits.")
+    profile: str = option("--profile", default="auto", metavar="NAME|FILE.toml",
+        section=MACHINE, help="Profile: the model of each role, thresholds and limits. auto is "
+             "VIPER_PROFILE, else the choice of viper setup, else embedded.")
     sandbox: Literal["strict", "weak"] = option("--sandbox", default="strict", section=MACHINE,
         help="Sandbox mode; weak continues if a protection layer is missing (see viper setup "
              "doctor).")
@@ -215,7 +216,7 @@ class ProfileChoice:
         help="Never contact a model hub; use only what is on this disk.")
     max_memory_gb: float | None = option("--max-memory", metavar="GB", section=MACHINE,
         type=click.FloatRange(min=0, min_open=True),
-        help="Memory limit for the weights of vision models, in GB.")
+        help="Memory limit for the weights of all models, in GiB.")
     state: Path | None = given_by(state_option)
     # fmt: on
     api: str | None = None
@@ -286,10 +287,26 @@ def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reaso
             that it does not need would only delay the answer.
     """
     profile = open_profile(choice)
+    fetch_models(profile)
     with status("starting"):
         from viper.reasoner import Reasoner
 
         return Reasoner(profile, preload=None if many_queries else False)
+
+
+def fetch_models(profile: Profile) -> None:
+    """Download the models of a profile that are not on this disk, with progress.
+
+    Raises:
+        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
+    """
+    from viper.profiles.fit import downloads
+
+    missing = downloads(profile)
+    if missing:
+        from viper.commands.setup import download_all
+
+        download_all(missing)
 
 
 def quiet_libraries(offline: bool) -> None:

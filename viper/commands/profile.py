@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from viper.commands.options import OutPath, state_option
+from viper.commands.setup import report_fit
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.profiles import Profile, known_profiles, load_profile, read_profile
 from viper.profiles.document import state_dir
 from viper.profiles.edit import with_values
+from viper.profiles.fit import Machine, promised
 from viper.profiles.inventory import ModelState, inventory, readiness
 from viper.schema import to_json
 
@@ -88,6 +90,10 @@ def check(name: str, offline: bool, state: Path | None) -> int:
     problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
     of_models = {state.problem for state in states}
     problems += [problem for problem in loaded.problems() if problem not in of_models]
+    promise = promised(loaded)
+    if promise is not None:
+        click.echo(f"promise  {promise.text}{'' if promise.holds else ', which is above 90 %'}")
+    problems += report_fit(loaded, Machine.here())
     for problem in problems:
         click.echo(f"problem: {problem}")
     click.echo("cannot run here" if problems else "can run here")

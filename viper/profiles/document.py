@@ -19,7 +19,7 @@ import platformdirs
 from viper.api.library import split_api
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.models.loading import LoadOptions
-from viper.record import RecordError, read_toml, record_from_json, toml_line
+from viper.record import RecordError, read_toml, record_from_json, record_from_toml, toml_line
 from viper.sandbox import Limits
 from viper.schema import PromptStyle
 from viper.strategies import model_roles
@@ -33,6 +33,9 @@ from viper.tools.models import ROLES
 from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSettings
 
 SHIPPED = Path(__file__).parent
+
+AUTO = "auto"
+"""Name that stands for the default profile; see :func:`default_profile`."""
 
 WRITER, CRITIC = "llm", "critic"
 """Roles of the language models that every strategy may use: program writer and critic."""
@@ -167,6 +170,36 @@ def state_dir(chosen: Path | None = None) -> Path:
     return chosen or Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
 
 
+@dataclass(frozen=True)
+class Config:
+    """The file ``config.toml`` in the state folder, which ``viper setup`` writes.
+
+    Attributes:
+        profile: profile of commands that name none.
+    """
+
+    profile: str = "embedded"
+
+
+def config_file(state: Path | None = None) -> Path:
+    """Return the path of the configuration; see :func:`state_dir`."""
+    return state_dir(state) / "config.toml"
+
+
+def default_profile(state: Path | None = None) -> str:
+    """Return the profile of commands that name none: ``VIPER_PROFILE``, else that of
+    ``config.toml``, else ``embedded``.
+
+    Raises:
+        UsageError: ``config.toml`` is broken.
+    """
+    path = config_file(state)
+    chosen = os.environ.get("VIPER_PROFILE", "")
+    if chosen and chosen != AUTO:
+        return chosen
+    return (record_from_toml(Config, path) if path.is_file() else Config()).profile
+
+
 def known_profiles(state: Path | None = None) -> dict[str, Path]:
     """Return the shipped and the user's own profiles by name. The user's take precedence."""
     own = state_dir(state) / "profiles"
@@ -175,15 +208,16 @@ def known_profiles(state: Path | None = None) -> dict[str, Path]:
     return profiles
 
 
-def proposed_profiles() -> list[ProfileDocument]:
-    """Return the shipped profiles that ``viper setup`` may propose, by memory, the least first."""
+def proposed_profiles() -> list[tuple[Hardware, ProfileDocument]]:
+    """Return the shipped profiles that ``viper setup`` may propose, the least demanding first."""
     documents = [_read(path, None)[0] for path in sorted(SHIPPED.glob("*.toml"))]
-    proposed = [each for each in documents if each.hardware and each.hardware.proposed]
-    return sorted(proposed, key=lambda each: each.hardware.memory_gib if each.hardware else 0.0)
+    proposed = [(each.hardware, each) for each in documents if each.hardware]
+    proposed = [(hardware, each) for hardware, each in proposed if hardware.proposed]
+    return sorted(proposed, key=lambda pair: (pair[0].gpu_gib, pair[0].ram_gib))
 
 
 def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:
-    """Read the profile of that name, or in that ``.toml`` file.
+    """Read the profile of that name, or in that ``.toml`` file; ``auto`` is the default profile.
 
     Args:
         state: folder with the user's own profiles; see :func:`state_dir`.
@@ -192,6 +226,8 @@ def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocumen
         UnknownNameError: there is no such profile; lists the known ones.
         ProfileError: the file is missing, does not parse, or holds a wrong key or value.
     """
+    if name_or_path == AUTO:
+        name_or_path = default_profile(state)
     if name_or_path.endswith(".toml"):
         return _read(Path(name_or_path), state)[0]
     profiles = known_profiles(state)

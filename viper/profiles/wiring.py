@@ -434,15 +434,11 @@ def memory_advice(document: ProfileDocument) -> str:
 
     cuda = torch.cuda.is_available()
     device = torch.cuda.mem_get_info()[1] / 2**30 if cuda else math.inf
-    hardware = document.hardware
-    below = hardware.memory_gib if hardware else math.inf
+    below = document.hardware.memory_gib if document.hardware else math.inf
     smaller = [
-        (other.hardware.memory_gib, other.name)
-        for other in proposed_profiles()
-        if other.hardware
-        and (cuda or not other.hardware.gpu_gib)
-        and other.hardware.memory_gib < below
-        and other.hardware.memory_gib <= device * 1.05
+        (hardware.memory_gib, other.name)
+        for hardware, other in proposed_profiles()
+        if (cuda or not hardware.gpu_gib) and hardware.memory_gib < min(below, 1.05 * device)
     ]
     if not smaller:
         return ""

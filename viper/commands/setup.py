@@ -1,0 +1,223 @@
+"""``viper setup``: propose a profile for this machine, download its models and try it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from viper.commands.options import quiet_libraries
+from viper.commands.terminal import echo_table, hint_to_go_on, status
+from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
+from viper.models.hub import Progress, check_hub, local_copy, size_text
+from viper.models.loading import split_options
+from viper.profiles import Profile, load_profile
+from viper.profiles.document import config_file, default_profile, proposed_profiles
+from viper.profiles.fit import Download, Machine, downloads, fit, fitting, shortfall
+from viper.profiles.wiring import EMBEDDED
+from viper.storage.files import write_file
+
+_QUESTION = "how many objects are on the table?"
+_MBIT_PER_S = 100
+"""Speed of the connection for which times of downloads are stated."""
+
+
+def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> int:
+    """Propose a profile, download its models, ask one question, and make it the default.
+
+    Args:
+        name: profile to set up instead of the proposed one.
+        check: only look.
+        yes: download without asking.
+    """
+    quiet_libraries(offline=False)
+    machine = Machine.here()
+    echo_machine(machine)
+    has_hub = _hub_answers()
+    click.echo(f"hub      {'answers' if has_hub else 'does not answer'}")
+    name = name or (default_profile(state) if check else _propose(machine))
+    profile = load_profile(name, state=state)
+    missing = downloads(profile)
+    problems = [*report_fit(profile, machine), *profile.problems()]
+    if missing and not has_hub:
+        problems.append(
+            f"not on this disk: {', '.join(each.source for each in missing)}; connect this "
+            "machine, set HF_ENDPOINT to a mirror, or copy the hub's cache from another machine"
+        )
+    for problem in problems:
+        click.echo(f"problem  {problem}")
+    if check or problems:
+        return EXIT_FAILED if problems or missing else EXIT_OK
+    if missing and not yes:
+        _confirm(missing)
+    download_all(missing)
+    _try_out(profile)
+    path = config_file(state)
+    write_file(path, f'profile = "{_quoted(name)}"\n')
+    click.echo(f"{profile.name} is now the default profile ({path}); --profile names another one")
+    return EXIT_OK
+
+
+def echo_machine(machine: Machine) -> None:
+    """Print GPU, memory, disk and keys."""
+    gpu = f"{machine.gpu} with {machine.gpu_gib:.1f} GiB" if machine.gpu else "no GPU"
+    click.echo(
+        f"machine  {gpu}, {machine.ram_gib:.1f} GiB of memory, {machine.disk_gb:.0f} GB free for "
+        "downloads"
+    )
+    keys = ("OPENAI_API_KEY", "HF_TOKEN")
+    states = (f"{name} {'is set' if os.environ.get(name) else 'is not set'}" for name in keys)
+    click.echo(f"keys     {', '.join(states)}")
+
+
+def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
+    """Print what a profile needs here and has to download; yield one line per problem."""
+    here = machine.memory_gib(profile.document)
+    on_gpu = bool(here and here == machine.gpu_gib)
+    click.echo(f"memory   {profile.name}: {fit(profile, here, on_gpu=on_gpu).text}")
+    missing = downloads(profile)
+    for each in missing:
+        parts = [f"{each.on_disk.bytes_on_disk / 1e9:.1f} GB are here"]
+        parts = parts if each.on_disk.state == "partial" else []
+        size = f"{each.total_gb:.1f} GB" if each.total_gb else "size unknown"
+        gate = ["accept its licence on the hub first"] if each.gated else []
+        click.echo(f"download {each.source}: {', '.join([size, *parts, each.licence, *gate])}")
+    lack = shortfall(profile, machine)
+    if lack:
+        yield f"{profile.name} {lack}"
+    total = sum(each.missing_gb for each in missing)
+    if total > machine.disk_gb:
+        yield f"{total:.1f} GB are to be downloaded, and {machine.disk_gb:.1f} GB are free"
+
+
+def _hub_answers() -> bool:
+    try:
+        check_hub(["models"])
+    except ModelError:
+        return False
+    return True
+
+
+def _propose(machine: Machine) -> str:
+    """Print the profiles that can be proposed, and return the best one that fits.
+
+    An endpoint is preferred to models on a processor if its key is set.
+    """
+    fits = [document.name for document in fitting(machine)]
+    rows, names = [], []
+    for hardware, document in proposed_profiles():
+        profile = load_profile(document.name)
+        gigabytes = sum(each.missing_gb for each in downloads(profile))
+        asks = document.llm.backend == "openai"
+        why_not = [] if document.name in fits else ["memory"]
+        why_not += ["disk"] if gigabytes > machine.disk_gb else []
+        why_not += ["key"] if asks and profile.problems() else []
+        if not why_not:
+            names.append((hardware.gpu_gib > 0, asks, document.name))
+        memory = f"GPU of {hardware.gpu_gib:g}" if hardware.gpu_gib else f"{hardware.ram_gib:g}"
+        minutes = gigabytes * 8000 / _MBIT_PER_S / 60
+        rows.append(
+            (
+                document.name,
+                f"{memory} GiB{' and a key' if asks else ''}",
+                f"{gigabytes:.1f} GB, {minutes:.0f} min",
+                f"no: {', '.join(why_not)}" if why_not else "yes",
+                document.description,
+            )
+        )
+    download = f"download at {_MBIT_PER_S} Mbit/s"
+    echo_table(("profile", "needs", download, "fits", "description"), rows)
+    if not names:
+        raise UsageError(
+            "no profile fits this machine; set OPENAI_API_KEY or OPENAI_BASE_URL and run viper "
+            "setup --profile endpoint"
+        )
+    best = max(enumerate(names), key=lambda pair: (*pair[1][:2], pair[0]))[1][-1]
+    click.echo(f"proposed {best}")
+    return best
+
+
+def _confirm(missing: Sequence[Download]) -> None:
+    total = sum(each.missing_gb for each in missing)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{total:.1f} GB are to be downloaded, and nobody can be asked here; go on with --yes, "
+            "or look only with --check"
+        )
+    click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
+
+
+def download_all(missing: Sequence[Download]) -> None:
+    """Download checkpoints with progress.
+
+    Raises:
+        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
+    """
+    for each in missing:  # what must not be downloaded is refused before anything is
+        options = split_options(each.options)[0]
+        if options.local_only or os.environ.get("HF_HUB_OFFLINE") == "1":
+            raise ModelError(
+                f"not on this disk: {', '.join(other.source for other in missing)}; offline, "
+                "nothing is downloaded; run viper setup once with a connection"
+            )
+    check_hub([each.source for each in missing])
+    with hint_to_go_on():
+        for number, each in enumerate(missing, 1):
+            with _bar(f"{number}/{len(missing)} {each.source}") as report:
+                local_copy(each.source, split_options(each.options)[0], report)
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Progress]:
+    """Yield a function that shows the bytes of a download."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import Progress as Bars
+
+        columns = (*Bars.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
+        with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+            task = bars.add_task(label.replace("[", r"\["), total=None)
+            yield lambda done, total: bars.update(task, completed=done, total=total)
+        return
+    click.echo(f"downloading {label} …", err=True)
+    tenth = -1
+
+    def line(done: int, total: int) -> None:
+        nonlocal tenth
+        if total and done * 10 // total > tenth:
+            tenth = done * 10 // total
+            click.echo(f"{label}: {size_text(done)} of {size_text(total)}", err=True)
+
+    yield line
+
+
+def _try_out(profile: Profile) -> None:
+    """Ask one question about a shipped picture, and print the answer and the time it took.
+
+    Raises:
+        ViperError: a model cannot be loaded, or failed.
+    """
+    from viper.reasoner import Reasoner
+
+    picture, started = EMBEDDED / "media" / "table.png", time.perf_counter()
+    with (
+        status(f"asking {profile.name}: {_QUESTION}"),
+        Reasoner(profile, preload=False) as reasoner,
+    ):
+        result = reasoner.run(picture, _QUESTION)
+    seconds = time.perf_counter() - started
+    if result.answer is not None:
+        words = str(result.answer.value)
+    else:
+        words = f"none: {result.failure.message if result.failure else 'unknown'}"
+    click.echo(f"answer   {_QUESTION} {words} ({seconds:.1f} s, loading included)")
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,276 @@
+"""Whether a profile fits a machine: memory by weights, caches and activations, and downloads."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from viper.models.checkpoints import facts_of, weights_gib
+from viper.models.hub import Stored, stored
+from viper.models.llm.wrapped import BATCH
+from viper.models.loading import split_options
+from viper.profiles.backends import VLM, asks_vlm, backend_class, loads_weights, played
+from viper.profiles.document import BackendChoice, ProfileDocument, proposed_profiles
+from viper.profiles.wiring import Profile
+
+SHARE = 0.9
+"""Share of a memory that models may take; the rest is for the system and for fragments."""
+
+CUDA_CONTEXT_GIB = 0.6
+"""Memory that CUDA takes on a GPU before any model."""
+
+PROMPT_TOKENS = 4096
+"""Tokens of a prompt with the API's text, by which keys and values are estimated."""
+
+PICTURE_TOKENS = 1280
+"""Tokens of one picture at the default bound of its pixels."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine offers to models.
+
+    Attributes:
+        gpu: name of its first GPU, or None.
+        gpu_gib: memory of that GPU; 0 without one.
+        ram_gib: memory of the machine.
+        disk_gb: free space for downloads in 10^9 bytes.
+    """
+
+    gpu: str | None
+    gpu_gib: float
+    ram_gib: float
+    disk_gb: float
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Return this machine. Nothing large is imported."""
+        from huggingface_hub import constants
+
+        name, gpu_gib = _nvidia_gpu()
+        ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        folder = constants.HF_HUB_CACHE
+        while not os.path.exists(folder):  # noqa: PTH110 - the hub's path is a string
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        return cls(name, gpu_gib, ram, shutil.disk_usage(folder).free / 1e9)
+
+    def memory_gib(self, document: ProfileDocument) -> float:
+        """Return the memory that holds a profile's models here."""
+        return (
+            self.ram_gib if document.load.get("device") == "cpu" else self.gpu_gib or self.ram_gib
+        )
+
+
+def _nvidia_gpu() -> tuple[str | None, float]:
+    """Return name and memory in GiB of the first GPU, as its driver reports them."""
+    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        lines = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
+        name, _, mib = lines.splitlines()[0].rpartition(",")
+        return name.strip(), float(mib) / 1024
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None, 0.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that one model takes, in GiB.
+
+    Attributes:
+        role: the first of the roles that share it.
+        is_known: False if nothing states its size; it counts 0 then.
+    """
+
+    role: str
+    model: str
+    weights: float
+    caches: float
+    activations: float
+    is_known: bool = True
+
+
+def needs(profile: Profile, memory_gib: float, *, on_gpu: bool) -> list[Need]:
+    """Return what each model of a profile takes; a model that roles share counts once.
+
+    On a GPU, models whose own options put them on the processor do not count.
+
+    Args:
+        memory_gib: memory of the device, of which vLLM takes a share.
+        on_gpu: whether the models run on a GPU.
+    """
+    result: dict[Any, Need] = {}
+    for role, choice in profile.choices():
+        source = profile.model_source(choice)
+        elsewhere = on_gpu and choice.options.get("device") == "cpu"
+        if source is not None and choice.backend != "openai" and not elsewhere:
+            key = profile.shared_model(role, choice) or (role, source)
+            result.setdefault(key, _need(profile, role, choice, source, memory_gib, on_gpu))
+    return list(result.values())
+
+
+def _need(
+    profile: Profile, role: str, choice: BackendChoice, source: str, memory_gib: float, on_gpu: bool
+) -> Need:
+    options, facts = profile.options(role, choice), facts_of(choice.model)
+    precision = "bfloat16"
+    if loads_weights(role, choice.backend):
+        precision = split_options(options)[0].precision(on_gpu)
+    weights = weights_gib(source, precision)
+    rows = _rows(role, choice, options, profile.document.run.max_tokens)
+    caches = rows * (facts.kv_kib_per_token if facts else 0.0) / 2**20
+    if choice.backend == "vllm":
+        share = _option(role, choice, options, "gpu_memory_utilization")
+        caches = max(0.0, share * memory_gib - weights)
+    activations = facts.activations_gib if facts else 0.0
+    return Need(role, choice.model or source, weights, caches, activations, weights > 0)
+
+
+def _rows(role: str, choice: BackendChoice, options: Mapping[str, Any], max_tokens: int) -> int:
+    """Return the tokens whose keys and values are in memory at once."""
+    if choice.backend == VLM or asks_vlm(role, choice.backend):
+        batch = int(_option(role, choice, options, "batch_size"))
+        return batch * (PROMPT_TOKENS + PICTURE_TOKENS + max_tokens)
+    if (played(role), choice.backend) == ("llm", "transformers"):
+        kept = int(_option(role, choice, options, "kept_prompts"))
+        return (kept + BATCH) * (PROMPT_TOKENS + max_tokens)
+    return 0
+
+
+def _option(role: str, choice: BackendChoice, options: Mapping[str, Any], name: str) -> float:
+    """Return the value of an option, or the default that its backend declares."""
+    default = inspect.signature(backend_class(role, choice.backend)).parameters[name].default
+    return float(options.get(name, default))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a profile needs beside what there is, in GiB.
+
+    Attributes:
+        weights: of all models, or of those that a memory bound lets stay at once.
+        caches: keys and values of language models, and encodings of pictures.
+        activations: of one forward pass of each model.
+        memory: of the device that holds them.
+    """
+
+    weights: float
+    caches: float
+    activations: float
+    context: float
+    memory: float
+
+    @property
+    def needed(self) -> float:
+        return self.weights + self.caches + self.activations + self.context
+
+    @property
+    def holds(self) -> bool:
+        """Return True if the models take no more than their share of the memory."""
+        return self.needed <= SHARE * self.memory
+
+    @property
+    def text(self) -> str:
+        return (
+            f"weights {self.weights:.1f}, caches {self.caches:.1f}, activations "
+            f"{self.activations:.1f}: together {self.needed:.1f} of {self.memory:.1f} GiB"
+        )
+
+
+def fit(profile: Profile, memory_gib: float, *, on_gpu: bool) -> Fit:
+    """Return whether a profile fits a memory."""
+    models = needs(profile, memory_gib, on_gpu=on_gpu)
+    weights = [need.weights for need in models]
+    bound = profile.max_memory_gb or profile.document.max_memory_gb
+    total = max(min(sum(weights), bound or sum(weights)), max(weights, default=0.0))
+    encodings = profile.document.tools.cache_mb / 1024 if models else 0.0
+    return Fit(
+        total,
+        sum(need.caches for need in models) + encodings,
+        sum(need.activations for need in models),
+        CUDA_CONTEXT_GIB if on_gpu and models else 0.0,
+        memory_gib,
+    )
+
+
+def promised(profile: Profile) -> Fit | None:
+    """Return the fit to the machine that the profile promises to fit; None without a promise."""
+    hardware = profile.document.hardware
+    if hardware is None or not hardware.memory_gib:
+        return None
+    return fit(profile, hardware.memory_gib, on_gpu=hardware.gpu_gib > 0)
+
+
+def shortfall(profile: Profile, machine: Machine) -> str | None:
+    """Return why a profile does not fit a machine, with a profile that does; None if it fits."""
+    here = machine.memory_gib(profile.document)
+    needed = fit(profile, here, on_gpu=here == machine.gpu_gib)
+    if needed.holds:
+        return None
+    what = f"the GPU ({machine.gpu})" if here == machine.gpu_gib else "this machine, without a GPU,"
+    smaller = [each.name for each in fitting(machine)]
+    advice = f"use --profile {smaller[-1]}" if smaller else "use --profile endpoint"
+    return (
+        f"needs {needed.needed:.1f} GiB, and {what} has {SHARE * here:.1f} of {here:.1f} GiB for "
+        f"models; {advice}"
+    )
+
+
+def fitting(machine: Machine) -> list[ProfileDocument]:
+    """Return the proposed profiles that fit a machine, the most demanding last."""
+    # Cards and machines report a little less than their nominal size.
+    return [
+        document
+        for hardware, document in proposed_profiles()
+        if 1.03 * machine.gpu_gib >= hardware.gpu_gib and 1.08 * machine.ram_gib >= hardware.ram_gib
+    ]
+
+
+@dataclass(frozen=True)
+class Download:
+    """A published checkpoint of a profile that is not whole on this disk.
+
+    Attributes:
+        total_gb: size of its files in 10^9 bytes; 0 if it is unknown.
+    """
+
+    role: str
+    source: str
+    options: Mapping[str, Any]
+    on_disk: Stored
+    total_gb: float
+    licence: str
+    gated: bool
+
+    @property
+    def missing_gb(self) -> float:
+        return max(0.0, self.total_gb - self.on_disk.bytes_on_disk / 1e9)
+
+
+def downloads(profile: Profile) -> list[Download]:
+    """Return the checkpoints that a profile still has to download, each once."""
+    result: dict[str, Download] = {}
+    for role, choice in profile.choices():
+        source = profile.model_source(choice)
+        known = loads_weights(role, choice.backend) or choice.backend in ("vllm", VLM)
+        if source is None or not known or source.startswith(("/", ".")):
+            continue
+        options = profile.options(role, choice)
+        if options.get("pretrained"):  # an architecture of open_clip, whose tag names the weights
+            continue
+        state, facts = stored(source, options.get("revision")), facts_of(choice.model)
+        if state.state != "whole" and source not in result:
+            result[source] = Download(
+                role,
+                source,
+                options,
+                state,
+                facts.disk_gb if facts else 0.0,
+                f"licence {facts.licence}" if facts else "licence unknown",
+                bool(facts and facts.gated),
+            )
+    return list(result.values())

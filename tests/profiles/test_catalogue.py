@@ -57,3 +57,15 @@ def test_tiers_grow(smaller: str, larger: str) -> None:
         assert document.facts and document.llm.sees and "segmenter" in document.roles
         sizes.append(sum(catalogue()[each].parameters for each in checkpoints(name)))
     assert sizes[0] < sizes[1] or larger == "gpu-24gb"  # the same models, in 16 bits
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_weights_with_a_tag_get_the_activation_they_were_trained_with(profile: str) -> None:
+    open_clip = pytest.importorskip("open_clip")
+    matcher = read_profile(profile).roles.get("matcher")
+    tag = matcher.options.get("pretrained") if matcher else None
+    if matcher is None or tag is None:
+        return
+    weights = open_clip.get_pretrained_cfg(matcher.model, tag)
+    network = open_clip.get_model_config(matcher.model)
+    assert network.get("quick_gelu", False) == weights["quick_gelu"]

@@ -137,12 +137,26 @@ def depth_anything(folder: Path, **options: Any) -> Any:
     return backend
 
 
+class WholePicture:
+    """A detector whose only box of every name is the whole picture, for SAM 2 to outline."""
+
+    model_id = "whole picture"
+
+    def encode(self, images: list[np.ndarray]) -> list[tuple[int, int]]:
+        return [image.shape[:2] for image in images]
+
+    def detect(self, size: tuple[int, int], phrases: list[str]) -> list[list[Any]]:
+        from viper.models.vision.roles import Detection
+
+        return [[Detection((0.0, 0.0, float(size[1]), float(size[0])), 0.9)] for _ in phrases]
+
+
 def sam2(folder: Path, **options: Any) -> Any:
     from tests.models.vision.heads import see_masks
-    from viper.profiles.backends import backend_class
+    from viper.models.vision.segmenter_sam import Sam2Segmenter
 
-    kind = backend_class("segmenter", "sam2")
-    backend = kind.from_pretrained(checkpoint("sam2", folder), **options)
+    path = checkpoint("sam2", folder)
+    backend = Sam2Segmenter.from_pretrained(path, detector=WholePicture(), **options)
     see_masks(backend._model)
     return backend
 
@@ -191,10 +205,11 @@ def depth_errors(backend: Any) -> Iterator[float]:
 
 def mask_errors(backend: Any) -> Iterator[float]:
     for shape in SHAPES:
-        pixels, truth, _ = picture(shape)
-        around = (truth[0] - 2, truth[1] - 2, truth[2] + 2, truth[3] + 2)
-        (mask, *_) = backend.masks(backend.encode(pixels), [around])
-        yield error(bounds(np.asarray(mask.mask if hasattr(mask, "mask") else mask)), truth)
+        pixels, truth, (left, top, right, bottom) = picture(shape)
+        for x, y, part in ((0, 0, pixels), (left, top, pixels[top:bottom, left:right])):
+            (segment,) = backend.segments(backend.encode(part), ["dog"])
+            x0, y0, x1, y1 = bounds(segment.mask)
+            yield error((x0 + x, y0 + y, x1 + x, y1 + y), truth)
 
 
 # --- matcher ---

@@ -287,26 +287,14 @@ def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reaso
             that it does not need would only delay the answer.
     """
     profile = open_profile(choice)
-    fetch_models(profile)
+    from viper.commands.download import download_all
+    from viper.profiles.fit import downloads
+
+    download_all(downloads(profile))
     with status("starting"):
         from viper.reasoner import Reasoner
 
         return Reasoner(profile, preload=None if many_queries else False)
-
-
-def fetch_models(profile: Profile) -> None:
-    """Download the models of a profile that are not on this disk, with progress.
-
-    Raises:
-        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
-    """
-    from viper.profiles.fit import downloads
-
-    missing = downloads(profile)
-    if missing:
-        from viper.commands.setup import download_all
-
-        download_all(missing)
 
 
 def quiet_libraries(offline: bool) -> None:

@@ -6,16 +6,15 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
-from viper.commands.terminal import echo_table, hint_to_go_on, status
+from viper.commands.terminal import echo_table, status
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
-from viper.models.hub import Progress, check_hub, local_copy, size_text
-from viper.models.loading import split_options
+from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
 from viper.profiles.document import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Download, Machine, downloads, fit, fitting, shortfall
@@ -150,51 +149,6 @@ def _confirm(missing: Sequence[Download]) -> None:
             "or look only with --check"
         )
     click.confirm(f"Download {total:.1f} GB?", default=True, abort=True)
-
-
-def download_all(missing: Sequence[Download]) -> None:
-    """Download checkpoints with progress.
-
-    Raises:
-        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
-    """
-    for each in missing:  # what must not be downloaded is refused before anything is
-        options = split_options(each.options)[0]
-        if options.local_only or os.environ.get("HF_HUB_OFFLINE") == "1":
-            raise ModelError(
-                f"not on this disk: {', '.join(other.source for other in missing)}; offline, "
-                "nothing is downloaded; run viper setup once with a connection"
-            )
-    check_hub([each.source for each in missing])
-    with hint_to_go_on():
-        for number, each in enumerate(missing, 1):
-            with _bar(f"{number}/{len(missing)} {each.source}") as report:
-                local_copy(each.source, split_options(each.options)[0], report)
-
-
-@contextmanager
-def _bar(label: str) -> Iterator[Progress]:
-    """Yield a function that shows the bytes of a download."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-        from rich.progress import Progress as Bars
-
-        columns = (*Bars.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
-        with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-            task = bars.add_task(label.replace("[", r"\["), total=None)
-            yield lambda done, total: bars.update(task, completed=done, total=total)
-        return
-    click.echo(f"downloading {label} …", err=True)
-    tenth = -1
-
-    def line(done: int, total: int) -> None:
-        nonlocal tenth
-        if total and done * 10 // total > tenth:
-            tenth = done * 10 // total
-            click.echo(f"{label}: {size_text(done)} of {size_text(total)}", err=True)
-
-    yield line
 
 
 def _try_out(profile: Profile) -> None:

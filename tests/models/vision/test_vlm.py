@@ -96,6 +96,20 @@ def test_the_matcher_judges_every_pair() -> None:
         red_matcher().encode_texts(["x"])
 
 
+def test_a_photograph_is_scaled_down_once_for_all_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    vlm, asked = saying(), list[ChatRequest]()
+    vlm.max_pixels = 6 * 5
+
+    def answer(requests: list[ChatRequest]) -> list[float]:
+        asked.extend(requests)
+        return [0.5] * len(requests)
+
+    monkeypatch.setattr(vlm, "probability_of_yes", answer)
+    assert VlmMatcher(vlm).likelihood([PICTURE], ["red", "blue"]).shape == (1, 2)
+    (first, second) = (request.images[0] for request in asked)
+    assert first is second and first.shape == (5, 6, 3)
+
+
 def test_tools_use_likelihoods_and_pay_for_them() -> None:
     charged: list[Completion] = []
     toolbox = Toolbox(ModelSet({"matcher": red_matcher}), ToolSettings())

@@ -9,7 +9,7 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.models.vision.roles import Floats, Pixels
-from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
+from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
 
 QUESTION = "Does the picture show this: {text}? Answer yes or no."
 
@@ -38,9 +38,10 @@ class VlmMatcher(RoleOnVLM):
         Raises:
             ToolError: the model answered neither yes nor no.
         """
+        shown = (as_shown(self._vlm.max_pixels, image) for image in images)  # once for all texts
         requests = [
             ChatRequest([image], self._question.replace("{text}", text.strip().rstrip(".")))
-            for image in images
+            for image in shown
             for text in texts
         ]
         chances = self._vlm.probability_of_yes(requests)

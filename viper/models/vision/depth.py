@@ -6,14 +6,16 @@ The output of metric models is unchanged. Relative models predict nearness, so t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from viper.errors import ProfileError
-from viper.models.loading import Checkpoint, in_equal_groups, preprocess
+from viper.models.loading import Checkpoint, in_equal_groups, prepared
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 
@@ -26,6 +28,21 @@ MAX_ASPECT = 16
 LEAST_SIDES = MappingProxyType({"glpn": 32, "zoedepth": 32})
 """Families that fail on pictures with a side below so many pixels, which are therefore padded.
 GLPN rounds sides down to multiples of 32, and ZoeDepth mirrors more pixels than a thin one has."""
+
+
+@dataclass(frozen=True)
+class DepthInput:
+    """Picture as a depth model takes it.
+
+    Attributes:
+        pixel_values: float [3, h, w].
+        size: (height, width) of the picture.
+        frame: the same after padding right and below.
+    """
+
+    pixel_values: Any
+    size: tuple[int, int]
+    frame: tuple[int, int]
 
 
 class DepthMaps(Checkpoint):
@@ -76,28 +93,33 @@ class DepthMaps(Checkpoint):
         Raises:
             ModelError: a depth is not finite.
         """
-        return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._forward)
+        return self.encode_prepared([self.prepare(image) for image in images])
 
-    def _forward(self, images: Sequence[Pixels]) -> list[Floats]:
+    @property
+    def prepare(self) -> Callable[[Pixels], DepthInput]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        least = LEAST_SIDES.get(self._model.config.model_type, 0)
+        return partial(_prepared, self._processor, least)
+
+    def encode_prepared(self, inputs: Sequence[DepthInput]) -> list[Floats]:
+        """Return what :meth:`depth` returns, for prepared pictures."""
+        return in_equal_groups(inputs, lambda each: each.size, self._batch_size, self._forward)
+
+    def _forward(self, inputs: Sequence[DepthInput]) -> list[Floats]:
         import torch
 
-        height, width = images[0].shape[:2]
-        least = LEAST_SIDES.get(self._model.config.model_type, 0)
-        least = max(least, -(-max(height, width) // MAX_ASPECT))
-        more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
-        framed = [np.pad(image, more, mode="edge") for image in images]
-        size = framed[0].shape[:2]
+        (height, width), frame = inputs[0].size, inputs[0].frame
         finish = self._processor.post_process_depth_estimation
         with torch.inference_mode():
-            batch = preprocess(self._processor, framed)
-            outputs = self._model(**self._fitted(batch))
-            input_size = self._input_size(size, batch["pixel_values"].shape[-2:])
-            sizes = {"target_sizes": [input_size] * len(images)}
+            pixels = torch.stack([each.pixel_values for each in inputs])
+            outputs = self._model(**self._fitted({"pixel_values": pixels}))
+            input_size = self._input_size(frame, pixels.shape[-2:])
+            sizes = {"target_sizes": [input_size] * len(inputs)}
             if "source_sizes" in inspect.signature(finish).parameters:
                 sizes["source_sizes"] = sizes["target_sizes"]  # ZoeDepth cuts its padding off
             sized = finish(outputs, **sizes)
         maps = [
-            _middle(entry["predicted_depth"].float().cpu().numpy().reshape(input_size), size)
+            _middle(entry["predicted_depth"].float().cpu().numpy().reshape(input_size), frame)
             for entry in sized
         ]
         maps = [each[:height, :width] for each in maps]
@@ -112,6 +134,14 @@ class DepthMaps(Checkpoint):
         settings = self._processor
         pads = getattr(settings, "do_pad", False) and not settings.do_resize
         return tuple(padded) if pads else tuple(size)
+
+
+def _prepared(image_processor: Any, least: int, image: Pixels) -> DepthInput:
+    height, width = image.shape[:2]
+    least = max(least, -(-max(height, width) // MAX_ASPECT))
+    more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
+    framed = np.pad(image, more, mode="edge")
+    return DepthInput(prepared(image_processor, framed), image.shape[:2], framed.shape[:2])
 
 
 def nearness_to_depth(nearness: Floats) -> Floats:

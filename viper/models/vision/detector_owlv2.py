@@ -151,7 +151,8 @@ class Owlv2Detector(Checkpoint):
         """
         if not phrases:
             return []
-        return [suppress(encoding.boxes, row) for row in self._scores(encoding, phrases)]
+        rows = self._scores(encoding, phrases)
+        return [suppress(encoding.boxes, row, self.model_id) for row in rows]
 
     def feature(self, encoding: Owlv2Encoding) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [D]: the mean of its
@@ -173,7 +174,8 @@ class Owlv2Detector(Checkpoint):
         proposals = self.proposals(encoding)
         concept_scores = _concept_scores(proposals, prompts)
         scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
-        return suppress(self._moved_boxes(encoding, proposals, concept_scores, prompts), scores)
+        boxes = self._moved_boxes(encoding, proposals, concept_scores, prompts)
+        return suppress(boxes, scores, self.model_id)
 
     def surest(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,27 @@ KEPT_TOWERS = frozenset({"grounding-dino", "mm-grounding-dino"})
 
 _USED = ("logits", "pred_boxes", "decoder_class_logits", "decoder_coord_logits")
 """Outputs of the families that run whole, from which boxes are made."""
+
+
+_PIXELS = ("pixel_values", "pixel_mask")
+"""Inputs of an image backbone."""
+
+
+@dataclass(frozen=True)
+class TowerInput:
+    """Picture as an image backbone takes it.
+
+    Attributes:
+        pixel_values: float [3, h, w].
+        pixel_mask: int64 [h, w].
+        size: (height, width) of the picture.
+        frame: (height, width) in pixels of the picture after padding right or below.
+    """
+
+    pixel_values: torch.Tensor
+    pixel_mask: torch.Tensor
+    size: tuple[int, int]
+    frame: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -79,20 +100,26 @@ class ZeroShotDetector(Checkpoint):
         super().__init__(*parts, batch_size=batch_size)
         self._keeps_tower = self._model.config.model_type in KEPT_TOWERS
 
-    def encode(self, images: Sequence[Pixels]) -> list[TowerEncoding] | list[PictureEncoding]:
+    def encode(self, images: Sequence[Pixels]) -> list[TowerEncoding | PictureEncoding]:
         """Return one encoding per image; pictures of one size share a run of the backbone."""
-        if not self._keeps_tower:
-            return [PictureEncoding(_framed(image), image.shape[:2]) for image in images]
-        return in_equal_groups(images, lambda image: image.shape, self._batch_size, self._encode)
+        return self.encode_prepared([self.prepare(image) for image in images])
 
-    def _encode(self, images: Sequence[Pixels]) -> list[TowerEncoding]:
+    @property
+    def prepare(self) -> Callable[[Pixels], TowerInput | PictureEncoding]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(_prepared, self._processor.image_processor) if self._keeps_tower else _framed
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> list[TowerEncoding | PictureEncoding]:
+        """Return one encoding per prepared picture."""
+        if not self._keeps_tower:
+            return list(inputs)
+        return in_equal_groups(inputs, lambda each: each.frame, self._batch_size, self._encode)
+
+    def _encode(self, inputs: Sequence[TowerInput]) -> list[TowerEncoding]:
         import torch
 
-        framed = [_framed(image) for image in images]
         batch = self._fitted(
-            self._processor.image_processor(
-                framed, input_data_format="channels_last", return_tensors="pt"
-            )
+            {name: torch.stack([getattr(each, name) for each in inputs]) for name in _PIXELS}
         )
         with torch.inference_mode():
             maps = self._backbone()(batch["pixel_values"], batch["pixel_mask"])
@@ -101,10 +128,10 @@ class ZeroShotDetector(Checkpoint):
             TowerEncoding(
                 tuple((features[i].clone(), mask[i].clone()) for features, mask in maps),
                 batch["pixel_mask"][i].clone(),
-                images[i].shape[:2],
-                framed[i].shape[:2],
+                each.size,
+                each.frame,
             )
-            for i in range(len(images))
+            for i, each in enumerate(inputs)
         ]
 
     def detect(
@@ -284,9 +311,16 @@ def _returning(module: Any, output: Any) -> Iterator[None]:
         module.forward = own
 
 
-def _framed(image: Pixels) -> Pixels:
+def _framed(image: Pixels) -> PictureEncoding:
     """Return a writable copy, with black pixels right of or below a very thin picture."""
     height, width = image.shape[:2]
     right = max(0, -(-height // MAX_ASPECT) - width)
     below = max(0, -(-width // MAX_ASPECT) - height)
-    return np.pad(image, ((0, below), (0, right), (0, 0)))
+    return PictureEncoding(np.pad(image, ((0, below), (0, right), (0, 0))), (height, width))
+
+
+def _prepared(image_processor: Any, image: Pixels) -> TowerInput:
+    framed = _framed(image)
+    batch = image_processor([framed.framed], input_data_format="channels_last", return_tensors="pt")
+    pixels, mask = (batch[name][0] for name in _PIXELS)
+    return TowerInput(pixels, mask, framed.size, framed.framed.shape[:2])

@@ -20,6 +20,7 @@ from viper.models.vision.adapter_matcher import (
     text_row,
     together,
 )
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
@@ -174,7 +175,9 @@ class OpenClipMatcher(LocalModel):
             return np.zeros((0, 0), dtype=np.float32)
         with torch.inference_mode():
             rows = in_batches(items, self._batch_size, forward)
-        return np.stack([row.float().cpu().numpy() for row in rows])
+        embeddings = np.stack([row.float().cpu().numpy() for row in rows])
+        require_finite(self.model_id, "embeddings", embeddings)
+        return embeddings
 
 
 def _prepared(preprocess: Any, image: Pixels) -> Tensor:

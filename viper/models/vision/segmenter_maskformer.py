@@ -20,6 +20,7 @@ from viper.models.vision.adapter_segmenter import (
     picture_feature,
     score_concept,
 )
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrink
 from viper.models.vision.soft_prompts import LearnedPrompt
@@ -254,6 +255,8 @@ class MaskFormerSegmenter(Checkpoint):
         plain = QueryLogits(
             logits.class_queries_logits.float(), logits.masks_queries_logits.float()
         )
+        for each in (plain.class_queries_logits, plain.masks_queries_logits):
+            require_finite(self.model_id, "masks", each.cpu().numpy())
         return self._processor.post_process_panoptic_segmentation(
             plain, target_sizes=[size], **self._cuts, **fused
         )[0]

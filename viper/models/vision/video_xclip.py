@@ -8,6 +8,7 @@ from typing import Any
 
 from viper.errors import ToolError
 from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_windows import (
     as_sentences,
@@ -163,8 +164,9 @@ class XClipVideo(PictureTextCheckpoint):
             embedded = embedded + model.prompts_generator(embedded, encoding.patches)
             videos = F.normalize(encoding.videos, dim=-1)
             similar = torch.einsum("wd,wmd->wm", videos, F.normalize(embedded, dim=-1))
-            chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1)
-        return chances.cpu().numpy()
+            chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1).cpu().numpy()
+        require_finite(self.model_id, "scores", chances)
+        return chances
 
 
 def _rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:

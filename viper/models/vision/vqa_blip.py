@@ -10,6 +10,7 @@ import numpy as np
 
 from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, prepared
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
@@ -183,5 +184,6 @@ class BlipAnswerer(PictureTextCheckpoint):
         answer_ids = output.sequences[:, 1:]
         log_probabilities = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
         probabilities = reply_probabilities(answer_ids, log_probabilities, [text.sep_token_id])
+        require_finite(self.model_id, "probabilities", np.array(probabilities))
         texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
         return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from viper.errors import ProfileError
-from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
+from viper.models.loading import PictureTextCheckpoint, in_batches, prepared
+from viper.models.vision.boxes import require_finite
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Pixels
 
@@ -76,16 +79,28 @@ class Blip2Answerer(PictureTextCheckpoint):
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one tensor ``[queries, width]`` per image."""
+
+        def forward(batch: Sequence[Pixels]) -> list[Any]:
+            return self.encode_prepared([self.prepare(image) for image in batch])
+
+        return in_batches(images, self._batch_size, forward)
+
+    @property
+    def prepare(self) -> Callable[[Pixels], Any]:
+        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
+        return partial(prepared, self._processor)
+
+    def encode_prepared(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return one tensor ``[queries, width]`` per prepared picture."""
         import torch
 
-        def forward(batch: Sequence[Pixels]) -> Any:
-            inputs = preprocess(self._processor, batch)
-            fitted = self._fitted({"pixel_values": inputs["pixel_values"]})
-            features = self._model.get_image_features(**fitted, return_dict=True).pooler_output
+        def forward(batch: Sequence[Any]) -> list[Any]:
+            pixels = self._fitted({"pixel_values": torch.stack(list(batch))})
+            features = self._model.get_image_features(**pixels, return_dict=True).pooler_output
             return [row.clone() for row in features]  # a view would keep the whole batch
 
         with torch.inference_mode():
-            return in_batches(images, self._batch_size, forward)
+            return in_batches(inputs, self._batch_size, forward)
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
@@ -135,6 +150,7 @@ class Blip2Answerer(PictureTextCheckpoint):
         texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         likely = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
         chances = reply_probabilities(ids, likely, self._end_ids)
+        require_finite(self.model_id, "probabilities", np.array(chances))
         return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
 
     def _row(self, picture: Any, prompt: str) -> Any:

@@ -87,6 +87,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "video_events": "viper.models.vision.video_events:VideoEvents",
             VLM: "viper.models.vision.video_chat:ChatVideo",
             "chat": "viper.models.vision.video_chat:ChatVideo",
+            "video_actions": "viper.models.vision.video_actions:VideoActions",
             "xclip": "viper.models.vision.video_xclip:XClipVideo",
             FRAMES: "viper.models.vision.video_frames:FramesVideo",
         },

@@ -63,6 +63,16 @@ def overlapping(frames: int, length: int) -> list[tuple[int, int]]:
     return [(start, start + length) for start in starts]
 
 
+def rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """Return the windows with their middle in ``[start, end)``, else the nearest one."""
+    middles = [(first + last) / 2 for first, last in windows]
+    inside = [row for row, middle in enumerate(middles) if start <= middle < end]
+    if inside:
+        return inside
+    centre = (start + end) / 2
+    return [min(range(len(middles)), key=lambda row: abs(middles[row] - centre))]
+
+
 def smooth(scores: Sequence[float], radius: int) -> list[float]:
     """Return each score as the mean of those up to ``radius`` places away; fewer at the ends."""
     near = [scores[max(0, i - radius) : i + radius + 1] for i in range(len(scores))]

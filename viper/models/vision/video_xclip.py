@@ -16,6 +16,7 @@ from viper.models.vision.video_windows import (
     clamp,
     merge_windows,
     overlapping,
+    rows_in,
     spread,
 )
 
@@ -133,7 +134,7 @@ class XClipVideo(PictureTextCheckpoint):
                 '"chat_vlm")'
             )
         chances = self._chances(encoding, [*self._descriptions, *self._neutral])
-        best = [int(chances[row].argmax()) for row in _rows_in(encoding.windows, start, end)]
+        best = [int(chances[row].argmax()) for row in rows_in(encoding.windows, start, end)]
         return as_sentences(self._descriptions[i] for i in best if i < len(self._descriptions))
 
     def _video_features(self, pixels: Any, windows: int) -> tuple[Any, Any]:
@@ -167,13 +168,3 @@ class XClipVideo(PictureTextCheckpoint):
             chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1).cpu().numpy()
         require_finite(self.model_id, "scores", chances)
         return chances
-
-
-def _rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Return the windows with their middle in ``[start, end)``, else the nearest one."""
-    middles = [(first + last) / 2 for first, last in windows]
-    inside = [row for row, middle in enumerate(middles) if start <= middle < end]
-    if inside:
-        return inside
-    centre = (start + end) / 2
-    return [min(range(len(middles)), key=lambda row: abs(middles[row] - centre))]

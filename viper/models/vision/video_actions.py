@@ -1,0 +1,146 @@
+"""Events in a clip by a video classifier (VideoMAE, V-JEPA 2, …), which knows a fixed list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from viper.models.loading import Checkpoint, in_batches
+from viper.models.vision.boxes import require_finite
+from viper.models.vision.roles import EventWindow, Floats, Pixels
+from viper.models.vision.video_windows import (
+    as_sentences,
+    check_at_least,
+    clamp,
+    merge_windows,
+    overlapping,
+    rows_in,
+    spread,
+)
+
+LEAST_SHARE = 0.5
+"""Least share of a label's words that an event must have for the label to mean it."""
+
+_EMPTY_WORDS = frozenset(
+    (
+        *("a", "an", "and", "are", "at", "by", "from", "in", "into", "is", "it", "its", "of", "on"),
+        *("onto", "or", "someone", "something", "somebody", "that", "the", "then", "to", "with"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class ActionWindows:
+    """Encoding of a clip of ``length`` frames with W windows.
+
+    Attributes:
+        windows: frames ``[start, end)`` of each.
+        chances: float32 [W, L], the probability of each label.
+    """
+
+    length: int
+    windows: tuple[tuple[int, int], ...]
+    chances: Floats
+
+
+class VideoActions(Checkpoint):
+    """The ``VideoModel`` role on a family of ``AutoModelForVideoClassification``.
+
+    The vocabulary is closed: the model knows the labels of its training (Kinetics,
+    Something-Something, …) and nothing else. An event is located by the labels that have its
+    words, and an event of other words is never found. Descriptions are labels. Use it where the
+    labels suit the questions; the backends ``vlm`` and ``frames`` know any words.
+
+    Source: Tong et al. 2022, VideoMAE; Assran et al. 2025, V-JEPA 2.
+
+    Args:
+        model: the network.
+        processor: its video processor.
+        name: goes into traces and cache keys.
+        step: a window takes every so manieth frame, as the published training does.
+        batch_size: maximum number of windows in one forward pass.
+
+    Raises:
+        ProfileError: a step below 1.
+    """
+
+    network = "transformers:AutoModelForVideoClassification"
+    readers = ("transformers:AutoVideoProcessor",)
+
+    def __init__(self, *parts: Any, step: int = 4, batch_size: int = 2) -> None:
+        super().__init__(*parts, batch_size=batch_size)
+        check_at_least(1, step=step)
+        self._step = step
+        config = self._model.config
+        self._frames = int(getattr(config, "num_frames", 0) or config.frames_per_clip)
+        self._labels = [config.id2label[i] for i in range(len(config.id2label))]
+
+    def encode(self, frames: Pixels) -> ActionWindows:
+        """Return the probability of each label in every window of a clip ``uint8 [T, H, W, 3]``.
+
+        Raises:
+            ModelError: a probability is not finite.
+        """
+        import torch
+
+        windows = overlapping(len(frames), self._frames * self._step)
+
+        def forward(batch: Sequence[tuple[int, int]]) -> Any:
+            clips = [frames[spread(*window, self._frames)] for window in batch]
+            inputs = self._processor(clips, return_tensors="pt", input_data_format="channels_last")
+            return self._model(**self._fitted(inputs)).logits.float().softmax(dim=-1).cpu().numpy()
+
+        with torch.inference_mode():
+            rows = in_batches(windows, self._batch_size, forward)
+        chances = np.array(rows, np.float32).reshape(len(windows), len(self._labels))
+        require_finite(self.model_id, "probabilities", chances)
+        return ActionWindows(len(frames), tuple(windows), chances)
+
+    def locate(self, encoding: ActionWindows, event: str) -> list[EventWindow]:
+        """Return candidate windows of the described event, best first, down to score .01.
+
+        A window's score is the probability of the labels that have most of their words in the
+        event. Without such a label no window is returned.
+        """
+        words = _words(event)
+        shares = np.array([_share(_words(label), words) for label in self._labels])
+        if shares.max(initial=0) < LEAST_SHARE:
+            return []
+        scores = encoding.chances[:, shares == shares.max()].sum(axis=1)
+        pairs = zip(encoding.windows, np.minimum(scores, 1).tolist(), strict=True)
+        return merge_windows([EventWindow(*window, score) for window, score in pairs])
+
+    def describe(
+        self, encoding: ActionWindows, start: int, end: int, question: str | None = None
+    ) -> str:
+        """Return the likeliest label of each window in frames ``[start, end)``, in order of time.
+
+        The windows are those with their middle in the range, else the nearest one. The question is
+        ignored, because this model cannot answer one. A range without a frame gives "".
+        """
+        start, end = clamp(start, end, encoding.length)
+        if start == end:
+            return ""
+        rows = rows_in(encoding.windows, start, end)
+        return as_sentences(self._labels[int(encoding.chances[row].argmax())] for row in rows)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the stems of a text's content words: climbs and climbing are one."""
+    words = set(re.findall(r"[a-z]+", text.lower())) - _EMPTY_WORDS
+    return frozenset(_stem(word) for word in words)
+
+
+def _stem(word: str) -> str:
+    stem = re.sub(r"(?<=..)(ing|ies|ied|es|ed|s)$", "", word)
+    stem = re.sub(r"(?<=..)[ey]$", "", stem)
+    return re.sub(r"([bdgmnpt])\1$", r"\1", stem)
+
+
+def _share(label: frozenset[str], event: frozenset[str]) -> float:
+    """Return the share of a label's words that the event has."""
+    return len(label & event) / len(label) if label else 0.0

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models.vision import tiny_blip, tiny_chat, tiny_open_clip
+from tests.models.vision import built, tiny_blip, tiny_chat, tiny_open_clip
 from tests.models.vision.tiny_owl import tiny_owl
 from viper.errors import ToolError
 from viper.models.memory import MemoryBudget
 from viper.models.vision.chat_vlm import ChatVLM
+from viper.models.vision.depth import DepthMaps
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.detector_vlm import VlmDetector
+from viper.models.vision.detector_zero_shot import ZeroShotDetector
 from viper.models.vision.roles import PreparesPictures
 from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.models.vision.vqa_chat import ChatAnswerer
@@ -143,6 +145,14 @@ def an_owl(folder: Path) -> Any:
     return Owlv2Detector.from_pretrained(tiny_owl(folder))
 
 
+def a_zero_shot(family: str, folder: Path) -> Any:
+    return ZeroShotDetector.from_pretrained(built.save(family, folder))
+
+
+def a_depth(folder: Path) -> Any:
+    return DepthMaps.from_pretrained(built.save("depth_anything", folder), metric=True)
+
+
 def a_blip(folder: Path) -> Any:
     return BlipAnswerer.from_pretrained(tiny_blip.tiny_blip(folder))
 
@@ -159,7 +169,17 @@ def a_chat(role: Callable[..., Any], folder: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    "build", [an_owl, a_blip, a_clip, partial(a_chat, ChatAnswerer), partial(a_chat, VlmDetector)]
+    "build",
+    [
+        an_owl,
+        partial(a_zero_shot, "mm_grounding_dino"),
+        partial(a_zero_shot, "owlvit"),
+        a_depth,
+        a_blip,
+        a_clip,
+        partial(a_chat, ChatAnswerer),
+        partial(a_chat, VlmDetector),
+    ],
 )
 def test_shipped_backends_encode_prepared_pictures_alike_and_prepare_without_weights(
     build: Callable[[Path], Any], tmp_path: Path
@@ -168,7 +188,8 @@ def test_shipped_backends_encode_prepared_pictures_alike_and_prepare_without_wei
     assert isinstance(backend, PreparesPictures)
     rng = np.random.default_rng(0)
     images = [rng.integers(0, 256, (*size, 3)).astype(np.uint8) for size in [(40, 30), (9, 70)]]
-    encode = backend.encode_images if hasattr(backend, "encode_images") else backend.encode
+    methods = ("encode", "encode_images", "depth")
+    (encode,) = (getattr(backend, name) for name in methods if hasattr(backend, name))
     prepare = backend.prepare
     with ThreadPoolExecutor(2) as pool:
         inputs = list(pool.map(prepare, images))
@@ -183,5 +204,9 @@ def test_shipped_backends_encode_prepared_pictures_alike_and_prepare_without_wei
 
 
 def arrays(encoding: Any) -> list[Any]:
-    fields = vars(encoding).values() if is_dataclass(encoding) else [encoding]
-    return [np.asarray(field) for field in fields]
+    """The arrays of an encoding, of any depth."""
+    if is_dataclass(encoding):
+        encoding = tuple(vars(encoding).values())
+    if isinstance(encoding, tuple):
+        return [array for part in encoding for array in arrays(part)]
+    return [np.asarray(encoding)]

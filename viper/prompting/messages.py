@@ -62,18 +62,15 @@ class Picture:
         if short * long > max_pixels:
             short = math.ceil(short * math.sqrt(max_pixels / (short * long)))
             long = max_pixels // short
-        width, height = (long, short) if image.width >= image.height else (short, long)
-        content = (
-            max(1, round(image.width * width / frame[0])),
-            max(1, round(image.height * height / frame[1])),
-        )
-        if content != image.size:
-            image = image.resize(content, Image.Resampling.BICUBIC)
-        if content == (width, height):
-            return image
-        canvas = Image.new("RGB", (width, height))
-        canvas.paste(image)
-        return canvas
+        size = (long, short) if image.width >= image.height else (short, long)
+        sides = zip(image.size, size, frame, strict=True)
+        width, height = (max(1, round(side * fit / whole)) for side, fit, whole in sides)
+        if (width, height) != image.size:
+            image = image.resize((width, height), Image.Resampling.BICUBIC)
+        if (width, height) != size:
+            content, image = image, Image.new("RGB", size)
+            image.paste(content)
+        return image
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Picture) and self.digest == other.digest

@@ -116,7 +116,7 @@ def serve() -> Iterator[Hub]:
     hub.url, hub.large_url = (f"http://127.0.0.1:{each.server_port}" for each in servers)
     for server in servers:
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield hub
     finally:

@@ -15,13 +15,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from viper.errors import ModelError
-
-if TYPE_CHECKING:
-    from viper.models.loading import LoadOptions
 
 OPEN_CLIP = "hf-hub:"
 """Prefix of a hub id whose weights are in the format of open_clip."""
@@ -45,17 +43,27 @@ _READERS = (
     "vocab.txt",
 )
 _SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".bpe", ".vocab"}
-_WEIGHTS = {
-    False: r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)",
-    True: r"(open_clip_model|open_clip_pytorch_model)",
-}
-"""Names of weight files without shard and ending: of transformers and diffusers, of open_clip."""
+_WEIGHTS = r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)"
+_WEIGHTS_OF_OPEN_CLIP = r"(open_clip_model|open_clip_pytorch_model)"
+"""Names of weight files, without shard and ending."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Access(Protocol):
+    """What :class:`viper.models.loading.LoadOptions` say of downloads."""
+
+    @property
+    def local_only(self) -> bool: ...
+
+    @property
+    def revision(self) -> str | None: ...
+
+    def trusts(self, source: str | Path) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,7 @@ class Stored:
     missing: tuple[str, ...]
 
 
-def local_copy(
-    source: str | Path, options: LoadOptions, on_progress: Progress | None = None
-) -> Path:
+def local_copy(source: str | Path, options: Access, on_progress: Progress | None = None) -> Path:
     """Return the folder of a checkpoint, and download first what is missing of it.
 
     A folder is returned as it is. A checkpoint that the hub's cache holds whole asks for nothing
@@ -96,7 +102,7 @@ def local_copy(
         _refuse_offline(repository, state, options)
         check_hub([repository.name])
         with _hub_errors(repository):
-            _download(repository, str(source) in options.trust, on_progress)
+            _download(repository, options.trusts(source), on_progress)
     snapshot = repository.snapshot()
     assert snapshot is not None
     return snapshot
@@ -149,9 +155,11 @@ def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
 
 def published_as(folder: str | Path) -> tuple[str, str] | None:
     """Return the hub id and commit of a folder in the hub's cache, or None for another folder."""
-    parts = Path(folder).parts[-3:]
-    if len(parts) == 3 and parts[1] == "snapshots" and parts[0].startswith("models--"):
-        return parts[0].removeprefix("models--").replace("--", "/"), parts[2]
+    from huggingface_hub import constants
+
+    path, cache = Path(folder), Path(constants.HF_HUB_CACHE)
+    if path.parent.name == "snapshots" and path.parents[2:3] == (cache,):
+        return path.parts[-3].removeprefix("models--").replace("--", "/"), path.name
     return None
 
 
@@ -189,15 +197,12 @@ class _Repository:
 
     def weights(self, names: Sequence[str]) -> list[str]:
         """Return the weight files among the files of a folder: the safest format, no copies."""
-        for ending in ("safetensors", "bin"):
-            whole, shard = (
-                re.compile(rf"{_WEIGHTS[self.open_clip]}{part}\.{ending}")
-                for part in ("", r"-\d+-of-\d+")
-            )
-            for form in (whole, shard):
-                weights = [name for name in names if form.fullmatch(name)]
-                if weights:
-                    return weights
+        kinds = [_WEIGHTS_OF_OPEN_CLIP, _WEIGHTS] if self.open_clip else [_WEIGHTS]
+        for kind, ending, shard in product(kinds, ("safetensors", "bin"), ("", r"-\d+-of-\d+")):
+            form = re.compile(rf"{kind}{shard}\.{ending}")
+            weights = [name for name in names if form.fullmatch(name)]
+            if weights:
+                return weights
         return []
 
 
@@ -263,7 +268,7 @@ def _json(path: Path) -> Any:
         return {}
 
 
-def _refuse_offline(repository: _Repository, state: Stored, options: LoadOptions) -> None:
+def _refuse_offline(repository: _Repository, state: Stored, options: Access) -> None:
     from huggingface_hub import constants
 
     if options.local_only or constants.HF_HUB_OFFLINE:

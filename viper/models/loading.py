@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from viper.errors import MemoryFullError, MissingExtraError, ModelError, ProfileError
+from viper.models.hub import OPEN_CLIP, local_copy, published_as
 from viper.models.vision.roles import Pixels
 
 Item = TypeVar("Item")
@@ -65,6 +66,12 @@ class LoadOptions:
             raise ProfileError(
                 f"quantize {self.quantize!r} is not known; known: {', '.join(QUANTIZATIONS)}"
             )
+
+    def trusts(self, source: str | Path) -> bool:
+        """Return whether the code of a model, given by its name or folder, may run."""
+        published = published_as(source)
+        names = {str(source), str(source).removeprefix(OPEN_CLIP), *(published or ())[:1]}
+        return not names.isdisjoint(self.trust)
 
     def resolved_device(self) -> str:
         """Return the device by its torch name.
@@ -117,30 +124,31 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         ModelError: nothing loadable there, or it does not fit.
         MissingExtraError: a package that an option needs is missing.
     """
+    folder = local_copy(source, options)
     keywords: dict[str, Any] = {
         "dtype": options.resolved_dtype(),
-        **_source_keywords(options),
+        **_from_disk(source, options),
         **more,
     }
     if options.quantize is not None:
-        keywords["quantization_config"] = _quantization(options.quantize)
+        keywords["quantization_config"] = _quantization(options)
     if options.device_map is not None:
         _need("accelerate", "device_map")
         keywords["device_map"] = options.device_map
-    with load_errors(kind.__name__, source):
-        _require_family(kind, source, options)
-        model = kind.from_pretrained(source, **keywords)
+    with load_errors(kind.__name__, source, _code_advice(source, folder, options)):
+        _require_family(kind, folder)
+        model = kind.from_pretrained(folder, **keywords)
         if options.device_map is None and options.quantize is None:
             model = model.to(options.resolved_device())
     return model.eval()
 
 
-def _require_family(kind: Any, source: str | Path, options: LoadOptions) -> None:
+def _require_family(kind: Any, folder: Path) -> None:
     """Raise ValueError for a checkpoint of another family, which would load with random weights."""
     config = getattr(kind, "config_class", None)
     if config is None:
         return
-    stated = config.get_config_dict(source, **_source_keywords(options))[0].get("model_type")
+    stated = config.get_config_dict(folder, local_files_only=True)[0].get("model_type")
     if stated is not None and stated != config.model_type:
         raise ValueError(f"it is a {stated} model, not {config.model_type}")
 
@@ -151,39 +159,62 @@ def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: 
     Raises:
         ModelError: nothing loadable there.
     """
-    with load_errors(kind.__name__, source):
-        return kind.from_pretrained(source, **_source_keywords(options), **more)
+    folder = local_copy(source, options)
+    with load_errors(kind.__name__, source, _code_advice(source, folder, options)):
+        return kind.from_pretrained(folder, **_from_disk(source, options), **more)
 
 
-def _source_keywords(options: LoadOptions) -> dict[str, Any]:
-    keywords: dict[str, Any] = {"local_files_only": options.local_only}
-    if options.revision is not None:
-        keywords["revision"] = options.revision
-    return keywords
+def _from_disk(source: str | Path, options: LoadOptions) -> dict[str, Any]:
+    """Return keywords with which transformers asks neither the hub nor standard input."""
+    return {"local_files_only": True, "trust_remote_code": options.trusts(source)}
+
+
+_MAY_NAME_CODE = (
+    "config.json",
+    "tokenizer_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+)
+
+
+def _code_advice(source: str | Path, folder: Path, options: LoadOptions) -> str:
+    """Return how to trust a model that brings its own code; empty if it has none, or is trusted."""
+    if options.trusts(source):
+        return ""
+    texts = (
+        (folder / name).read_text(encoding="utf-8", errors="replace")
+        for name in _MAY_NAME_CODE
+        if (folder / name).is_file()
+    )
+    if not any('"auto_map"' in text for text in texts):
+        return ""
+    return f'; it brings Python code of its own, which runs only if [load] has trust = ["{source}"]'
 
 
 @contextmanager
-def load_errors(what: str, source: str | Path) -> Iterator[None]:
+def load_errors(what: str, source: str | Path, advice: str = "") -> Iterator[None]:
     """Turn the errors of libraries while loading into one ModelError with advice."""
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         if is_out_of_memory(error):
             raise MemoryFullError(f"{source}: {MEMORY_ADVICE}") from error
-        if _names_no_folder(source):
-            raise ModelError(f"{source}: no such folder; give a folder or a hub id") from error
-        lines = str(error).strip().splitlines()
-        reason = lines[0][:_MAX_REASON] if lines else type(error).__name__
-        raise ModelError(f"{source} cannot be loaded as {what}: {reason}") from error
+        reason = reason_of(error)
+        raise ModelError(f"{source} cannot be loaded as {what}: {reason}{advice}") from error
 
 
-def _names_no_folder(source: str | Path) -> bool:
-    """Return True if this is a missing path and not a hub id (``organisation/name``)."""
-    path = Path(source)
-    return (len(path.parts) > 2 or path.is_absolute()) and not path.exists()
+def reason_of(error: BaseException) -> str:
+    """Return the words of an error and of its cause on one line of up to 600 characters."""
+    causes = [each for each in (error, error.__cause__) if each is not None]
+    texts = dict.fromkeys(" ".join(str(each).split()) for each in causes)
+    reason = "; ".join(filter(None, texts)) or type(error).__name__
+    if len(reason) <= _MAX_REASON:
+        return reason
+    half = (_MAX_REASON - 3) // 2
+    return f"{reason[:half]} … {reason[-half:]}"
 
 
-_MAX_REASON = 300
+_MAX_REASON = 600
 
 MEMORY_ADVICE = (
     "out of memory; load it in half precision (dtype), in 8 or 4 bits (quantize), spread it "
@@ -202,9 +233,33 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-class LocalModel:
-    """Base of backends that hold one torch model as ``_model``."""
+LOADING = frozenset(LoadOptions.__dataclass_fields__)
+"""Names of the options of :class:`LoadOptions`."""
 
+
+def check_loading(kind: type, options: Mapping[str, Any]) -> None:
+    """Check the options of loading among these against those that a backend's class honours.
+
+    Raises:
+        ProfileError: the class does not honour one of them.
+    """
+    honoured: frozenset[str] = getattr(kind, "loads_with", frozenset())
+    wrong = sorted((LOADING & options.keys()) - honoured)
+    if wrong:
+        raise ProfileError(
+            f"{kind.__name__} takes no option {', '.join(wrong)}; its options for loading: "
+            f"{', '.join(sorted(honoured)) or 'none'}"
+        )
+
+
+class LocalModel:
+    """Base of backends that hold one torch model as ``_model``.
+
+    Attributes:
+        loads_with: names of the options of :class:`LoadOptions` that the backend honours.
+    """
+
+    loads_with: ClassVar[frozenset[str]] = LOADING
     _model: Any
 
     @property
@@ -258,11 +313,24 @@ def in_equal_groups(
     return [results[index] for index in range(len(items))]
 
 
-def _quantization(bits: str) -> Any:
-    _need("bitsandbytes", f'quantize = "{bits}"')
+def _quantization(options: LoadOptions) -> Any:
+    """Return the configuration of bitsandbytes: 8 bits, or NF4 with quantised scales.
+
+    Source: Dettmers et al. 2023, sec. 3.
+    """
+    _need("bitsandbytes", f'quantize = "{options.quantize}"')
+    import torch
     from transformers import BitsAndBytesConfig
 
-    return BitsAndBytesConfig(load_in_8bit=bits == "8bit", load_in_4bit=bits == "4bit")
+    if options.quantize == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    dtype = options.resolved_dtype()
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16 if dtype == "auto" else dtype,
+    )
 
 
 def _need(package: str, option: str) -> None:
@@ -271,14 +339,17 @@ def _need(package: str, option: str) -> None:
 
 
 def model_id(source: str | Path) -> str:
-    """Return ``folder@hash`` for a local folder, else the source itself (a checkpoint's public
-    name).
+    """Return ``folder@hash`` for a local folder, ``hub id@commit`` for a folder of the hub's cache,
+    else the source itself.
 
     The hash is the first 12 hexadecimal digits of the SHA-256 over the folder's safetensors files
     in order of name, so two trainings never share a cache entry. If the folder itself holds none (a
     pipeline of several networks), those of its subfolders count.
     """
     folder = Path(source)
+    published = published_as(folder)
+    if published is not None:
+        return f"{published[0]}@{published[1][:12]}"
     if not folder.is_dir():
         return str(source)
     digest = hashlib.sha256()
@@ -339,7 +410,7 @@ class Checkpoint(LocalModel):
         inspect.signature(cls).bind_partial(**own)
         model = load_pretrained(resolve_name(cls.network), source, loading)
         readers = [load_processor(resolve_name(reader), source, loading) for reader in cls.readers]
-        arguments: list[Any] = [model, *readers, model_id(source)]
+        arguments: list[Any] = [model, *readers, model_id(local_copy(source, loading))]
         return cls(*arguments, **own)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from viper.models.hub import local_copy, published_as
 from viper.models.llm.adapters import weights_hash, with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
@@ -63,18 +64,19 @@ class TransformersLLM(LocalModel):
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         options = LoadOptions(**loading)
+        folder = local_copy(path, options)
         self._tokenizer: Any = load_processor(AutoTokenizer, path, options)
         self._torch = torch
         self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
         if adapter is not None:
-            self._model = with_adapter(self._model, adapter, path)
+            self._model = with_adapter(self._model, adapter, folder)
         self._prompts = PromptTokens(self._tokenizer, template, chat_template_kwargs)
         self._thinking_tokens = thinking_tokens
         self._reader = PromptReader(self._model, kept_prompts)
         stop_ids = _stop_ids(self._model, self._tokenizer)
         self._decoder = Decoder(self._reader, self._tokenizer, stop_ids)
         self._lock = threading.Lock()
-        self.model_id = language_model_id(path, self._model, adapter)
+        self.model_id = language_model_id(folder, adapter)
         self.max_context = self._reader.max_context
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
@@ -147,16 +149,16 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
 
-def language_model_id(path: str | Path, model: Any, adapter: str | Path | None = None) -> str:
-    """Return ``folder@hash of its safetensors`` for a folder, ``hub id@revision`` otherwise.
+def language_model_id(folder: Path, adapter: str | Path | None = None) -> str:
+    """Return ``hub id@commit`` for a folder of the hub's cache, else ``folder@hash of its
+    safetensors``.
 
     An adapter appends ``+folder@hash``.
     """
     if adapter is not None:
         own = Path(adapter)
-        return f"{language_model_id(path, model)}+{own.name}@{weights_hash(own)[:12]}"
-    folder = Path(path)
-    if not folder.is_dir():
-        revision = getattr(model.config, "_commit_hash", None) or "unknown"
-        return f"{path}@{revision[:12]}"
+        return f"{language_model_id(folder)}+{own.name}@{weights_hash(own)[:12]}"
+    published = published_as(folder)
+    if published is not None:
+        return f"{published[0]}@{published[1][:12]}"
     return f"{folder.name}@{weights_hash(folder)[:12]}"

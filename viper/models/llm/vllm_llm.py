@@ -17,16 +17,16 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from viper.errors import MissingExtraError, ModelError, ViperError
+from viper.models.hub import local_copy
 from viper.models.llm.event_loop import EventLoop, gathered
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id, sample_seed
 from viper.models.llm.wrapped import Attempt
-from viper.models.loading import LoadOptions, load_processor
+from viper.models.loading import LoadOptions, load_processor, reason_of
 from viper.models.vision.video_windows import check_at_least
 from viper.prompting.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 
@@ -57,6 +57,7 @@ class VllmLLM:
         dtype: ``auto`` is the checkpoint's own.
         quantization: vLLM's name of the quantisation of the weights, such as ``awq``.
         enforce_eager: no compiled graphs; starts sooner, runs slower.
+        local_only, revision, trust: see :class:`viper.models.loading.LoadOptions`.
 
     Raises:
         MissingExtraError: vLLM is not installed.
@@ -69,6 +70,7 @@ class VllmLLM:
     """
 
     concurrent = True
+    loads_with = frozenset({"local_only", "revision", "trust"})
 
     def __init__(
         self,
@@ -84,6 +86,9 @@ class VllmLLM:
         dtype: str = "auto",
         quantization: str | None = None,
         enforce_eager: bool = False,
+        local_only: bool = False,
+        revision: str | None = None,
+        trust: Sequence[str] = (),
     ) -> None:
         check_at_least(1, max_pixels=max_pixels)
         # Its log goes to stderr, because stdout is for results. Its usage reports are off.
@@ -93,12 +98,15 @@ class VllmLLM:
             import vllm
         except ModuleNotFoundError:
             raise MissingExtraError("vllm", "vllm", "the llm backend 'vllm'") from None
+        options = LoadOptions(local_only=local_only, revision=revision, trust=trust)
+        folder = local_copy(path, options)
         self._vllm = vllm
         self._loop = EventLoop("viper-vllm", "the vLLM engine is closed; load the model again")
         start = partial(
             _start,
             vllm,
-            model=str(path),
+            model=str(folder),
+            trust_remote_code=options.trusts(path),
             tensor_parallel_size=tensor_parallel_size,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=max_model_len,
@@ -111,18 +119,18 @@ class VllmLLM:
         try:
             self._engine: Any = self._loop.run(start)
         except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"{path} cannot be loaded by vLLM: {_reason(error)}") from error
+            raise ModelError(f"{path} cannot be loaded by vLLM: {reason_of(error)}") from error
         config = self._engine.model_config
         self._prompts = PromptTokens(
             self._engine.get_tokenizer(),
             template,
             chat_template_kwargs,
-            processor=_processor(path) if config.is_multimodal_model else None,
+            processor=_processor(path, options) if config.is_multimodal_model else None,
         )
         self._thinking_tokens, self.max_pixels = thinking_tokens, max_pixels
         self._numbers = itertools.count()
         self.sees_pictures = self._prompts.take_pictures
-        self.model_id = f"{language_model_id(path, SimpleNamespace(config=config.hf_config))}#vllm"
+        self.model_id = f"{language_model_id(folder)}#vllm"
         self.max_context = int(config.max_model_len)
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
@@ -210,7 +218,7 @@ class VllmLLM:
             parameters = self._vllm.SamplingParams(output_kind=kinds.FINAL_ONLY, **sampling)
             (result,) = [each async for each in self._engine.generate(request, parameters, name)]
         except Exception as error:  # one request: the engine passes on any error of its parts
-            raise ModelError(f"{self.model_id}: vLLM gave no answer: {_reason(error)}") from error
+            raise ModelError(f"{self.model_id}: vLLM gave no answer: {reason_of(error)}") from error
         return result
 
 
@@ -223,16 +231,10 @@ async def _start(vllm: Any, **arguments: Any) -> Any:
     return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
 
 
-def _processor(path: str | Path) -> Any:
+def _processor(path: str | Path, options: LoadOptions) -> Any:
     from transformers import AutoProcessor
 
-    return load_processor(AutoProcessor, path, LoadOptions())
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first line of an error, or of its cause if it has no words."""
-    lines = (str(error) or str(error.__cause__ or "")).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return load_processor(AutoProcessor, path, options)
 
 
 def _completions(result: Any) -> list[Completion]:

@@ -1,13 +1,15 @@
 """The matcher backend on a tiny open_clip checkpoint."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
+from tests.hub.server import serve
 from tests.models.vision.swapping import answer_with
-from viper.errors import ModelError
-from viper.models.vision.matcher_open_clip import OpenClipMatcher
+from viper.errors import ModelError, ProfileError
+from viper.models.vision.matcher_open_clip import OpenClipMatcher, published_weights
 from viper.models.vision.roles import Matcher
 from viper.testing.conformance import check_matcher
 
@@ -101,3 +103,83 @@ def test_half_precision_answers(folder, dtype):
 def test_one_line_of_a_profile_gives_it_its_role(folder, tmp_path):
     line = f'{{ backend = "open_clip", model = "{folder}" }}'
     assert answer_with("matcher", line, tmp_path) in ("red cube", "how far")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path, folder):
+    """A hub with the checkpoint, as the weights of an architecture of open_clip as well."""
+    import open_clip
+
+    tags = {
+        "openai": {"hf_hub": "org/clip/", "quick_gelu": True},
+        "other": {"hf_hub": "org/other/weights.bin"},
+    }
+    monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", tags)
+    with serve() as running:
+        running.use(monkeypatch, tmp_path / "cache")
+        for name in ("org/clip", "org/other"):
+            running.add(name, folder)
+        yield running
+
+
+def activations(matcher) -> set[str]:
+    towers = matcher._model.visual.transformer, matcher._model.transformer
+    return {type(block.mlp.gelu).__name__ for tower in towers for block in tower.resblocks}
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "activation"),
+    [
+        ("tiny", {"pretrained": "openai"}, "QuickGELU"),
+        ("hf-hub:org/clip", {}, "QuickGELU"),
+        ("tiny", {"pretrained": "other"}, "GELU"),
+    ],
+)
+def test_both_towers_have_the_activation_that_the_weights_want(hub, source, more, activation):
+    matcher = OpenClipMatcher.from_pretrained(source, device="cpu", **more)
+    assert activations(matcher) == {activation}
+    name = "org/other" if activation == "GELU" else "org/clip"
+    assert matcher.model_id == f"{name}@{hub.repositories[name].commit[:12]}"
+
+
+def test_activations_of_published_weights_are_known():
+    name = "hf-hub:timm/vit_large_patch14_clip_224.openai"
+    assert published_weights("ViT-L-14", "openai") == (name, True)
+    assert published_weights("ViT-B-32", "laion2b_s34b_b79k")[1] is False
+    with pytest.raises(ModelError, match="no weights 'nobody' of ViT-L-14; known: openai, "):
+        published_weights("ViT-L-14", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("source", "more"), [("hf-hub:org/clip", {}), ("tiny", {"pretrained": "openai"})]
+)
+def test_local_only_asks_no_hub(hub, source, more):
+    with pytest.raises(ModelError, match="org/clip is not on this disk .* local_only forbids"):
+        OpenClipMatcher.from_pretrained(source, local_only=True, device="cpu", **more)
+    assert hub.requests == []
+    OpenClipMatcher.from_pretrained(source, device="cpu", **more)
+    hub.requests.clear()
+    OpenClipMatcher.from_pretrained(source, device="cpu", **more)
+    OpenClipMatcher.from_pretrained(source, local_only=True, device="cpu", **more)
+    assert hub.requests == []
+
+
+def test_code_of_a_tokenizer_is_not_asked_about(folder, tmp_path, monkeypatch):
+    def asked(prompt=""):
+        raise AssertionError(f"asked on standard input: {prompt}")
+
+    monkeypatch.setattr("builtins.input", asked)
+    own = tmp_path / "own"
+    shutil.copytree(folder, own)
+    config = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
+    (own / "tokenizer_config.json").write_text(json.dumps(config))
+    (own / "tokenizer.json").unlink()
+    (own / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: pass\n")
+    with pytest.raises(ModelError, match="cannot be loaded as an open_clip model"):
+        OpenClipMatcher.from_pretrained(own, device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_options_that_open_clip_does_not_honour_are_named(folder):
+    with pytest.raises(ProfileError, match="takes no option device_map, quantize"):
+        OpenClipMatcher.from_pretrained(folder, quantize="4bit", device_map="auto")

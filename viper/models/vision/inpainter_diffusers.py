@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import LoadOptions, LocalModel, load_errors, model_id
+from viper.models.hub import local_copy
+from viper.models.loading import LoadOptions, LocalModel, check_loading, load_errors, model_id
 from viper.models.vision.adapter_inpainter import (
     NO_PROMPT,
     InpainterTraining,
@@ -64,6 +65,8 @@ class DiffusersInpainter(LocalModel):
         self._side = pipeline.unet.config.sample_size * pipeline.vae_scale_factor
         pipeline.set_progress_bar_config(disable=True)
 
+    loads_with = frozenset({"device", "dtype", "local_only", "revision"})
+
     @classmethod
     def from_pretrained(
         cls,
@@ -83,10 +86,13 @@ class DiffusersInpainter(LocalModel):
 
         Raises:
             ModelError: nothing loadable under that name, or no inpainting checkpoint.
-            ProfileError: a loading option that pipelines do not take, or a wrong value.
+            ProfileError: a wrong value.
         """
-        pipeline = _loaded(source, safety_checker, LoadOptions(**loading))
-        return cls(pipeline, model_id(source), steps=steps, guidance=guidance, padding=padding)
+        check_loading(cls, loading)
+        options = LoadOptions(**loading)
+        folder = local_copy(source, options)
+        pipeline = _loaded(source, folder, safety_checker, options)
+        return cls(pipeline, model_id(folder), steps=steps, guidance=guidance, padding=padding)
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
         """Return a picture of the same size with the prompt's content painted where ``mask`` is
@@ -187,22 +193,19 @@ class DiffusersInpainter(LocalModel):
         return encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
 
 
-def _loaded(source: str | Path, safety_checker: bool, options: LoadOptions) -> Any:
+def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: LoadOptions) -> Any:
     """Return the pipeline on its device, in its precision."""
-    for name in ("device_map", "quantize"):
-        if getattr(options, name) is not None:
-            raise ProfileError(f"the backend diffusers takes no option {name}")
     dtype = options.resolved_dtype()
     without = {} if safety_checker else {"safety_checker": None, "requires_safety_checker": False}
     with load_errors("a Stable Diffusion inpainting pipeline", source), _quietly():
         from diffusers import StableDiffusionInpaintPipeline
 
         pipeline = StableDiffusionInpaintPipeline.from_pretrained(
-            source,
+            folder,
             dtype=None if dtype == "auto" else dtype,
             use_safetensors=True,
-            local_files_only=options.local_only,
-            revision=options.revision,
+            local_files_only=True,
+            trust_remote_code=False,
             **without,
         )
         return pipeline.to(options.resolved_device())

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.errors import ProfileError
-from viper.models.loading import LoadOptions, LocalModel, in_batches, load_errors, model_id
+from viper.errors import ModelError
+from viper.models.hub import OPEN_CLIP, local_copy
+from viper.models.loading import (
+    LoadOptions,
+    LocalModel,
+    check_loading,
+    in_batches,
+    load_errors,
+    model_id,
+)
 from viper.models.vision.adapter_matcher import (
     Places,
     embed_from,
@@ -38,6 +47,8 @@ class OpenClipMatcher(LocalModel):
             UsageError.
     """
 
+    loads_with = frozenset({"device", "dtype", "local_only", "revision"})
+
     def __init__(
         self, model: Any, preprocess: Any, tokenizer: Any, name: str, batch_size: int = 64
     ) -> None:
@@ -64,25 +75,32 @@ class OpenClipMatcher(LocalModel):
             source: a folder, ``hf-hub:org/name``, or an architecture name of open_clip.
             pretrained: the weights' tag if ``source`` is an architecture name.
             batch_size: maximum number of pictures or texts in one forward pass.
+            loading: those of ``loads_with``.
 
         Raises:
             ModelError: nothing loadable under that name.
         """
         import open_clip
 
+        check_loading(cls, loading)
         options = LoadOptions(**loading)
-        _refuse_unsupported(options)
-        name = f"local-dir:{source}" if Path(source).is_dir() else str(source)
+        name, quick_gelu = published_weights(str(source), pretrained)
         with load_errors("an open_clip model", source):
-            model, _, preprocess = open_clip.create_model_and_transforms(
-                name,
-                pretrained=pretrained,
-                device=options.resolved_device(),
-                precision=_PRECISIONS[options.dtype],
-            )
-            tokenizer = open_clip.get_tokenizer(name)
-        identity = model_id(source) + (f":{pretrained}" if pretrained else "")
-        return cls(model, preprocess, tokenizer, identity, batch_size)
+            if not name.startswith(OPEN_CLIP) and not Path(name).is_dir():
+                raise ValueError(
+                    f"no such folder; give a folder, {OPEN_CLIP}org/name, or an architecture of "
+                    "open_clip and its weights' tag (pretrained)"
+                )
+            folder = local_copy(name, options)
+            with _quietly_from_disk(options):
+                model, preprocess = open_clip.create_model_from_pretrained(
+                    f"local-dir:{folder}",
+                    device=options.resolved_device(),
+                    precision=_PRECISIONS[options.dtype],
+                    force_quick_gelu=quick_gelu,
+                )
+                tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+        return cls(model, preprocess, tokenizer, model_id(folder), batch_size)
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]``; N may be 0."""
@@ -190,7 +208,44 @@ _PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloa
 """Names of dtypes in open_clip."""
 
 
-def _refuse_unsupported(options: LoadOptions) -> None:
-    for name in ("device_map", "quantize", "revision"):
-        if getattr(options, name) is not None:
-            raise ProfileError(f"the backend open_clip takes no option {name}")
+def published_weights(source: str, pretrained: str | None) -> tuple[str, bool]:
+    """Return the folder or hub id of weights, and whether they were trained with QuickGELU.
+
+    The configuration of an architecture states another activation than some of its weights want.
+
+    Raises:
+        ModelError: the architecture has no weights under that tag.
+    """
+    import open_clip
+
+    if pretrained is not None:
+        tags = open_clip.list_pretrained_tags_by_model(source)
+        if pretrained not in tags:
+            known = ", ".join(tags) or "none"
+            raise ModelError(f"open_clip has no weights {pretrained!r} of {source}; known: {known}")
+        published = open_clip.get_pretrained_cfg(source, pretrained)["hf_hub"]
+        source = OPEN_CLIP + published.rpartition("/")[0]  # a file's name may follow
+    listed = [open_clip.get_pretrained_cfg(*each) for each in open_clip.list_pretrained()]
+    name = source.removeprefix(OPEN_CLIP)
+    return source, any(
+        each.get("quick_gelu") and each["hf_hub"].rpartition("/")[0] == name for each in listed
+    )
+
+
+@contextmanager
+def _quietly_from_disk(options: LoadOptions) -> Iterator[None]:
+    """Let transformers, as open_clip calls it, ask neither standard input nor (local_only) the hub.
+
+    open_clip passes on no such options.
+    """
+    from huggingface_hub import constants
+    from transformers import dynamic_module_utils
+
+    offline, seconds = constants.HF_HUB_OFFLINE, dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    constants.HF_HUB_OFFLINE = offline or options.local_only
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = offline
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -292,3 +293,30 @@ def test_an_engine_that_takes_a_share_of_the_device_starts_before_other_models(
     models = load_profile(str(tmp_path / "mine.toml")).components().toolbox.models
     models.get("depth")
     assert order == ["engine"]
+
+
+SMALL_MATCHER = '{ backend = "open_clip", model = "embedded:matcher"'
+
+
+def test_loading_options_reach_the_backends_that_honour_them(tmp_path: Path) -> None:
+    profile = written(tmp_path, f"matcher = {SMALL_MATCHER} }}")
+    load = {"quantize": "4bit", "device_map": "auto", "dtype": "float32", "local_only": True}
+    profile = replace(profile, document=replace(profile.document, load=load))
+    choices = dict(profile.choices())
+    assert profile.options("matcher", choices["matcher"]) == {
+        "dtype": "float32",
+        "local_only": True,
+    }
+    assert profile.options("llm", choices["llm"]).items() >= load.items()
+    assert profile.problems() == []
+
+
+@pytest.mark.parametrize("option", ['quantize = "4bit"', 'device_map = "auto"'])
+def test_loading_option_of_a_role_that_its_backend_does_not_honour(
+    tmp_path: Path, option: str
+) -> None:
+    profile = written(tmp_path, f"matcher = {SMALL_MATCHER}, options = {{ {option} }} }}")
+    (problem,) = profile.problems()
+    assert problem.startswith("OpenClipMatcher takes no option " + option.split()[0])
+    (state,) = (state for state in inventory(profile) if state.role == "matcher")
+    assert state.problem == problem

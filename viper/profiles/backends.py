@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError
-from viper.models.loading import split_options
+from viper.models.loading import check_loading, split_options
 from viper.tools.models import ROLES
 
 ENTRY_POINTS = "viper.backends"
@@ -189,6 +189,29 @@ def loads_weights(role: str, backend: str) -> bool:
     """Return whether the backend takes the options of :class:`viper.models.loading.LoadOptions`."""
     role = played(role)
     return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
+
+
+def loading_options(role: str, backend: str) -> frozenset[str]:
+    """Return the names of the options of ``[load]`` that a shipped backend honours."""
+    return getattr(_loaded_class(role, backend), "loads_with", frozenset())
+
+
+def check_loading_options(role: str, backend: str, options: Mapping[str, Any]) -> None:
+    """Check the options for loading that a role sets itself. Nothing is loaded.
+
+    Raises:
+        ProfileError: its backend does not honour one of them.
+    """
+    kind = _loaded_class(role, backend)
+    if kind is not None:
+        own = set(_option_names(kind))
+        check_loading(kind, {name: options[name] for name in options if name not in own})
+
+
+def _loaded_class(role: str, backend: str) -> Any:
+    """Return the class that loads the weights of a shipped backend, or None for another one."""
+    role, backend = ("llm", VLM) if asks_vlm(role, backend) else (played(role), backend)
+    return backend_class(role, backend) if backend in SHIPPED.get(role, {}) else None
 
 
 def extra_of(role: str, backend: str) -> tuple[str, str] | None:

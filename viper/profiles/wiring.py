@@ -33,7 +33,9 @@ from viper.profiles.backends import (
     asks_vlm,
     backend_class,
     built,
+    check_loading_options,
     load_backend,
+    loading_options,
     loads_weights,
     missing_extra,
     needs_model,
@@ -201,15 +203,15 @@ class Profile:
     def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
         """Return the options of a backend.
 
-        They are the profile's ``[load]``, if the backend loads weights, overridden by its own
+        They are those of the profile's ``[load]`` that the backend honours, overridden by its own
         options. Roles of :data:`FULL_PRECISION` take no lower precision from ``[load]``. An adapter
         is named in the same way as a model.
 
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
         """
-        takes = loads_weights(role, choice.backend) and choice.model is not None
-        load = dict(self.document.load) if takes else {}
+        honoured = loading_options(role, choice.backend) if choice.model is not None else ()
+        load = {name: value for name, value in self.document.load.items() if name in honoured}
         if role in FULL_PRECISION:
             load.pop("quantize", None)
             load |= {"dtype": "float32"} if "dtype" in load else {}
@@ -260,6 +262,7 @@ class Profile:
 
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         resolve_backend(role, choice.backend)
+        check_loading_options(role, choice.backend, choice.options)
         source = self.model_source(choice)
         if source is None and needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from viper.cli import cli
+from viper.commands import doctor
 
 
 def test_doctor_names_every_layer_with_what_is_lost_without_it() -> None:
@@ -22,3 +24,16 @@ def test_doctor_names_every_layer_with_what_is_lost_without_it() -> None:
 def test_the_same_in_words() -> None:
     text = CliRunner().invoke(cli, ["doctor"], standalone_mode=False).stdout
     assert "seccomp" in text and "without it: every system call is in reach" in text
+
+
+def test_packages_for_spreading_and_for_fewer_bits_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(package: str) -> object | None:
+        return object() if package == "accelerate" else None
+
+    monkeypatch.setattr("viper.commands.doctor.importlib.util.find_spec", found)
+    extras = {name: doctor._extra(*about) for name, about in doctor.EXTRAS.items()}
+    assert extras["large"]["installed"] and "bits" not in extras["large"]["purpose"]
+    assert not extras["quantize"]["installed"] and "bits" in extras["quantize"]["purpose"]
+    assert extras["quantize"]["install"] == 'pip install "viper-reasoner[large]"'

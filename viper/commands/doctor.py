@@ -19,12 +19,14 @@ from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import REQUIRED_LAYERS
 
 EXTRAS = {
-    "vllm": ("vllm", "the vLLM engine for large language models"),
-    "openai": ("openai", "any OpenAI-compatible endpoint"),
-    "large": ("accelerate", "models spread over devices, or in 8 and 4 bits"),
-    "serve": ("fastapi", "viper serve"),
-    "emoji": ("augly", "pictures for EMOJI"),
+    "vllm": ("vllm", "vllm", "the vLLM engine for large language models"),
+    "openai": ("openai", "openai", "any OpenAI-compatible endpoint"),
+    "large": ("accelerate", "large", "device_map: models spread over devices"),
+    "quantize": ("bitsandbytes", "large", "quantize: models in 8 and 4 bits"),
+    "serve": ("fastapi", "serve", "viper serve"),
+    "emoji": ("augly", "emoji", "pictures for EMOJI"),
 }
+"""Package, extra that brings it, and purpose, by the name in the report."""
 
 
 @click.command()
@@ -38,7 +40,7 @@ def doctor(as_json: bool, state: Path | None) -> int:
     findings: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "torch": _torch(),
-        "extras": {name: _extra(*about, name) for name, about in EXTRAS.items()},
+        "extras": {name: _extra(*about) for name, about in EXTRAS.items()},
         "sandbox": _sandbox(),
         "profiles": _profiles(state),
     }
@@ -68,7 +70,7 @@ def _torch() -> dict[str, Any]:
     return {"version": torch.__version__, "devices": devices, "problem": None}
 
 
-def _extra(package: str, purpose: str, extra: str) -> dict[str, Any]:
+def _extra(package: str, extra: str, purpose: str) -> dict[str, Any]:
     present = importlib.util.find_spec(package) is not None
     install = None if present else f'pip install "viper-reasoner[{extra}]"'
     return {"installed": present, "purpose": purpose, "install": install}

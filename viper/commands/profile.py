@@ -144,10 +144,11 @@ def echo_weights(profile: Profile, offline: bool) -> list[ModelState]:
 
 def _place_of(state: ModelState) -> str:
     """Return the place and the size of a model's weights as text."""
-    size = "" if state.size_bytes is None else f", {state.size_bytes / 1e6:,.0f} MB"
+    size = f", {state.size}" if state.size else ""
     return {
         "folder": "on this disk",
         "cache": "in the hub's cache",
+        "partial": "partly in the hub's cache",
         "hub": "to be downloaded",
         "endpoint": "behind an endpoint",
         "shared": f"shared with {state.shares or 'other roles'}",

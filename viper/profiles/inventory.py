@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from viper.errors import ViperError
+from viper.errors import ModelError, ViperError
+from viper.models.checkpoints import facts_of
+from viper.models.hub import PIPELINE_INDEX, size_text, stored
 from viper.profiles.backends import (
     SEARCHES,
     SHIPPED,
     SharedModel,
     asks_vlm,
+    check_loading_options,
     missing_extra,
     needs_model,
     played,
@@ -21,10 +24,7 @@ from viper.profiles.backends import (
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
 
-Place = Literal["folder", "cache", "hub", "endpoint", "shared", "own", "nowhere"]
-
-PIPELINE_INDEX = "model_index.json"
-"""Configuration file of a checkpoint with several networks, each in its own folder."""
+Place = Literal["folder", "cache", "partial", "hub", "endpoint", "shared", "own", "nowhere"]
 
 _CONFIGS = ("config.json", "open_clip_config.json", "adapter_config.json", PIPELINE_INDEX)
 
@@ -34,11 +34,12 @@ class ModelState:
     """State of one role's model.
 
     Attributes:
-        place: location of the weights: a ``folder``, the hub's ``cache`` on this disk, only on the
-            ``hub``, behind an ``endpoint``, ``shared`` with another role, managed by the backend
-            itself (``own``), or ``nowhere``.
-        size_bytes: size of the weight files; None if unknown, or counted for the role that shares
-            the model.
+        place: location of the weights: a ``folder``, the hub's ``cache`` on this disk, only
+            ``partial`` there, only on the ``hub``, behind an ``endpoint``, ``shared`` with another
+            role, managed by the backend itself (``own``), or ``nowhere``.
+        size_bytes: size of the files on this disk; None if there are none, or if they are counted
+            for the role that shares the model.
+        whole_bytes: size of all files of a model that is partial or on the hub; None if unknown.
         problem: why the role cannot run on this machine, or None.
         shares: earlier role that uses the same model, or None.
     """
@@ -48,9 +49,16 @@ class ModelState:
     model: str | None
     place: Place
     size_bytes: int | None = None
+    whole_bytes: int | None = None
     problem: str | None = None
     options: Mapping[str, Any] | None = None
     shares: str | None = None
+
+    @property
+    def size(self) -> str:
+        """Return the size on this disk, and after the download, as text; empty if unknown."""
+        sizes = [self.size_bytes, self.whole_bytes]
+        return " of ".join(size_text(size) for size in sizes if size is not None)
 
 
 def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
@@ -69,6 +77,7 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
             if first is not None:
                 # Report a problem of the model once, for the first role that uses it.
                 state = replace(state, place="shared", size_bytes=None, problem=None, shares=first)
+                state = replace(state, whole_bytes=None)
         yield state
 
 
@@ -80,7 +89,11 @@ def readiness(profile: Profile) -> tuple[str, str | None]:
     problems += [problem for problem in profile.problems() if problem not in known]
     if problems:
         return "cannot run", "; ".join(problems)
-    absent = list(dict.fromkeys(str(state.model) for state in states if state.place == "hub"))
+    absent = dict.fromkeys(
+        f"{state.model} ({state.size})" if state.size else str(state.model)
+        for state in states
+        if state.place in ("hub", "partial")
+    )
     if absent:
         return "downloads first", f"not on this disk: {', '.join(absent)}"
     return "runs here", None
@@ -89,11 +102,12 @@ def readiness(profile: Profile) -> tuple[str, str | None]:
 def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) -> ModelState:
     options = {**profile.options(role, choice), **({"sees": True} if choice.sees else {})}
 
-    def state(place: Place, size: int | None = None, problem: str | None = None) -> ModelState:
-        return ModelState(role, choice.backend, choice.model, place, size, problem, options)
+    def state(place: Place, **more: Any) -> ModelState:
+        return ModelState(role, choice.backend, choice.model, place, options=options, **more)
 
     try:
         resolve_backend(role, choice.backend)
+        check_loading_options(role, choice.backend, choice.options)
         source = profile.model_source(choice)
         profile.shared_model(role, choice)
     except ViperError as error:
@@ -110,40 +124,41 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("nowhere", problem="names no model (a folder or a hub id)")
     if choice.backend not in SHIPPED.get(played(role), {}) and not Path(source).is_dir():
         return state("own")
-    return _of_source(source, state, offline)
+    if "pretrained" in options:
+        return state("own")  # only open_clip knows which repository has an architecture's weights
+    return _of_source(source, options.get("revision"), state, offline)
 
 
-def _of_source(source: str, state: Callable[..., ModelState], offline: bool) -> ModelState:
+def _of_source(
+    source: str, revision: str | None, state: Callable[..., ModelState], offline: bool
+) -> ModelState:
     folder = Path(source)
     if folder.is_dir():
         problem = None
         if not any((folder / name).is_file() for name in _CONFIGS):
             problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"
-        return state("folder", _weights(folder), problem)
-    if folder.is_absolute() or source.startswith("."):
-        return state("nowhere", problem=f"{source}: no such folder")
-    cached = _cached_size(source.removeprefix("hf-hub:"))
-    if cached is not None:
-        return state("cache", cached)
-    problem = f"{source} is not on this disk, and --offline forbids the hub" if offline else None
-    return state("hub", problem=problem)
+        return state("folder", size_bytes=_weights(folder), problem=problem)
+    try:
+        on_disk = stored(source, revision)
+    except ModelError as error:
+        return state("nowhere", problem=str(error))
+    if on_disk.state == "whole":
+        return state("cache", size_bytes=on_disk.bytes_on_disk)
+    facts = facts_of(source)
+    partly = on_disk.state == "partial"
+    problem = (
+        f"{source} is {'only partly' if partly else 'not'} on this disk "
+        f"(missing: {', '.join(on_disk.missing)}), and --offline forbids the hub"
+    )
+    return state(
+        "partial" if partly else "hub",
+        size_bytes=on_disk.bytes_on_disk if partly else None,
+        whole_bytes=round(facts.disk_gb * 1e9) if facts else None,
+        problem=problem if offline else None,
+    )
 
 
 def _weights(folder: Path) -> int:
     endings = (".safetensors", ".bin", ".pt", ".pth")
     inside = folder.rglob("*") if (folder / PIPELINE_INDEX).is_file() else folder.iterdir()
     return sum(path.stat().st_size for path in inside if path.suffix in endings)
-
-
-def _cached_size(repository: str) -> int | None:
-    """Return the bytes that the hub's cache holds of a repository, or None if it holds nothing."""
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
-    try:
-        for entry in scan_cache_dir().repos:
-            if entry.repo_id == repository and entry.repo_type == "model":
-                return int(entry.size_on_disk)
-    except (CacheNotFound, OSError):
-        return None
-    return None

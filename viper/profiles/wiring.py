@@ -398,10 +398,10 @@ class Profile:
             return self._load_search(role, choice, models)
         if loads_weights(role, choice.backend):
             self._start_engines(llms)
+        backend = self._load(role, choice)
         if (role, choice.backend) == ("segmenter", SAM2):
-            options = {**self.options(role, choice), "detector": models.shared("detector")}
-            return load_backend(role, SAM2, self.model_source(choice), options)
-        return self._load(role, choice)
+            backend.detector = models.shared("detector")
+        return backend
 
     def _load_search(self, role: str, choice: BackendChoice, models: ModelSet) -> Any:
         """Load a search: in an index of the state, or on the web with cached replies."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from viper.errors import ModelError, ProfileError
 from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, preprocess
 from viper.models.vision.boxes import MIN_SCORE, require_finite, suppress
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
+from viper.models.vision.video_windows import checked_texts
+from viper.schema import PixelBox
 
 _NAMES = (
     "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, "
@@ -36,14 +38,6 @@ OVERLAP = 0.5
 
 PROMPTABLE = frozenset({"sam2", "sam2_video", "edgetam", "edgetam_video", "sam3_tracker"})
 """Families whose image tower runs by itself and whose masks are prompted by boxes."""
-
-
-class Instance(NamedTuple):
-    """Object that a model proposes: its mask's logits float [h, w] at the model's own size."""
-
-    label: str
-    score: float
-    logits: Any
 
 
 @dataclass(frozen=True)
@@ -76,28 +70,49 @@ class Sam3Encoding:
     size: tuple[int, int]
 
 
-class NamedSegments:
+class NamedSegments(Checkpoint):
     """Base of segmenters that look for names instead of knowing a fixed list of labels.
 
+    Not for several threads at once; the toolbox holds a lock for each model.
+
     Args:
-        threshold: least score of a segment, in [0, 1].
+        parts: those of the checkpoint.
+        threshold: least score of a segment, in [0, 1]; None takes the class's own.
         overlap: share of its own mask that a segment must keep beside better ones, in [0, 1].
         vocabulary: names to look for if a program names none.
+        batch_size: maximum number of boxes or names in one forward pass.
+
+    Attributes:
+        usual_threshold: the class's own threshold.
+        families: families of networks that can play the role; empty if loading checks them.
 
     Raises:
+        ModelError: the network is of another family.
         ProfileError: a value outside [0, 1], or a vocabulary without names.
     """
 
-    _batch_size: int
+    usual_threshold: ClassVar[float]
+    families: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, threshold: float, overlap: float, vocabulary: Sequence[str]) -> None:
-        for what, value in (("threshold", threshold), ("overlap", overlap)):
+    def __init__(
+        self,
+        *parts: Any,
+        threshold: float | None = None,
+        overlap: float = OVERLAP,
+        vocabulary: Sequence[str] = VOCABULARY,
+        batch_size: int = 4,
+    ) -> None:
+        super().__init__(*parts, batch_size=batch_size)
+        family = self._model.config.model_type
+        if self.families and family not in self.families:
+            known = ", ".join(sorted(self.families))
+            raise ModelError(f"{parts[-1]}: a {family} model cannot segment here; known: {known}")
+        self._threshold = self.usual_threshold if threshold is None else threshold
+        self._overlap = overlap
+        for what, value in (("threshold", self._threshold), ("overlap", overlap)):
             if not 0 <= value <= 1:
                 raise ProfileError(f"the option {what} is {value}; expected 0 to 1")
-        if isinstance(vocabulary, str) or not all(map(str.strip, vocabulary)) or not vocabulary:
-            raise ProfileError(f"the option vocabulary is {vocabulary!r}; expected a list of names")
-        self._threshold, self._overlap = threshold, overlap
-        self._vocabulary = {name.strip().casefold(): name.strip() for name in vocabulary}
+        self._vocabulary = _by_word(checked_texts("vocabulary", vocabulary, at_least=1))
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:
         """Return the regions of these names, or of the vocabulary, best first; the label is the
@@ -109,7 +124,7 @@ class NamedSegments:
         Raises:
             ModelError: a mask or a score is not finite.
         """
-        asked = {name.strip().casefold(): name.strip() for name in names or ()}
+        asked = _by_word(names or ())
         words = {**asked, **self._vocabulary} if asked.keys() & self._vocabulary.keys() else asked
         words = self._vocabulary if names is None else words
         masks = self._masks(encoding, list(words.values())) if words else iter(())
@@ -129,54 +144,27 @@ class NamedSegments:
         raise NotImplementedError
 
 
-class Sam2Segmenter(Checkpoint, NamedSegments):
+class Sam2Segmenter(NamedSegments):
     """The ``Segmenter`` role made of a detector and a SAM 2 model.
 
     The detector finds the boxes of a name, and SAM 2 outlines each. Both image towers run once per
     picture. A segment's score is that of its box.
 
-    Not for several threads at once; the toolbox holds a lock for each model.
-
     Source: Ravi et al. 2024, SAM 2.
 
-    Args:
-        model: the network, of one of :data:`PROMPTABLE`.
-        processor: its image processor.
-        name: goes into traces and cache keys, together with the detector's.
-        detector: plays the ``Detector`` role in the same profile.
-        batch_size: maximum number of boxes in one forward pass.
-        threshold, overlap, vocabulary: see :class:`NamedSegments`.
-
-    Raises:
-        ModelError: the network is of another family.
-        ProfileError: an option has a wrong value.
+    Attributes:
+        detector: plays the ``Detector`` role in the same profile, which sets it after loading.
     """
 
     network = "transformers:AutoModelForMaskGeneration"
-
-    def __init__(
-        self,
-        *parts: Any,
-        detector: Any,
-        threshold: float = 0.2,
-        overlap: float = OVERLAP,
-        vocabulary: Sequence[str] = VOCABULARY,
-        batch_size: int = 8,
-    ) -> None:
-        Checkpoint.__init__(self, *parts, batch_size=batch_size)
-        NamedSegments.__init__(self, threshold, overlap, vocabulary)
-        family = self._model.config.model_type
-        if family not in PROMPTABLE:
-            raise ModelError(
-                f"{self._name}: a {family} model cannot outline boxes here; "
-                f"known: {', '.join(sorted(PROMPTABLE))}"
-            )
-        self._detector = detector
+    usual_threshold = 0.2
+    families = PROMPTABLE
+    detector: Any
 
     @property
     def model_id(self) -> str:  # type: ignore[override]
         """Return the names of both models. Asking for it loads the detector."""
-        return f"{self._name}+{self._detector.model_id}"
+        return f"{self._name}+{self.detector.model_id}"
 
     @model_id.setter
     def model_id(self, name: str) -> None:
@@ -191,13 +179,13 @@ class Sam2Segmenter(Checkpoint, NamedSegments):
         )
         with torch.inference_mode():
             features = self._model.get_image_embeddings(**batch)
-        return Sam2Encoding(features, self._detector.encode([pixels])[0], pixels.shape[:2])
+        return Sam2Encoding(features, self.detector.encode([pixels])[0], pixels.shape[:2])
 
     def _masks(
         self, encoding: Sam2Encoding, names: Sequence[str]
     ) -> Iterator[tuple[str, float, Mask]]:
         # Some detectors have a faster way to look for a long list of names.
-        find = getattr(self._detector, "survey", self._detector.detect)
+        find = getattr(self.detector, "survey", self.detector.detect)
         boxes = [
             (name, item)
             for name, items in zip(names, find(encoding.boxes, names), strict=True)
@@ -207,25 +195,21 @@ class Sam2Segmenter(Checkpoint, NamedSegments):
         boxes.sort(key=lambda each: -each[1].score)
         for start in range(0, len(boxes), self._batch_size):
             some = boxes[start : start + self._batch_size]
-            masks = self._outlines(encoding, [item for _, item in some])
+            output = self._outlined(encoding, [item.box for _, item in some])
+            masks = _full_size(self._name, output.pred_masks[0, :, 0], encoding.size)
             for (name, item), mask in zip(some, masks, strict=True):
                 yield name, item.score, mask
 
-    def _outlines(self, encoding: Sam2Encoding, boxes: Sequence[Detection]) -> list[Mask]:
-        """Return the mask bool [H, W] of each box."""
+    def _outlined(self, encoding: Sam2Encoding, boxes: Sequence[PixelBox]) -> Any:
         import torch
 
-        height, width = encoding.size
-        side = self._processor.size
-        scale = np.array([side["width"] / width, side["height"] / height] * 2)
-        corners = np.array([item.box for item in boxes]) * scale
-        place = self._place()
+        (height, width), side, place = encoding.size, self._processor.size, self._place()
+        corners = np.array(boxes) * ([side["width"] / width, side["height"] / height] * 2)
         prompts = torch.tensor(corners[None], device=place.device, dtype=place.dtype)
         with torch.inference_mode():
-            output = self._model(
+            return self._model(
                 image_embeddings=encoding.features, input_boxes=prompts, multimask_output=False
             )
-        return _full_size(self._name, output.pred_masks[0, :, 0], encoding.size)
 
 
 class Sam3Image:
@@ -256,10 +240,13 @@ class Sam3(PictureTextCheckpoint):
 
     Not for several threads at once; the toolbox holds a lock for each model.
 
-    Source: Carion et al. 2025, SAM 3. A threshold of .5 is the paper's.
+    Source: Carion et al. 2025, SAM 3.
     """
 
     network = "viper.models.vision.segmenter_sam:Sam3Image"
+
+    def __init__(self, *parts: Any, batch_size: int = 4) -> None:
+        super().__init__(*parts, batch_size=batch_size)
 
     def _look(self, pixels: Pixels) -> Sam3Encoding:
         import torch
@@ -275,10 +262,12 @@ class Sam3(PictureTextCheckpoint):
 
     def _instances(
         self, encoding: Sam3Encoding, names: Sequence[str], least: float
-    ) -> list[list[Instance]]:
-        """Return the instances of each name with at least this score, best first."""
+    ) -> list[list[tuple[str, float, Any]]]:
+        """Return name, score and mask's logits float [h, w] of each name's instances, best
+        first.
+        """
 
-        def forward(some: Sequence[str]) -> list[list[Instance]]:
+        def forward(some: Sequence[str]) -> list[list[tuple[str, float, Any]]]:
             output = self._output(encoding, some)
             scores = (output.pred_logits.float().sigmoid() * output.presence_logits.sigmoid()).cpu()
             require_finite(self.model_id, "scores", scores.numpy())
@@ -286,7 +275,7 @@ class Sam3(PictureTextCheckpoint):
             for name, row, masks in zip(some, scores, output.pred_masks, strict=True):
                 order = row.argsort(descending=True, stable=True)
                 best = [int(i) for i in order if row[i] >= least]
-                results.append([Instance(name, float(row[i]), masks[i]) for i in best])
+                results.append([(name, float(row[i]), masks[i]) for i in best])
             return results
 
         return in_batches(names, self._batch_size, forward)
@@ -314,24 +303,10 @@ class Sam3(PictureTextCheckpoint):
             return self._model(vision_embeds=looked, **texts)
 
 
-class Sam3Segmenter(Sam3, NamedSegments):
-    """The ``Segmenter`` role on SAM 3.
+class Sam3Segmenter(NamedSegments, Sam3):
+    """The ``Segmenter`` role on SAM 3."""
 
-    Args:
-        batch_size: maximum number of names in one forward pass.
-        threshold, overlap, vocabulary: see :class:`NamedSegments`.
-    """
-
-    def __init__(
-        self,
-        *parts: Any,
-        threshold: float = 0.5,
-        overlap: float = OVERLAP,
-        vocabulary: Sequence[str] = VOCABULARY,
-        batch_size: int = 4,
-    ) -> None:
-        Sam3.__init__(self, *parts, batch_size=batch_size)
-        NamedSegments.__init__(self, threshold, overlap, vocabulary)
+    usual_threshold = 0.5
 
     def encode(self, pixels: Pixels) -> Sam3Encoding:
         """Return the output of the image tower for one picture, uint8 [H, W, 3]."""
@@ -342,19 +317,12 @@ class Sam3Segmenter(Sam3, NamedSegments):
     ) -> Iterator[tuple[str, float, Mask]]:
         per_name = self._instances(encoding, names, self._threshold)
         instances = [instance for each in per_name for instance in each]
-        for label, score, logits in sorted(instances, key=lambda each: -each.score):
+        for label, score, logits in sorted(instances, key=lambda each: -each[1]):
             yield label, score, _full_size(self.model_id, logits[None], encoding.size)[0]
 
 
 class Sam3Detector(Sam3):
-    """The ``Detector`` role on SAM 3: the boxes around its masks.
-
-    Args:
-        batch_size: maximum number of phrases in one forward pass.
-    """
-
-    def __init__(self, *parts: Any, batch_size: int = 4) -> None:
-        super().__init__(*parts, batch_size=batch_size)
+    """The ``Detector`` role on SAM 3: the boxes around its masks."""
 
     def encode(self, images: Sequence[Pixels]) -> list[Sam3Encoding]:
         """Return one encoding per image."""
@@ -383,6 +351,10 @@ class Sam3Detector(Sam3):
                 )
             )
         return results
+
+
+def _by_word(names: Sequence[str]) -> dict[str, str]:
+    return {name.strip().casefold(): name.strip() for name in names if name.strip()}
 
 
 def _full_size(model: str, logits: Any, size: tuple[int, int]) -> list[Mask]:

@@ -188,6 +188,37 @@ def test_what_is_stored_is_whole_partial_or_absent(hub: Hub, tmp_path: Path) -> 
     assert (state.state, state.bytes_on_disk) == ("whole", sum(map(len, FILES.values())))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"[]", b"{broken", b"[" * 100_000, b'{"weight_map": 3}', b'{"weight_map": {"a": "../b\nc"}}'],
+)
+@pytest.mark.parametrize("name", ["model_index.json", "modules.json", "model.bin.index.json"])
+def test_index_that_means_nothing_is_passed_over(hub: Hub, name: str, content: bytes) -> None:
+    hub.add("org/model", {**FILES, name: content})
+    folder = local_copy("org/model", LoadOptions())
+    assert {path.name for path in folder.iterdir()} >= {"config.json", name}
+    assert "\n" not in "".join(stored("org/model").missing)
+
+
+def test_commit_is_downloaded_as_any_revision(hub: Hub) -> None:
+    commit = hub.add("org/model", FILES).commit
+    assert local_copy("org/model", LoadOptions(revision=commit)).name == commit
+    assert stored("org/model", commit).state == "whole"
+    assert stored("org/model").state == "absent"
+
+
+def test_folder_that_cannot_be_written_is_no_broken_connection(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    hub.add("org/model", FILES)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", refused)
+    message = error_of("org/model")
+    assert f"{cache_of(tmp_path)} cannot be written; set HF_HOME" in message
+
+
 @pytest.mark.parametrize("revision", ["../../snapshots", "a/../..", "", "-x"])
 def test_revisions_stay_inside_their_folder(hub: Hub, revision: str) -> None:
     assert "is no revision" in error_of("org/model", revision=revision)

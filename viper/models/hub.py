@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -32,26 +32,18 @@ Progress = Callable[[int, int], None]
 
 _MODULES_INDEX = "modules.json"
 _CONFIGS = ("config.json", "adapter_config.json")
-_READERS = (
-    "preprocessor_config.json",
-    "processor_config.json",
-    "video_preprocessor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-)
+_READER = re.compile(r"tokenizer.*|vocab\..*|.*\.model|.*processor_config\.json")
 _SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".bpe", ".vocab"}
 _WEIGHTS = r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)"
 _WEIGHTS_OF_OPEN_CLIP = r"(open_clip_model|open_clip_pytorch_model)"
 """Names of weight files, without shard and ending."""
 
-_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_HUB_ID = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Access(Protocol):
@@ -78,6 +70,14 @@ class Stored:
     state: Literal["whole", "partial", "absent"]
     bytes_on_disk: int
     missing: tuple[str, ...]
+
+    @property
+    def shortfall(self) -> str:
+        """Return what is not on this disk, in a few words."""
+        more = len(self.missing) - 3
+        files = ", ".join(self.missing[:3]) + (f" and {more} more" if more > 0 else "")
+        how_much = "not" if self.state == "absent" else "only partly"
+        return f"{how_much} on this disk (missing: {files})"
 
 
 def local_copy(source: str | Path, options: Access, on_progress: Progress | None = None) -> Path:
@@ -195,6 +195,11 @@ class _Repository:
                 return None
         return self.folder / "snapshots" / commit if _COMMIT.fullmatch(commit) else None
 
+    def begun(self) -> int:
+        """Return the bytes of files that an earlier download did not finish."""
+        begun = self.folder.glob("blobs/*.incomplete")
+        return sum(path.stat().st_size for path in begun if _SHA256.fullmatch(path.stem))
+
     def weights(self, names: Sequence[str]) -> list[str]:
         """Return the weight files among the files of a folder: the safest format, no copies."""
         kinds = [_WEIGHTS_OF_OPEN_CLIP, _WEIGHTS] if self.open_clip else [_WEIGHTS]
@@ -208,7 +213,7 @@ class _Repository:
 
 def _state(snapshot: Path | None, repository: _Repository) -> Stored:
     size = _bytes_in(snapshot) if snapshot else 0
-    size += sum(path.stat().st_size for path in repository.folder.glob("blobs/*.incomplete"))
+    size += repository.begun()
     if not size or snapshot is None:
         return Stored("absent", size, ("all files",))
     missing = tuple(_missing(snapshot, repository))
@@ -232,40 +237,42 @@ def _missing(snapshot: Path, repository: _Repository) -> Iterator[str]:
     configs = ("open_clip_config.json",) if repository.open_clip else _CONFIGS
     if not any((snapshot / name).is_file() for name in configs):
         yield configs[0]
-    if not repository.open_clip and not any((snapshot / name).is_file() for name in _READERS):
-        yield f"{_READERS[0]} or tokenizer.json"
+    elif not repository.open_clip and not any(map(_READER.fullmatch, _names(snapshot))):
+        yield "preprocessor_config.json or tokenizer.json"
     yield from _missing_weights(snapshot, repository)
 
 
 def _missing_weights(folder: Path, repository: _Repository) -> Iterator[str]:
-    names = [path.name for path in folder.iterdir() if path.is_file()]
-    weights = repository.weights(names)
-    if any("-of-" not in name for name in weights):
-        return
+    weights = repository.weights(_names(folder))
     indexes = sorted(folder.glob("*model.*.index.json"), reverse=True)  # safetensors first
-    if indexes:
-        listed = {str(name) for name in _json(indexes[0]).get("weight_map", {}).values()}
-        yield from sorted(listed - set(weights))
+    listed = _json(indexes[0], dict).get("weight_map") if indexes else None
+    if isinstance(listed, dict) and all("-of-" in name for name in weights):
+        shards = repository.weights([str(name) for name in listed.values()])
+        yield from sorted(set(shards) - set(weights))
     elif not weights:
         yield "open_clip_model.safetensors" if repository.open_clip else "model.safetensors"
 
 
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.is_file()]
+
+
 def _parts(snapshot: Path) -> list[str]:
     """Return the subfolders that a checkpoint names: a pipeline's networks, an encoder's layers."""
-    index, modules = _json(snapshot / PIPELINE_INDEX), _json(snapshot / _MODULES_INDEX)
-    parts = [
-        name for name, value in index.items() if isinstance(value, list) and all(value) and value
-    ]
-    parts += [str(each.get("path", "")) for each in modules if isinstance(each, Mapping)]
+    index = _json(snapshot / PIPELINE_INDEX, dict)
+    parts = [name for name, value in index.items() if isinstance(value, list) and all(value)]
+    for module in _json(snapshot / _MODULES_INDEX, list):
+        parts.append(str(module.get("path")) if isinstance(module, dict) else "")
     return [part for part in parts if re.fullmatch(r"\w[\w-]*", part)]
 
 
-def _json(path: Path) -> Any:
-    """Return a file's JSON; empty if there is no such file, or if it is broken."""
+def _json(path: Path, kind: type) -> Any:
+    """Return a file's JSON; an empty ``kind`` if it is not there, broken, or of another kind."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()
 
 
 def _refuse_offline(repository: _Repository, state: Stored, options: Access) -> None:
@@ -273,10 +280,9 @@ def _refuse_offline(repository: _Repository, state: Stored, options: Access) -> 
 
     if options.local_only or constants.HF_HUB_OFFLINE:
         reason = "local_only" if options.local_only else "HF_HUB_OFFLINE"
-        what = "is not" if state.state == "absent" else "is only partly"
         raise ModelError(
-            f"{repository.name} {what} on this disk (missing: {', '.join(state.missing)}), and "
-            f"{reason} forbids the hub; download it once without {reason}"
+            f"{repository.name} is {state.shortfall}, and {reason} forbids the hub; download it "
+            f"once without {reason}"
         )
 
 
@@ -284,21 +290,19 @@ def _download(repository: _Repository, trusted: bool, on_progress: Progress | No
     """Download what is missing, the small files first."""
     from huggingface_hub import HfApi, constants, hf_hub_download
 
-    api = HfApi(endpoint=constants.ENDPOINT)
     revision = None if repository.revision == "main" else repository.revision
-    info = api.model_info(
-        repository.name,
-        revision=revision,
-        files_metadata=True,
-        timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+    timeout_s = constants.HF_HUB_DOWNLOAD_TIMEOUT
+    info = HfApi(endpoint=constants.ENDPOINT).model_info(
+        repository.name, revision=revision, files_metadata=True, timeout=timeout_s
     )
     commit = str(info.sha)
+    if not _COMMIT.fullmatch(commit):
+        raise ValueError("the hub names no commit")
     files = {each.rfilename: each for each in info.siblings or ()}
     snapshot = repository.folder / "snapshots" / commit
-    if commit != repository.revision:
-        reference = repository.folder / "refs" / repository.revision
-        reference.parent.mkdir(parents=True, exist_ok=True)
-        reference.write_text(commit)
+    reference = repository.folder / "refs" / repository.revision
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text(commit)
 
     def fetch(name: str, bar: Any) -> None:
         lfs = files[name].lfs
@@ -311,10 +315,15 @@ def _download(repository: _Repository, trusted: bool, on_progress: Progress | No
             fetch(name, None)
     needed = _needed(list(files), _parts(snapshot), repository, trusted)
     sizes = {name: int(files[name].size or 0) for name in needed}
-    left = {name: size for name, size in sizes.items() if not (snapshot / name).exists()}
-    begun = sum(path.stat().st_size for path in repository.folder.glob("blobs/*.incomplete"))
-    _check_space(repository, sum(left.values()) - begun)
-    bar = _counting(on_progress, sum(sizes.values()), sum(sizes.values()) - sum(left.values()))
+    left = sum(size for name, size in sizes.items() if not (snapshot / name).exists())
+    total, free = sum(sizes.values()), shutil.disk_usage(repository.folder).free
+    if left - repository.begun() > free:
+        raise ModelError(
+            f"{repository.name} needs {size_text(left - repository.begun())} more, and "
+            f"{size_text(free)} are free in {repository.folder.parent}; make room, or set HF_HOME "
+            "to a folder on a larger disk"
+        )
+    bar = _counting(on_progress, total, total - left)
     for name in needed:
         fetch(name, bar)
 
@@ -361,25 +370,15 @@ def _fetch_blob(
             partial.unlink()
             begun = 0
         url = hf_hub_url(repository.name, name, revision=commit, endpoint=constants.ENDPOINT)
+        more: Any = {"headers": build_hf_headers(), "expected_size": size, "tqdm_class": bar}
         with partial.open("ab") as file:
-            http_get(
-                url,
-                file,
-                resume_size=begun,
-                headers=build_hf_headers(),
-                expected_size=size,
-                displayed_filename=name,
-                tqdm_class=bar,
-            )
-        if begun and _sha256(partial) != sha256:
+            http_get(url, file, resume_size=begun, **more)
+        with partial.open("rb") as content:
+            whole = not begun or hashlib.file_digest(content, "sha256").hexdigest() == sha256
+        if not whole:
             partial.unlink()
             raise ModelError(f"{repository.name}: {name} arrived damaged; run the command again")
         partial.replace(blob)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _counting(on_progress: Progress | None, total: int, done: int) -> Any:
@@ -392,8 +391,7 @@ def _counting(on_progress: Progress | None, total: int, done: int) -> Any:
 
     class Counting(tqdm):  # type: ignore[misc, type-arg]
         def __init__(self, *args: Any, **keywords: Any) -> None:
-            keywords.pop("name", None)
-            super().__init__(*args, **{**keywords, "disable": True})
+            super().__init__(*args, disable=True)
             self.update(keywords.get("initial", 0))
 
         def update(self, n: float | None = 1) -> None:
@@ -404,18 +402,6 @@ def _counting(on_progress: Progress | None, total: int, done: int) -> Any:
     return Counting
 
 
-def _check_space(repository: _Repository, needed: int) -> None:
-    folder = repository.folder
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ModelError(
-            f"{repository.name} needs {size_text(needed)} more, and {size_text(free)} are free in "
-            f"{repository.folder.parent}; make room, or set HF_HOME to a folder on a larger disk"
-        )
-
-
 def size_text(size_bytes: float) -> str:
     """Return a size in MB, or in GB from 1 GB on."""
     return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
@@ -423,42 +409,35 @@ def size_text(size_bytes: float) -> str:
 
 @contextmanager
 def _hub_errors(repository: _Repository) -> Iterator[None]:
-    """Turn the errors of a download into one ModelError with the next step.
+    """Turn the errors of a download into one ModelError with the next step."""
+    from huggingface_hub import errors
 
-    Neither the requests nor the server's words are quoted: they can hold tokens.
-    """
-    from huggingface_hub import constants, errors
-
-    name, page = repository.name, f"{constants.ENDPOINT}/{repository.name}"
-    login = "log in with `hf auth login` or set HF_TOKEN"
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise ModelError(
-            f"{name} is gated: accept its licence at {page}, then {login}, and run the same command"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{name}: {constants.ENDPOINT} has no such model, or it is private; check the name "
-            f"(org/name), or {login}"
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise ModelError(
-            f"{name} has no revision {repository.revision!r}; see {page}/commits/main"
-        ) from error
     except (errors.HTTPError, OSError, ValueError) as error:
-        if getattr(error, "errno", None) in _DISK_FULL:
-            raise ModelError(
-                f"{name}: the disk of {repository.folder.parent} is full; make room or set HF_HOME "
-                "to a folder on a larger disk; the same command continues the download"
-            ) from error
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        if status in (401, 403):
-            raise ModelError(
-                f"{name}: the hub refuses access ({status}); {login} with a token that may read it"
-            ) from error
-        reason = f"it answered {status}" if status else type(error.__cause__ or error).__name__
-        raise ModelError(
-            f"{name}: the connection to {constants.ENDPOINT} broke ({reason}); the same command "
-            "continues the download"
-        ) from error
+        raise ModelError(f"{repository.name}{_advice(error, repository)}") from error
+
+
+def _advice(error: Exception, repository: _Repository) -> str:
+    """Return the reason and the next step, without the words of requests: they can hold tokens."""
+    from huggingface_hub import constants, errors
+
+    hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{repository.name}"
+    login = "log in with `hf auth login` or set HF_TOKEN"
+    room = "make room or set HF_HOME to a folder on a larger disk"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, errors.GatedRepoError):
+        return f" is gated: accept its licence at {page}, then {login}, and run the same command"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f": {hub} has no such model, or it is private; check the name (org/name), or {login}"
+    if isinstance(error, errors.RevisionNotFoundError):
+        return f" has no revision {repository.revision!r}; see {page}/commits/main"
+    if getattr(error, "errno", None) in _DISK_FULL:
+        cache = repository.folder.parent
+        return f": the disk of {cache} is full; {room}; the same command continues the download"
+    if getattr(error, "errno", None) in _READ_ONLY:
+        return f": {repository.folder.parent} cannot be written; set HF_HOME to another folder"
+    if status in (401, 403):
+        return f": the hub refuses access ({status}); {login} with a token that may read it"
+    reason = f"it answered {status}" if status else type(error.__cause__ or error).__name__
+    return f": the connection to {hub} broke ({reason}); the same command continues the download"

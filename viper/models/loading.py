@@ -169,24 +169,10 @@ def _from_disk(source: str | Path, options: LoadOptions) -> dict[str, Any]:
     return {"local_files_only": True, "trust_remote_code": options.trusts(source)}
 
 
-_MAY_NAME_CODE = (
-    "config.json",
-    "tokenizer_config.json",
-    "processor_config.json",
-    "preprocessor_config.json",
-)
-
-
 def _code_advice(source: str | Path, folder: Path, options: LoadOptions) -> str:
     """Return how to trust a model that brings its own code; empty if it has none, or is trusted."""
-    if options.trusts(source):
-        return ""
-    texts = (
-        (folder / name).read_text(encoding="utf-8", errors="replace")
-        for name in _MAY_NAME_CODE
-        if (folder / name).is_file()
-    )
-    if not any('"auto_map"' in text for text in texts):
+    texts = [path.read_text("utf-8", "replace") for path in folder.glob("*config.json")]
+    if options.trusts(source) or not any('"auto_map"' in text for text in texts):
         return ""
     return f'; it brings Python code of its own, which runs only if [load] has trust = ["{source}"]'
 

@@ -146,10 +146,7 @@ def _of_source(
         return state("cache", size_bytes=on_disk.bytes_on_disk)
     facts = facts_of(source)
     partly = on_disk.state == "partial"
-    problem = (
-        f"{source} is {'only partly' if partly else 'not'} on this disk "
-        f"(missing: {', '.join(on_disk.missing)}), and --offline forbids the hub"
-    )
+    problem = f"{source} is {on_disk.shortfall}, and --offline forbids the hub"
     return state(
         "partial" if partly else "hub",
         size_bytes=on_disk.bytes_on_disk if partly else None,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from viper.errors import ModelError, PromptTooLongError
+from viper.models.hub import local_copy
 from viper.models.llm.charging import charge
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
@@ -135,7 +136,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         processor = load_processor(AutoProcessor, source, loading)
         _check_processor(processor, source)
         model = load_pretrained(AutoModelForImageTextToText, source, loading)
-        return cls(model, processor, model_id(source), **own)
+        return cls(model, processor, model_id(local_copy(source, loading)), **own)
 
     def configured(self, **options: Any) -> Self:
         """Return the same model in memory with other options of the class."""

@@ -58,7 +58,7 @@ def test_a_broken_network_is_an_error_with_the_next_step(case: Any, tmp_path: Pa
 def test_infinite_boxes_and_scores_are_errors_too() -> None:
     boxes, scores = np.array([[0, 0, 9, 9]], np.float32), np.array([0.5], np.float32)
     assert len(suppress(boxes, scores, "mine")) == 1
-    for broken in ((boxes * np.inf, scores), (boxes, scores * np.inf)):
-        with np.errstate(invalid="ignore"), pytest.raises(ModelError, match="^mine: boxes that"):
+    for broken in ((boxes + np.inf, scores), (boxes, scores + np.inf)):
+        with pytest.raises(ModelError, match="^mine: boxes that"):
             suppress(*broken, "mine")
     require_finite("mine", "depths")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from viper.errors import ModelError, ProfileError
-from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, preprocess
+from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, prepared
 from viper.models.vision.boxes import MIN_SCORE, require_finite, suppress
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
 from viper.models.vision.video_windows import checked_texts
@@ -174,9 +174,7 @@ class Sam2Segmenter(NamedSegments):
         """Return the outputs of both image towers for one picture, uint8 [H, W, 3]."""
         import torch
 
-        batch = self._fitted(
-            {"pixel_values": preprocess(self._processor, [pixels])["pixel_values"]}
-        )
+        batch = self._fitted({"pixel_values": prepared(self._processor, pixels)[None]})
         with torch.inference_mode():
             features = self._model.get_image_embeddings(**batch)
         return Sam2Encoding(features, self.detector.encode([pixels])[0], pixels.shape[:2])
@@ -217,16 +215,14 @@ class Sam3Image:
 
     @staticmethod
     def from_pretrained(source: str | Path, **options: Any) -> Any:
-        """Load the ``Sam3Model`` of a folder or a hub repository.
+        """Load the ``Sam3Model`` of a folder.
 
         Raises:
-            ValueError: the repository holds another family.
+            ValueError: the folder holds another family.
         """
         from transformers import AutoConfig, Sam3Model
 
-        names = ("local_files_only", "revision", "trust_remote_code")
-        where = {name: options[name] for name in names if name in options}
-        config = AutoConfig.from_pretrained(source, **where)
+        config = AutoConfig.from_pretrained(source, local_files_only=True)
         if config.model_type not in ("sam3", "sam3_video"):
             raise ValueError(f"it is a {config.model_type} model, not sam3")
         config = getattr(config, "detector_config", config)
@@ -251,9 +247,7 @@ class Sam3(PictureTextCheckpoint):
     def _look(self, pixels: Pixels) -> Sam3Encoding:
         import torch
 
-        batch = self._fitted(
-            {"pixel_values": preprocess(self._processor, [pixels])["pixel_values"]}
-        )
+        batch = self._fitted({"pixel_values": prepared(self._processor, pixels)[None]})
         with torch.inference_mode():
             output = self._model.get_vision_features(**batch)
         # The network reads neither the last map nor the other position encodings of a text prompt.

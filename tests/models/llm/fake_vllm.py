@@ -64,7 +64,7 @@ class Engine:
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = vars(arguments)
-        if self.arguments["model"] == "missing":
+        if "models--missing" in self.arguments["model"]:
             raise ValueError("no such model\nsecond line")
         self.requests: list[tuple[str, dict[str, Any], Any]] = []
         self.running: set[str] = set()
@@ -73,11 +73,7 @@ class Engine:
         self.most, self.together = 0, 1
         self.begun, self.released = asyncio.Event(), asyncio.Event()
         self.ended = False
-        self.model_config = SimpleNamespace(
-            is_multimodal_model=self.multimodal,
-            max_model_len=400,
-            hf_config=SimpleNamespace(_commit_hash="0123456789abcdef"),
-        )
+        self.model_config = SimpleNamespace(is_multimodal_model=self.multimodal, max_model_len=400)
         self.tokenizer = Tokenizer()
         self.tokenizer.chat_template = self.tokenizer_template
 

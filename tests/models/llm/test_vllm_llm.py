@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import fake_vllm
@@ -32,6 +33,21 @@ from viper.prompting.messages import Picture, Prompt, assistant, system, user
 SHORT = Sampling(max_tokens=300)
 RED, BLUE = (Picture(np.full((4, 6, 3), shade, np.uint8)) for shade in (20, 200))
 Build = Callable[..., VllmLLM]
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.fixture(autouse=True)
+def snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Fill a hub's cache with two models, and return the folder of the first."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for name in ("models--some--model", "models--missing"):
+        folder = tmp_path / name / "snapshots" / COMMIT
+        folder.mkdir(parents=True)
+        for file in ("config.json", "tokenizer.json", "model.safetensors"):
+            (folder / file).write_text("{}")
+        (tmp_path / name / "refs").mkdir()
+        (tmp_path / name / "refs" / "main").write_text(COMMIT)
+    return tmp_path / "models--some--model" / "snapshots" / COMMIT
 
 
 @pytest.fixture
@@ -45,7 +61,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
     def built(*, processor: Any = None, **options: Any) -> VllmLLM:
         kind = type("Engine", (Engine,), {"multimodal": processor is not None})
         monkeypatch.setitem(sys.modules, "vllm", fake_vllm.package(kind))
-        monkeypatch.setattr(vllm_llm, "_processor", lambda path: processor)
+        monkeypatch.setattr(vllm_llm, "_processor", lambda path, options: processor)
         made.append(VllmLLM("some/model", **options))
         return made[-1]
 
@@ -68,17 +84,20 @@ def test_without_the_package_the_pip_line_is_shown(monkeypatch: pytest.MonkeyPat
 
 def test_a_model_that_cannot_be_loaded_is_one_line(build: Build) -> None:
     build()
-    with pytest.raises(ModelError, match=r"^missing cannot be loaded by vLLM: no such model$"):
+    with pytest.raises(
+        ModelError, match=r"^missing cannot be loaded by vLLM: no such model second line$"
+    ):
         VllmLLM("missing")
 
 
-def test_options_reach_the_engine(build: Build) -> None:
+def test_options_reach_the_engine(build: Build, snapshot: Path) -> None:
     llm = build(tensor_parallel_size=2, max_model_len=99, dtype="bfloat16")
     arguments = llm._engine.arguments
-    assert arguments["model"] == "some/model"
+    assert arguments["model"] == str(snapshot) and arguments["trust_remote_code"] is False
+    assert build(trust=["some/model"])._engine.arguments["trust_remote_code"] is True
     assert (arguments["tensor_parallel_size"], arguments["max_model_len"]) == (2, 99)
     assert arguments["enable_prefix_caching"] is True
-    assert (llm.model_id, llm.max_context) == ("some/model@0123456789ab#vllm", 400)
+    assert (llm.model_id, llm.max_context) == (f"some/model@{COMMIT[:12]}#vllm", 400)
 
 
 def test_of_sixteen_threads_none_waits_for_the_slowest(build: Build) -> None:
@@ -149,7 +168,7 @@ def test_an_error_of_one_prompt_does_not_lose_the_others(build: Build) -> None:
     assert isinstance(last, list)
     assert (first[0].completion_tokens, last[0].completion_tokens) == (5, 7)
     assert isinstance(broken, ModelError)
-    assert str(broken).endswith("vLLM gave no answer: the engine rejects this")
+    assert str(broken).endswith("vLLM gave no answer: the engine rejects this second line")
     assert isinstance(long, PromptTooLongError)
     assert isinstance(picture, UsageError)
     assert "takes no pictures; set sees = false" in str(picture)

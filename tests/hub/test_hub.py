@@ -109,16 +109,18 @@ def test_pickled_weights_if_there_are_no_others(hub: Hub) -> None:
     assert stored("org/old").state == "whole"
 
 
-def test_prefix_chooses_the_weights_of_open_clip(hub: Hub) -> None:
+@pytest.mark.parametrize("first", ["org/model", "hf-hub:org/model"])
+def test_prefix_chooses_the_weights_of_open_clip(hub: Hub, first: str) -> None:
     own = {"open_clip_config.json": b"{}", "open_clip_model.safetensors": b"own"}
     hub.add("org/model", FILES | own | {"open_clip_pytorch_model.bin": b"pickled"})
-    folder = local_copy("hf-hub:org/model", LoadOptions())
-    assert not (folder / "model.safetensors").exists()
-    assert (folder / "open_clip_model.safetensors").read_bytes() == b"own"
+    weights = {"org/model": "model.safetensors", "hf-hub:org/model": "open_clip_model.safetensors"}
+    folder = local_copy(first, LoadOptions())
+    (second,) = weights.keys() - {first}
+    assert (folder / weights[first]).exists() and not (folder / weights[second]).exists()
+    assert stored(first).state == "whole" and stored(second).missing == (weights[second],)
+    assert local_copy(second, LoadOptions()) == folder
+    assert stored(first).state == stored(second).state == "whole"
     assert not (folder / "open_clip_pytorch_model.bin").exists()
-    assert stored("org/model").missing == ("model.safetensors",)
-    assert local_copy("org/model", LoadOptions()) == folder
-    assert stored("hf-hub:org/model").state == stored("org/model").state == "whole"
 
 
 def test_pipelines_bring_the_folders_that_they_list(hub: Hub) -> None:

@@ -94,12 +94,19 @@ def local_copy(source: str | Path, options: Access, on_progress: Progress | None
         ModelError: no such folder or repository, a licence that was not accepted, no access, no
             connection, a full disk, or something missing that must not be downloaded.
     """
+    from huggingface_hub import constants
+
     if Path(source).is_dir():
         return Path(source)
     repository = _Repository.of(source, options.revision)
     state = _state(repository.snapshot(), repository)
     if state.state != "whole":
-        _refuse_offline(repository, state, options)
+        if options.local_only or constants.HF_HUB_OFFLINE:
+            reason = "local_only" if options.local_only else "HF_HUB_OFFLINE"
+            raise ModelError(
+                f"{repository.name} is {state.shortfall}, and {reason} forbids the hub; download "
+                f"it once without {reason}"
+            )
         check_hub([repository.name])
         with _hub_errors(repository):
             _download(repository, options.trusts(source), on_progress)
@@ -202,9 +209,9 @@ class _Repository:
 
     def weights(self, names: Sequence[str]) -> list[str]:
         """Return the weight files among the files of a folder: the safest format, no copies."""
-        kinds = [_WEIGHTS_OF_OPEN_CLIP, _WEIGHTS] if self.open_clip else [_WEIGHTS]
-        for kind, ending, shard in product(kinds, ("safetensors", "bin"), ("", r"-\d+-of-\d+")):
-            form = re.compile(rf"{kind}{shard}\.{ending}")
+        stem = _WEIGHTS_OF_OPEN_CLIP if self.open_clip else _WEIGHTS
+        for ending, shard in product(("safetensors", "bin"), ("", r"-\d+-of-\d+")):
+            form = re.compile(rf"{stem}{shard}\.{ending}")
             weights = [name for name in names if form.fullmatch(name)]
             if weights:
                 return weights
@@ -273,17 +280,6 @@ def _json(path: Path, kind: type) -> Any:
     except (OSError, ValueError, RecursionError):
         return kind()
     return value if isinstance(value, kind) else kind()
-
-
-def _refuse_offline(repository: _Repository, state: Stored, options: Access) -> None:
-    from huggingface_hub import constants
-
-    if options.local_only or constants.HF_HUB_OFFLINE:
-        reason = "local_only" if options.local_only else "HF_HUB_OFFLINE"
-        raise ModelError(
-            f"{repository.name} is {state.shortfall}, and {reason} forbids the hub; download it "
-            f"once without {reason}"
-        )
 
 
 def _download(repository: _Repository, trusted: bool, on_progress: Progress | None) -> None:

@@ -112,13 +112,15 @@ def hub(monkeypatch, tmp_path, folder):
 
     tags = {
         "openai": {"hf_hub": "org/clip/", "quick_gelu": True},
-        "other": {"hf_hub": "org/other/weights.bin"},
+        "other": {"hf_hub": "org/other/pytorch_model.bin"},
     }
     monkeypatch.setitem(open_clip.pretrained._PRETRAINED, "tiny", tags)
     with serve() as running:
         running.use(monkeypatch, tmp_path / "cache")
-        for name in ("org/clip", "org/other"):
-            running.add(name, folder)
+        running.add("org/clip", folder)
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        files["model.safetensors"] = files.pop("open_clip_model.safetensors")
+        running.add("org/other", files | {"config.json": b"{}"})
         yield running
 
 

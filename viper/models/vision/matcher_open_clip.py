@@ -86,7 +86,7 @@ class OpenClipMatcher(LocalModel):
         options = LoadOptions(**loading)
         name, quick_gelu = published_weights(str(source), pretrained)
         with load_errors("an open_clip model", source):
-            if not name.startswith(OPEN_CLIP) and not Path(name).is_dir():
+            if name == str(source) and not name.startswith(OPEN_CLIP) and not Path(name).is_dir():
                 raise ValueError(
                     f"no such folder; give a folder, {OPEN_CLIP}org/name, or an architecture of "
                     "open_clip and its weights' tag (pretrained)"
@@ -224,7 +224,8 @@ def published_weights(source: str, pretrained: str | None) -> tuple[str, bool]:
             known = ", ".join(tags) or "none"
             raise ModelError(f"open_clip has no weights {pretrained!r} of {source}; known: {known}")
         published = open_clip.get_pretrained_cfg(source, pretrained)["hf_hub"]
-        source = OPEN_CLIP + published.rpartition("/")[0]  # a file's name may follow
+        repository, _, file = published.rpartition("/")
+        source = repository if file else OPEN_CLIP + repository
     listed = [open_clip.get_pretrained_cfg(*each) for each in open_clip.list_pretrained()]
     name = source.removeprefix(OPEN_CLIP)
     return source, any(

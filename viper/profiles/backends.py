@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError
+from viper.models.libraries import import_libraries
 from viper.models.loading import check_loading, split_options
 from viper.tools.models import ROLES
 
@@ -243,6 +244,8 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     """
     if source is None and needs_model(role, backend):
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
+    if loads_weights(role, backend):
+        import_libraries()
     kind = backend_class(role, backend)
     return built(role, backend, getattr(kind, "from_pretrained", kind), (source,), options)
 

@@ -204,6 +204,27 @@ def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
+def trace_from_record(record: Any) -> Trace:
+    """Return the trace of which :func:`result_record` made these JSON values.
+
+    Raises:
+        RecordError: a value is missing or of another type.
+    """
+    if not isinstance(record, dict):
+        raise RecordError((), f"expected an object, got {repr(record)[:_LONGEST_VALUE]}")
+    names = {_RENAMED.get(item.name, item.name): item.name for item in dataclasses.fields(Trace)}
+    values = {name: record[key] for key, name in names.items() if record.get(key) is not None}
+    answer = {
+        item.name: record.get(_ANSWER_KEYS.get(item.name, item.name))
+        for item in dataclasses.fields(Answer)
+    }
+    values["answer"] = answer if answer["kind"] is not None else None
+    values["failure"] = record.get("failure")
+    values["query"] = {"text": record.get("query"), "task": record.get("task")}
+    values["votes"] = [tuple(each.values()) for each in record.get("votes") or ()]
+    return record_from_json(Trace, values)
+
+
 def _run_record() -> type:
     of_trace = get_type_hints(Trace)
     types = {

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +20,22 @@ from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.profile import echo_weights
 from viper.commands.terminal import echo_json, indented, status
 from viper.draw import save_answer
-from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, ViperError
 from viper.evaluate.reports.escape import for_terminal
+from viper.models.hub import local_copy
+from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.loading import LoadOptions
 from viper.models.media import Media
+from viper.profiles.backends import backend_class, loads_weights
+from viper.profiles.document import BackendChoice
+from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.record import result_record
 from viper.schema import Answer, Failure, ToolCall, Trial, Turn
+from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
+from viper.strategies.base import Components
 
 
 def tell_cost(
@@ -35,9 +50,8 @@ def tell_cost(
     if not writes_programs:
         click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
         return exit_code
-    # Counting tokens for the router and the examples would load the model.
-    parts = profile.components()
-    parts = parts.with_models(**{role: ScriptedLLM() for role in parts.models})
+    parts = unloaded(profile)
+    # The router may need a model, and the prompt is then shorter than this one.
     parts = replace(parts, settings=replace(parts.settings, api_budget=0))
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
@@ -53,15 +67,136 @@ def tell_cost(
     return exit_code
 
 
-def answer(reasoner: Reasoner, media: Media, query: str, options: RunOptions) -> RunResult:
-    """Answer a query, and print each failed trial on stderr."""
+def unloaded(profile: Profile) -> Components:
+    """Return the components of a profile, with language models that only count tokens.
+
+    Their prompts are those of the models if the tokenizers are on this disk. Otherwise the number
+    of examples is an estimate.
+    """
+    counters = {
+        role: TokenReader(*_limits(profile, role, choice))
+        for role, choice in profile.document.models.items()
+    }
+    return profile.components().with_models(**counters)
+
+
+class TokenReader(ScriptedLLM):
+    """Counts tokens as the model of a checkpoint does, without torch and transformers.
+
+    Attributes:
+        exact: False if it estimates, because there is no tokenizer.
+    """
+
+    def __init__(self, tokenizer: Path | None, max_context: int) -> None:
+        super().__init__(max_context=max_context)
+        self.exact = tokenizer is not None
+        self._tokenizer: Any = None
+        if tokenizer is not None:
+            from tokenizers import Tokenizer
+
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+            self._tokenizer.no_truncation()
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of the text, without special tokens."""
+        if self._tokenizer is None:
+            return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _limits(profile: Profile, role: str, choice: BackendChoice) -> tuple[Path | None, int]:
+    """Return the tokenizer's file, or None, and the context of a language model."""
+    options = profile.options(role, choice)
+    declared = inspect.signature(backend_class(role, choice.backend)).parameters.get("max_context")
+    context = options.get("max_context", getattr(declared, "default", None))
+    source = options.get("tokenizer") or profile.model_source(choice)
+    folder = None
+    if options.get("tokenizer") or loads_weights(role, choice.backend):
+        with suppress(ModelError):
+            folder = local_copy(str(source), LoadOptions(local_only=True))
+    if folder is not None and (folder / "config.json").is_file():
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        context = context or config.get("text_config", config).get("max_position_embeddings")
+    tokenizer = folder and folder / "tokenizer.json"
+    return tokenizer if tokenizer and tokenizer.is_file() else None, int(context or 1 << 20)
+
+
+def show_prompt(choice: ProfileChoice, media: Media, query: str, options: RunOptions) -> None:
+    """Print the prompt of a run without loading a model."""
+    parts = unloaded(open_profile(choice))
+    with Reasoner(parts, preload=False) as reasoner:
+        prompt = reasoner.prompt(media, query, options)
+    if not all(getattr(model, "exact", False) for model in parts.models.values()):
+        click.echo(
+            "the number of examples is an estimate, because a tokenizer is not on this disk",
+            err=True,
+        )
+    click.echo(prompt)
+
+
+def answer_each(answer_one: Callable[[str], int]) -> int:
+    """Answer questions from standard input, a line each, until an empty line or the end.
+
+    Ctrl-C ends the answer to one question, and while waiting for a question the command.
+
+    Args:
+        answer_one: answers a question and returns an exit code.
+    """
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            import readline  # noqa: F401  the arrow keys edit the line
+    exit_code = EXIT_OK
+    while (question := _next_question().strip()) != "":
+        try:
+            code = answer_one(question)
+        except ViperError as error:
+            click.echo(f"viper: {error}", err=True)
+            code = EXIT_FAILED
+        except KeyboardInterrupt:
+            click.echo("cancelled", err=True)
+            code = EXIT_FAILED
+        exit_code = exit_code or min(code, EXIT_FAILED)
+    return exit_code
+
+
+def _next_question() -> str:
+    """Return a line of standard input, or "" at its end."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline()
+    click.echo(err=True)
+    try:
+        return input("? ")
+    except EOFError:
+        return ""
+
+
+def cancellable(run: Callable[[threading.Event], RunResult]) -> RunResult:
+    """Return the result of ``run``, which gets an event that Ctrl-C sets before it is raised."""
+    cancel = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(run, cancel)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            cancel.set()
+            raise
+
+
+def answer(
+    reasoner: Reasoner | RemoteReasoner, media: Media, query: str, options: RunOptions, **more: Any
+) -> RunResult:
+    """Answer a query, and print each failed trial on stderr.
+
+    Args:
+        more: further arguments of the reasoner's ``run``.
+    """
 
     def report(trial: Trial) -> None:
         if not trial.ok:
             click.echo(f"trial {trial.index + 1}: {failure_line(trial.failure)}", err=True)
 
     with status("answering"):
-        return reasoner.run(media, query, options, on_trial=report)
+        return reasoner.run(media, query, options, on_trial=report, **more)
 
 
 def print_result(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
+from click.core import ParameterSource
 
 from viper.commands.options import command_line, open_reasoner, options_as, split_options
-from viper.commands.run_options import QueryOptions, run_changes
+from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
 from viper.commands.sections import SectionedCommand
-from viper.errors import EXIT_OK
+from viper.errors import EXIT_OK, UsageError
 from viper.strategies import STRATEGIES, strategy
+
+if TYPE_CHECKING:
+    from viper.models.media import Media
+    from viper.reasoner import Reasoner, RunOptions
 
 _STRATEGY_LINES = "\n".join(
     f"  {name:<12} {shipped.summary}" for name, shipped in STRATEGIES.items()
@@ -17,7 +25,7 @@ _STRATEGY_LINES = "\n".join(
 
 @click.command(
     cls=SectionedCommand,
-    first="choices task strategy profile api save html as_json seed dry_run",
+    first="choices task strategy profile api save html as_json interactive seed dry_run",
     epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}",
 )
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
@@ -32,20 +40,21 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png "the ball closest to the red cube" --save answer.png --json
     viper run table.png "how many cubes are there?" --html answer.html
     viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
+    viper run table.png -i
     """
-    if len(media_and_query) < 2:
+    if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(
             "expected MEDIA... QUERY: at least one image or video, then the question"
         )
     # Importing these takes longer than all of --help.
-    from viper.commands.pages import write_run_page
-    from viper.commands.present import answer, print_result, tell_cost
+    from viper.commands.present import show_prompt, tell_cost
     from viper.models.media import media_from
     from viper.reasoner import RunOptions
 
-    *paths, query = media_and_query
+    _check_together(chosen)
+    paths = list(media_and_query if chosen.interactive else media_and_query[:-1])
+    query = media_and_query[-1]
     media = media_from(paths)
-    strategy(chosen.strategy)
     options = RunOptions(
         task=chosen.task,
         options=split_options(chosen.choices),
@@ -53,21 +62,91 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         seed=chosen.seed,
         **run_changes(chosen.settings),
     )
+    if chosen.server is not None:
+        return _ask_server(chosen, chosen.server, paths, media, query, options)
+    strategy(chosen.strategy)
     shipped = STRATEGIES.get(chosen.strategy)  # assume that installed strategies write programs
     writes_programs = shipped is None or shipped.writes_programs
     if not writes_programs and (chosen.show_prompt or chosen.program_only):
         raise click.UsageError(f"strategy {options.strategy} writes no program; nothing to show")
     if chosen.dry_run:
         return tell_cost(chosen, media, query, options, writes_programs)
-    with open_reasoner(chosen) as reasoner:
-        if chosen.show_prompt:
-            click.echo(reasoner.prompt(media, query, options))
-            return EXIT_OK
-        result = answer(reasoner, media, query, options)
-        exit_code = print_result(
+    if chosen.show_prompt:
+        show_prompt(chosen, media, query, options)
+        return EXIT_OK
+    with open_reasoner(chosen, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
+        if writes_programs:  # its processes start while the libraries of the models are imported
+            reasoner.components.sandbox.start()
+        return _answer(chosen, reasoner, media, query, options)
+
+
+def _check_together(chosen: QueryOptions) -> None:
+    alone = {
+        "--save": chosen.save,
+        "--html": chosen.html,
+        "--dry-run": chosen.dry_run,
+        "--show-prompt": chosen.show_prompt,
+    }
+    for option, value in alone.items():
+        if chosen.interactive and value:
+            raise click.UsageError(f"{option} is for a single query; leave it out with -i")
+
+
+def _answer(
+    chosen: QueryOptions, reasoner: Reasoner, media: Media, query: str, options: RunOptions
+) -> int:
+    from viper.commands.present import answer, answer_each, cancellable, print_result
+
+    forms = {"as_json": chosen.as_json, "program_only": chosen.program_only}
+    if chosen.interactive:
+
+        def answer_one(question: str) -> int:
+            result = cancellable(
+                lambda cancel: answer(reasoner, media, question, options, cancel=cancel)
+            )
+            return print_result(result, None, **forms)
+
+        return answer_each(answer_one)
+    result = answer(reasoner, media, query, options)
+    exit_code = print_result(result, chosen.save, **forms)
+    if chosen.html is not None:
+        from viper.commands.pages import write_run_page
+
+        command = command_line(click.get_current_context(), ("html", "save", "as_json"))
+        write_run_page(result, reasoner, chosen.html, command)
+    return exit_code
+
+
+def _ask_server(
+    chosen: QueryOptions, url: str, paths: list[str], media: Media, query: str, options: RunOptions
+) -> int:
+    """Answer by a running service.
+
+    Raises:
+        UsageError: an option that only models loaded here heed.
+    """
+    from viper.commands.present import answer, answer_each, print_result
+    from viper.serve.client import RemoteReasoner
+
+    context = click.get_current_context()
+    local = [
+        "/".join([*parameter.opts, *parameter.secondary_opts])
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        and parameter.name not in sent_parameters()
+    ]
+    if local:
+        raise UsageError(
+            f"--server answers with its own models and settings; leave out {', '.join(local)}"
+        )
+    if chosen.api is not None:
+        options = options.changed(changes={**options.changes, "api": chosen.api})
+    reasoner = RemoteReasoner(url, os.environ.get("VIPER_SERVE_TOKEN"), paths)
+
+    def answer_one(question: str) -> int:
+        result = answer(reasoner, media, question, options)
+        return print_result(
             result, chosen.save, as_json=chosen.as_json, program_only=chosen.program_only
         )
-        if chosen.html is not None:
-            command = command_line(click.get_current_context(), ("html", "save", "as_json"))
-            write_run_page(result, reasoner, chosen.html, command)
-    return exit_code
+
+    return answer_each(answer_one) if chosen.interactive else answer_one(query)

@@ -93,6 +93,13 @@ def run_changes(
     return {name: None if value == () else value for name, value in changes.items()}
 
 
+def sent_parameters() -> set[str]:
+    """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
+    names = "media_and_query choices task strategy api save as_json seed program_only interactive"
+    sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
+    return {*names.split(), "server", *sent}
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions(ProfileChoice):
     """Options of ``viper run``."""
@@ -116,6 +123,10 @@ class QueryOptions(ProfileChoice):
         help="Print the prompt without sending it to a model, then stop.")
     program_only: bool = option("--program-only", section=PROGRAMS,
         help="Print only the program of the run.")
+    interactive: bool = option("-i", "--interactive",
+        help="Read questions from standard input, a line each, until an empty line.")
+    server: str | None = option("--server", metavar="URL", section=MACHINE,
+        help="Ask a running viper serve instead of loading models; VIPER_SERVE_TOKEN is sent.")
     settings: Mapping[str, object] = run_settings()
     examples_bank: str | None = given_by(bank_option)
     learned: bool = given_by(learned_option())

@@ -1,0 +1,182 @@
+"""Ask a running ``viper serve`` over HTTP, with the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from viper.errors import EXIT_USAGE, UsageError, ViperError
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
+from viper.reasoner import RunOptions, RunResult
+from viper.record import RecordError, trace_from_record
+from viper.schema import Trial
+
+_CONNECT_S = 10.0
+_ANSWER_S = 3600.0
+"""Longest silence before an answer; the server's own deadline is usually far shorter."""
+
+_WRONG_REQUEST = {400, 413, 415, 422}
+
+
+class ServerError(ViperError):
+    """The server cannot be reached, or refused the request."""
+
+    code = "server"
+
+
+@dataclass(frozen=True)
+class ServedResult(RunResult):
+    """Result of a run elsewhere; ``value`` is the picture of an edit, or None."""
+
+    @property
+    def picture(self) -> Pixels | None:
+        return self.value
+
+
+class RemoteReasoner:
+    """Answers queries like a :class:`viper.reasoner.Reasoner`, by a server.
+
+    Args:
+        url: address of the server.
+        token: what its callers must show, or None.
+        files: the media of the queries, which are sent with every one.
+
+    Raises:
+        UsageError: ``url`` is no address of a server.
+    """
+
+    def __init__(self, url: str, token: str | None, files: Sequence[str]) -> None:
+        address = urlsplit(url)
+        try:
+            self._port = address.port
+        except ValueError:
+            address = urlsplit("")
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise UsageError(f"--server {url!r}: expected an address, as http://127.0.0.1:8000")
+        self._url, self._address, self._token = url, address, token
+        self._files = [Path(file) for file in files]
+
+    def run(
+        self,
+        media: Media,
+        query: str,
+        request: RunOptions,
+        *,
+        on_trial: Callable[[Trial], None] | None = None,
+    ) -> RunResult:
+        """Answer a query; see :meth:`viper.reasoner.Reasoner.run`.
+
+        Args:
+            media: those of the files, for the result.
+
+        Raises:
+            ServerError: there is no such server, or it refused or failed; has its message.
+        """
+        status, reply = self._post(_form(query, request), self._files)
+        try:
+            values = json.loads(reply)
+            if status != 200:
+                raise self._refusal(status, values["error"])
+            trace = trace_from_record(values)
+            result = ServedResult(trace, media, _pixels(values.get("picture")))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            reason = str(error) if isinstance(error, RecordError) else "no JSON of it"
+            raise ServerError(
+                f"{self._url}: status {status}, and the reply is not that of viper serve ({reason})"
+            ) from None
+        for trial in trace.trials if on_trial else ():
+            on_trial(trial)
+        return result
+
+    def _post(self, fields: Sequence[tuple[str, str]], files: Sequence[Path]) -> tuple[int, bytes]:
+        """Send a form and return status and body of the reply."""
+        kind, body = _multipart(fields, files)
+        headers = {"Content-Type": kind, "Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        connect: type[HTTPConnection] = (
+            HTTPSConnection if self._address.scheme == "https" else HTTPConnection
+        )
+        connection = connect(str(self._address.hostname), self._port, timeout=_CONNECT_S)
+        try:
+            connection.connect()
+            connection.sock.settimeout(_ANSWER_S)
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused before all was sent
+                connection.request(
+                    "POST", f"{self._address.path.rstrip('/')}/v1/run", body, headers
+                )
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ServerError(
+                f"{self._url}: no answer ({reason}); start one with viper serve, or give another "
+                "--server"
+            ) from None
+        finally:
+            connection.close()
+
+    def _refusal(self, status: int, error: Any) -> ServerError:
+        advice = "; set VIPER_SERVE_TOKEN to the server's token" if status == 401 else ""
+        refusal = ServerError(f"{self._url}: {error['message']} (status {status}){advice}")
+        if status in _WRONG_REQUEST:
+            refusal.exit_code = EXIT_USAGE
+        return refusal
+
+
+def _form(query: str, request: RunOptions) -> list[tuple[str, str]]:
+    named: list[tuple[str, Any]] = [
+        ("query", query),
+        ("task", request.task),
+        ("strategy", request.strategy),
+        ("options", request.options),
+        *request.changes.items(),
+    ]
+    return [
+        (name, str(each))
+        for name, value in named
+        for each in (value if isinstance(value, tuple) else (value,))
+    ]
+
+
+def _multipart(fields: Sequence[tuple[str, str]], files: Sequence[Path]) -> tuple[str, bytes]:
+    """Return content type and body of a form with these fields and the files as ``media``."""
+    boundary = secrets.token_hex(16)
+
+    def parts() -> Iterator[bytes]:
+        for name, value in fields:
+            head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'
+            yield f"{head}{value}\r\n".encode(errors="replace")
+        for path in files:
+            head = f"--{boundary}\r\nContent-Disposition: form-data; "
+            yield f'{head}name="media"; filename="media"\r\n\r\n'.encode()
+            yield path.read_bytes() + b"\r\n"
+        yield f"--{boundary}--\r\n".encode()
+
+    return f"multipart/form-data; boundary={boundary}", b"".join(parts())
+
+
+def _pixels(data: str | None) -> Pixels | None:
+    """Return the picture of an edit, a ``data:`` address of a PNG, as ``uint8 [H, W, 3]``."""
+    if data is None:
+        return None
+    from PIL import Image
+
+    try:
+        content = base64.b64decode(data.partition(",")[2], validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    return np.asarray(Image.open(BytesIO(content), formats=["PNG"]).convert("RGB"))

@@ -80,17 +80,22 @@ def test_marks_for_the_compiler_reach_it_when_it_is_loaded() -> None:
 
 
 def test_a_function_that_the_compiler_must_skip_still_runs() -> None:
-    assert (
-        stdout(
-            "import torch\n"
-            "assert '_marks' in vars(sys.modules['torch._dynamo'])\n"
-            "@torch.compiler.disable\n"
-            "def double(x):\n"
-            "    return 2 * x\n"
-            "print(double(4), double.__name__)"
-        ).strip()
-        == "8 double"
-    )
+    assert stdout(
+        "import torch\n"
+        "assert '_marks' in vars(sys.modules['torch._dynamo'])\n"
+        "@torch.compiler.disable\n"
+        "def double(x):\n"
+        "    return 2 * x\n"
+        "print(double(4), double.__name__)\n"
+        "assert '_marks' in vars(sys.modules['torch._dynamo'])\n"
+        "print(torch.compile(double, backend='eager')(torch.ones(1)).item())\n"
+        "seen = []\n"
+        "def backend(graph, inputs):\n"
+        "    seen.append(graph)\n"
+        "    return graph\n"
+        "print(torch.compile(lambda x: double(x) + 1, backend=backend)(torch.ones(1)).item())\n"
+        "print(['mul' in graph.code for graph in seen])"
+    ).splitlines() == ["8 double", "2.0", "3.0", "[False]"]
 
 
 def test_a_process_that_imported_the_libraries_before_keeps_what_it_has() -> None:

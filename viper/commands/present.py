@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 from viper.commands.options import ProfileChoice, open_profile
-from viper.commands.profile import echo_weights
 from viper.commands.terminal import echo_json, indented, status
 from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, ViperError
@@ -42,6 +41,8 @@ def tell_cost(
     choice: ProfileChoice, media: Media, query: str, options: RunOptions, writes_programs: bool
 ) -> int:
     """Print the cost of the run without loading weights."""
+    from viper.commands.profile import echo_weights
+
     profile = open_profile(choice)
     states = echo_weights(profile, choice.offline)
     sizes = [state.size_bytes for state in states if state.size_bytes]

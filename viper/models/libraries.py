@@ -120,9 +120,15 @@ class _Compiler(_Placeholder):
         if function is None:
             return functools.partial(self.disable, **kwargs)
 
+        run = function
+
         @functools.wraps(function)
         def disabled(*values: Any, **named: Any) -> Any:
-            return self.load().disable(function, *args, **kwargs)(*values, **named)
+            nonlocal run
+            compiler: Any = sys.modules.get(self.__name__)
+            if run is function and compiler is not self and hasattr(compiler, "disable"):
+                run = compiler.disable(function, *args, **kwargs)
+            return run(*values, **named)  # nothing is compiled before the compiler is loaded
 
         return disabled
 

@@ -11,6 +11,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any
@@ -139,8 +140,12 @@ def played(role: str) -> str:
     return role if role in ROLES else "llm"
 
 
-def installed_backends() -> dict[str, str]:
-    """Return the backends of installed packages, from ``ROLE.NAME`` to ``module:class``."""
+@cache
+def installed_backends() -> Mapping[str, str]:
+    """Return the backends of installed packages, from ``ROLE.NAME`` to ``module:class``.
+
+    All packages are searched once in a process.
+    """
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
 
 

@@ -15,6 +15,7 @@ from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
 from viper.models.checkpoints import weights_gib
+from viper.models.libraries import import_libraries
 from viper.models.llm.endpoint import find_endpoint
 from viper.models.llm.protocol import LLM
 from viper.models.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
@@ -331,6 +332,7 @@ class Profile:
         if source is None or not loads_weights(role, choice.backend):
             return 0
         loading = split_options(options)[0]
+        import_libraries()
         on_gpu = loading.device_map is not None or loading.resolved_device() != "cpu"
         return round(weights_gib(source, loading.precision(on_gpu)) * 2**30)
 

@@ -97,8 +97,9 @@ class RemoteReasoner:
             raise ServerError(
                 f"{self._url}: status {status}, and the reply is not that of viper serve ({reason})"
             ) from None
-        for trial in trace.trials if on_trial else ():
-            on_trial(trial)
+        if on_trial is not None:
+            for trial in trace.trials:
+                on_trial(trial)
         return result
 
     def _post(self, fields: Sequence[tuple[str, str]], files: Sequence[Path]) -> tuple[int, bytes]:
@@ -107,9 +108,8 @@ class RemoteReasoner:
         headers = {"Content-Type": kind, "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        connect: type[HTTPConnection] = (
-            HTTPSConnection if self._address.scheme == "https" else HTTPConnection
-        )
+        secure = self._address.scheme == "https"
+        connect: Any = HTTPSConnection if secure else HTTPConnection
         connection = connect(str(self._address.hostname), self._port, timeout=_CONNECT_S)
         try:
             connection.connect()

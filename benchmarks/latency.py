@@ -1,8 +1,9 @@
 """How long the first and the second answer take: ``python benchmarks/latency.py``.
 
 Prints medians in seconds over ``--repeat`` fresh processes, which alternate: the import of torch,
-transformers and the classes that a run uses, by itself; a cold ``viper run``; ``--show-prompt`` and
-``--help``, which import neither. Then the queries that follow the first in one process.
+transformers and the classes that a run uses, by itself, as Python does it and as viper does it; a
+cold ``viper run``; ``--show-prompt`` and ``--help``, which import neither. Then the queries that
+follow the first in one process.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from viper.profiles.wiring import EMBEDDED
 MEDIA = EMBEDDED / "media"
 FIRST = (str(MEDIA / "table.png"), "the ball closest to the cyan cube")
 SECOND = (str(MEDIA / "cones.png"), "what color is the second cone from the left?")
-IMPORTS = (
-    "import torch, transformers; from transformers import AutoModelForCausalLM, AutoTokenizer, "
-    "LlamaForCausalLM, Owlv2ForObjectDetection, Owlv2Processor"
+CLASSES = (
+    "from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, "
+    "Owlv2ForObjectDetection, Owlv2Processor"
 )
+TRIMMED = "from viper.models.libraries import import_libraries; import_libraries()"
 
 
 def seconds_of(action: Callable[[], object]) -> float:
@@ -44,7 +46,8 @@ def main() -> None:
     repeat = parser.parse_args().repeat
     cold, imports = "viper run, cold", "imports of torch and transformers alone"
     processes = {
-        imports: process("-c", IMPORTS),
+        imports: process("-c", f"import torch, transformers; {CLASSES}"),
+        "the same without the compiler": process("-c", f"{TRIMMED}; {CLASSES}"),
         cold: process("-m", "viper", "run", *FIRST),
         "viper run --show-prompt": process("-m", "viper", "run", *FIRST, "--show-prompt"),
         "viper --help": process("-m", "viper", "--help"),

@@ -31,7 +31,7 @@ def help_of(command: click.Command, name: str) -> set[str]:
 @pytest.mark.parametrize("option", OPTIONS, ids=[option.opts[0] for option in OPTIONS])
 def test_every_option_has_a_row(option: click.Option) -> None:
     first = [line.split("|")[1] for line in REFERENCE.splitlines()[2:]]
-    named = {flag for cell in first for flag in re.findall(r"--[a-z-]+", cell)}
+    named = {flag for cell in first for flag in re.findall(r"`(--?[a-z-]+)", cell)}
     assert set(option.opts) <= named
     assert set(option.secondary_opts) <= set(re.findall(r"--[a-z-]+", PAGE))
 

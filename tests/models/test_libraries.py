@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 BEGIN = """
 import gc, sys
 from viper.models.libraries import import_libraries
@@ -110,3 +112,12 @@ def test_a_process_that_imported_the_libraries_before_keeps_what_it_has() -> Non
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "True"]
+
+
+def test_the_end_of_the_process_frees_everything() -> None:
+    """Triton, for one, reports on stderr what was not freed."""
+    pytest.importorskip("triton")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import triton.language\n{BEGIN}"], capture_output=True, check=True
+    )
+    assert done.stderr == b""

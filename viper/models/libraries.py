@@ -7,6 +7,7 @@ others come to be, take half of the time. Placeholders stand for them until one 
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib
@@ -69,6 +70,7 @@ def _without_collections() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        atexit.register(gc.unfreeze)  # the end of the process frees what others expect to be freed
         if collects:
             gc.enable()
 

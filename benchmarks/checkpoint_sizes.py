@@ -378,7 +378,6 @@ NETWORKS: Mapping[str, Callable[[], Any]] = {
     "depth-anything/Depth-Anything-V2-Small-hf": depth_anything_small,
     "Intel/dpt-hybrid-midas": dpt_hybrid,
     "facebook/sam2.1-hiera-tiny": lambda: sam2("tiny"),
-    "facebook/sam2.1-hiera-small": lambda: sam2("small"),
     "facebook/sam2.1-hiera-large": lambda: sam2("large"),
     "hf-hub:timm/ViT-B-16-SigLIP2": lambda: open_clip_model("ViT-B-16-SigLIP2"),
     "hf-hub:timm/ViT-SO400M-14-SigLIP2-378": lambda: open_clip_model("ViT-SO400M-14-SigLIP2-378"),

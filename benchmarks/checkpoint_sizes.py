@@ -382,7 +382,7 @@ NETWORKS: Mapping[str, Callable[[], Any]] = {
     "hf-hub:timm/ViT-B-16-SigLIP2": lambda: open_clip_model("ViT-B-16-SigLIP2"),
     "hf-hub:timm/ViT-SO400M-14-SigLIP2-378": lambda: open_clip_model("ViT-SO400M-14-SigLIP2-378"),
     "hf-hub:timm/ViT-SO400M-14-SigLIP-384": lambda: open_clip_model("ViT-SO400M-14-SigLIP-384"),
-    "ViT-L-14-quickgelu": lambda: open_clip_model("ViT-L-14-quickgelu"),
+    "hf-hub:timm/vit_large_patch14_clip_224.openai": lambda: open_clip_model("ViT-L-14-quickgelu"),
     "Salesforce/blip-vqa-base": blip_vqa,
     "Salesforce/blip2-flan-t5-xxl": blip2,
     "llava-hf/llava-1.5-7b-hf": llava,

@@ -42,7 +42,7 @@ def test_download_and_hardware_of_a_profile(name: str, needs: str, download: str
 
 
 def test_the_table_has_every_profile_that_setup_proposes() -> None:
-    assert {each.name for each in proposed_profiles()} <= {row[0] for row in ROWS}
+    assert {each.name for _, each in proposed_profiles()} <= {row[0] for row in ROWS}
 
 
 def test_licences_are_those_of_the_catalogue() -> None:

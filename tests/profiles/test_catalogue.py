@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from viper.models.checkpoints import catalogue
+from viper.profiles import load_profile
 from viper.profiles.document import SHIPPED, BackendChoice, read_profile
+from viper.profiles.fit import promised
 
 PROFILES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
 
@@ -60,12 +63,13 @@ def test_tiers_grow(smaller: str, larger: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_weights_with_a_tag_get_the_activation_they_were_trained_with(profile: str) -> None:
-    open_clip = pytest.importorskip("open_clip")
-    matcher = read_profile(profile).roles.get("matcher")
-    tag = matcher.options.get("pretrained") if matcher else None
-    if matcher is None or tag is None:
-        return
-    weights = open_clip.get_pretrained_cfg(matcher.model, tag)
-    network = open_clip.get_model_config(matcher.model)
-    assert network.get("quick_gelu", False) == weights["quick_gelu"]
+def test_everything_fits_the_memory_that_a_profile_promises(profile: str) -> None:
+    fit = promised(load_profile(profile))
+    assert profile.startswith("embedded") or fit is not None
+    if fit is not None:
+        assert fit.needed <= 0.9 * fit.memory, fit.text
+
+
+def test_a_profile_that_takes_more_than_it_promises_is_found_out() -> None:
+    fit = promised(load_profile("gpu-24gb"))
+    assert fit is not None and not replace(fit, memory=fit.memory - 1).holds

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +112,15 @@ def _limits(profile: Profile, role: str, choice: BackendChoice) -> tuple[Path | 
     options = profile.options(role, choice)
     declared = inspect.signature(backend_class(role, choice.backend)).parameters.get("max_context")
     context = options.get("max_context", getattr(declared, "default", None))
-    source = options.get("tokenizer") or profile.model_source(choice)
-    folder = None
-    if options.get("tokenizer") or loads_weights(role, choice.backend):
-        with suppress(ModelError):
-            folder = local_copy(str(source), LoadOptions(local_only=True))
-    if folder is not None and (folder / "config.json").is_file():
+    own = profile.model_source(choice) if loads_weights(role, choice.backend) else None
+    folder = Path(os.devnull)  # holds no file
+    with suppress(ModelError):
+        folder = local_copy(options.get("tokenizer", own) or "-", LoadOptions(local_only=True))
+    if context is None and (folder / "config.json").is_file():
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        context = context or config.get("text_config", config).get("max_position_embeddings")
-    tokenizer = folder and folder / "tokenizer.json"
-    return tokenizer if tokenizer and tokenizer.is_file() else None, int(context or 1 << 20)
+        context = config.get("text_config", config).get("max_position_embeddings")
+    tokenizer = folder / "tokenizer.json"
+    return tokenizer if tokenizer.is_file() else None, int(context or 1 << 20)
 
 
 def show_prompt(choice: ProfileChoice, media: Media, query: str, options: RunOptions) -> None:
@@ -171,25 +172,18 @@ def _next_question() -> str:
         return ""
 
 
-def cancellable(run: Callable[[threading.Event], RunResult]) -> RunResult:
-    """Return the result of ``run``, which gets an event that Ctrl-C sets before it is raised."""
-    cancel = threading.Event()
-    with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(run, cancel)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            cancel.set()
-            raise
-
-
 def answer(
-    reasoner: Reasoner | RemoteReasoner, media: Media, query: str, options: RunOptions, **more: Any
+    reasoner: Reasoner | RemoteReasoner,
+    media: Media,
+    query: str,
+    options: RunOptions,
+    *,
+    cancellable: bool = False,
 ) -> RunResult:
     """Answer a query, and print each failed trial on stderr.
 
     Args:
-        more: further arguments of the reasoner's ``run``.
+        cancellable: Ctrl-C ends the run in order, so that the reasoner can answer further queries.
     """
 
     def report(trial: Trial) -> None:
@@ -197,7 +191,16 @@ def answer(
             click.echo(f"trial {trial.index + 1}: {failure_line(trial.failure)}", err=True)
 
     with status("answering"):
-        return reasoner.run(media, query, options, on_trial=report, **more)
+        if not cancellable or isinstance(reasoner, RemoteReasoner):
+            return reasoner.run(media, query, options, on_trial=report)
+        cancel = threading.Event()
+        with ThreadPoolExecutor(1) as thread:
+            run = partial(reasoner.run, on_trial=report, cancel=cancel)
+            try:
+                return thread.submit(run, media, query, options).result()
+            except KeyboardInterrupt:
+                cancel.set()
+                raise
 
 
 def print_result(

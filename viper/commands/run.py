@@ -17,6 +17,7 @@ from viper.strategies import STRATEGIES, strategy
 if TYPE_CHECKING:
     from viper.models.media import Media
     from viper.reasoner import Reasoner, RunOptions
+    from viper.serve.client import RemoteReasoner
 
 _STRATEGY_LINES = "\n".join(
     f"  {name:<12} {shipped.summary}" for name, shipped in STRATEGIES.items()
@@ -46,12 +47,12 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         raise click.UsageError(
             "expected MEDIA... QUERY: at least one image or video, then the question"
         )
+    _check_together(chosen)
     # Importing these takes longer than all of --help.
     from viper.commands.present import show_prompt, tell_cost
     from viper.models.media import media_from
     from viper.reasoner import RunOptions
 
-    _check_together(chosen)
     paths = list(media_and_query if chosen.interactive else media_and_query[:-1])
     query = media_and_query[-1]
     media = media_from(paths)
@@ -63,7 +64,12 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         **run_changes(chosen.settings),
     )
     if chosen.server is not None:
-        return _ask_server(chosen, chosen.server, paths, media, query, options)
+        from viper.serve.client import RemoteReasoner
+
+        if chosen.api is not None:  # the profile's otherwise, which is the server's
+            options = options.changed(changes={**options.changes, "api": chosen.api})
+        server = RemoteReasoner(chosen.server, os.environ.get("VIPER_SERVE_TOKEN"), paths)
+        return _answer(chosen, server, media, query, options)
     strategy(chosen.strategy)
     shipped = STRATEGIES.get(chosen.strategy)  # assume that installed strategies write programs
     writes_programs = shipped is None or shipped.writes_programs
@@ -81,72 +87,48 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
 
 def _check_together(chosen: QueryOptions) -> None:
-    alone = {
-        "--save": chosen.save,
-        "--html": chosen.html,
-        "--dry-run": chosen.dry_run,
-        "--show-prompt": chosen.show_prompt,
-    }
-    for option, value in alone.items():
-        if chosen.interactive and value:
-            raise click.UsageError(f"{option} is for a single query; leave it out with -i")
-
-
-def _answer(
-    chosen: QueryOptions, reasoner: Reasoner, media: Media, query: str, options: RunOptions
-) -> int:
-    from viper.commands.present import answer, answer_each, cancellable, print_result
-
-    forms = {"as_json": chosen.as_json, "program_only": chosen.program_only}
-    if chosen.interactive:
-
-        def answer_one(question: str) -> int:
-            result = cancellable(
-                lambda cancel: answer(reasoner, media, question, options, cancel=cancel)
-            )
-            return print_result(result, None, **forms)
-
-        return answer_each(answer_one)
-    result = answer(reasoner, media, query, options)
-    exit_code = print_result(result, chosen.save, **forms)
-    if chosen.html is not None:
-        from viper.commands.pages import write_run_page
-
-        command = command_line(click.get_current_context(), ("html", "save", "as_json"))
-        write_run_page(result, reasoner, chosen.html, command)
-    return exit_code
-
-
-def _ask_server(
-    chosen: QueryOptions, url: str, paths: list[str], media: Media, query: str, options: RunOptions
-) -> int:
-    """Answer by a running service.
+    """Refuse options that ``-i`` or ``--server`` could not heed.
 
     Raises:
-        UsageError: an option that only models loaded here heed.
+        UsageError: names them.
     """
-    from viper.commands.present import answer, answer_each, print_result
-    from viper.serve.client import RemoteReasoner
-
     context = click.get_current_context()
-    local = [
-        "/".join([*parameter.opts, *parameter.secondary_opts])
+    explicit = {
+        parameter.name or "": "/".join([*parameter.opts, *parameter.secondary_opts])
         for parameter in context.command.params
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        and parameter.name not in sent_parameters()
-    ]
-    if local:
+    }
+    local = [option for name, option in explicit.items() if name not in sent_parameters()]
+    if chosen.server is not None and local:
         raise UsageError(
             f"--server answers with its own models and settings; leave out {', '.join(local)}"
         )
-    if chosen.api is not None:
-        options = options.changed(changes={**options.changes, "api": chosen.api})
-    reasoner = RemoteReasoner(url, os.environ.get("VIPER_SERVE_TOKEN"), paths)
+    for name in ("save", "html", "dry_run", "show_prompt"):
+        if chosen.interactive and name in explicit:
+            raise UsageError(f"{explicit[name]} is for a single query; leave it out with -i")
+
+
+def _answer(
+    chosen: QueryOptions,
+    reasoner: Reasoner | RemoteReasoner,
+    media: Media,
+    query: str,
+    options: RunOptions,
+) -> int:
+    from viper.commands.present import answer, answer_each, print_result
+    from viper.reasoner import Reasoner
 
     def answer_one(question: str) -> int:
-        result = answer(reasoner, media, question, options)
-        return print_result(
+        result = answer(reasoner, media, question, options, cancellable=chosen.interactive)
+        exit_code = print_result(
             result, chosen.save, as_json=chosen.as_json, program_only=chosen.program_only
         )
+        if chosen.html is not None:
+            from viper.commands.pages import write_run_page
+
+            assert isinstance(reasoner, Reasoner)
+            command = command_line(click.get_current_context(), ("html", "save", "as_json"))
+            write_run_page(result, reasoner, chosen.html, command)
+        return exit_code
 
     return answer_each(answer_one) if chosen.interactive else answer_one(query)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from viper.errors import EXIT_USAGE, UsageError, ViperError
+from viper.errors import UsageError, ViperError
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.reasoner import RunOptions, RunResult
@@ -60,11 +59,10 @@ class RemoteReasoner:
 
     def __init__(self, url: str, token: str | None, files: Sequence[str]) -> None:
         address = urlsplit(url)
-        try:
+        with suppress(ValueError):  # of a port that is no number
             self._port = address.port
-        except ValueError:
-            address = urlsplit("")
-        if address.scheme not in ("http", "https") or not address.hostname:
+        right = address.scheme in ("http", "https") and address.hostname
+        if not right or not hasattr(self, "_port"):
             raise UsageError(f"--server {url!r}: expected an address, as http://127.0.0.1:8000")
         self._url, self._address, self._token = url, address, token
         self._files = [Path(file) for file in files]
@@ -83,13 +81,16 @@ class RemoteReasoner:
             media: those of the files, for the result.
 
         Raises:
-            ServerError: there is no such server, or it refused or failed; has its message.
+            ServerError, UsageError: there is no such server, or it refused or failed; has its
+                message.
         """
         status, reply = self._post(_form(query, request), self._files)
         try:
             values = json.loads(reply)
             if status != 200:
-                raise self._refusal(status, values["error"])
+                advice = "; set VIPER_SERVE_TOKEN to the server's token" if status == 401 else ""
+                refusal = f"{self._url}: {values['error']['message']} (status {status}){advice}"
+                raise (UsageError if status in _WRONG_REQUEST else ServerError)(refusal)
             trace = trace_from_record(values)
             result = ServedResult(trace, media, _pixels(values.get("picture")))
         except (ValueError, KeyError, TypeError, OSError) as error:
@@ -129,25 +130,12 @@ class RemoteReasoner:
         finally:
             connection.close()
 
-    def _refusal(self, status: int, error: Any) -> ServerError:
-        advice = "; set VIPER_SERVE_TOKEN to the server's token" if status == 401 else ""
-        refusal = ServerError(f"{self._url}: {error['message']} (status {status}){advice}")
-        if status in _WRONG_REQUEST:
-            refusal.exit_code = EXIT_USAGE
-        return refusal
-
 
 def _form(query: str, request: RunOptions) -> list[tuple[str, str]]:
-    named: list[tuple[str, Any]] = [
-        ("query", query),
-        ("task", request.task),
-        ("strategy", request.strategy),
-        ("options", request.options),
-        *request.changes.items(),
-    ]
+    named = {"query": query, "task": request.task, "strategy": request.strategy}
     return [
         (name, str(each))
-        for name, value in named
+        for name, value in {**named, "options": request.options, **request.changes}.items()
         for each in (value if isinstance(value, tuple) else (value,))
     ]
 
@@ -175,8 +163,5 @@ def _pixels(data: str | None) -> Pixels | None:
         return None
     from PIL import Image
 
-    try:
-        content = base64.b64decode(data.partition(",")[2], validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from None
+    content = base64.b64decode(data.partition(",")[2])
     return np.asarray(Image.open(BytesIO(content), formats=["PNG"]).convert("RGB"))

@@ -13,8 +13,7 @@ import gc
 import importlib
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -44,35 +43,24 @@ def import_libraries() -> None:
     with _LOCK:
         if "transformers.modeling_utils" in sys.modules:
             return
-        with _without_collections():
+        placeholders = [_Compiler("torch._dynamo"), *(_Placeholder(*each) for each in _FUNCTIONS)]
+        collects = gc.isenabled()
+        gc.collect()  # garbage that exists at the freeze is not freed before the end
+        gc.disable()
+        try:
             import torch  # noqa: F401  the placeholders are for what comes after it
 
-            placeholders = [
-                _Compiler("torch._dynamo"),
-                *(_Placeholder(*each) for each in _FUNCTIONS),
-            ]
             for placeholder in placeholders:
                 sys.modules.setdefault(placeholder.__name__, placeholder)
-            try:
-                for name in _LIBRARIES:
-                    with suppress(ImportError):  # the backend that needs it says so
-                        importlib.import_module(name)
-            finally:
-                placeholders[-1].remove()  # others import its submodules
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    collects = gc.isenabled()
-    gc.collect()  # garbage that exists at the freeze is never freed
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # the end of the process frees what others expect to be freed
-        if collects:
-            gc.enable()
+            for name in _LIBRARIES:
+                with suppress(ImportError):  # the backend that needs it says so
+                    importlib.import_module(name)
+        finally:
+            placeholders[-1].remove()  # others import its submodules
+            gc.freeze()
+            atexit.register(gc.unfreeze)  # some libraries report what the end did not free
+            if collects:
+                gc.enable()
 
 
 class _Placeholder(ModuleType):
@@ -109,19 +97,16 @@ class _Compiler(_Placeholder):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._marks: list[tuple[str, Any]] = []
+        self.allow_in_graph = functools.partial(self._mark, "allow_in_graph")
+        self.assume_constant_result = functools.partial(self._mark, "assume_constant_result")
 
-    def allow_in_graph(self, function: Any) -> Any:
-        self._marks.append(("allow_in_graph", function))
-        return function
-
-    def assume_constant_result(self, function: Any) -> Any:
-        self._marks.append(("assume_constant_result", function))
+    def _mark(self, mark: str, function: Any) -> Any:
+        self._marks.append((mark, function))
         return function
 
     def disable(self, function: Any = None, *args: Any, **kwargs: Any) -> Any:
         if function is None:
             return functools.partial(self.disable, **kwargs)
-
         run = function
 
         @functools.wraps(function)

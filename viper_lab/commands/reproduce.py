@@ -133,7 +133,8 @@ def zero_shot(
     \b
     viper lab reproduce zero-shot --quick
     viper lab reproduce zero-shot --out figures --json > figures.json
-    viper lab reproduce zero-shot --data refcoco --root refer --profile local --samples 500
+    viper lab reproduce zero-shot --data refcoco --root refer --profile paper-programmers \\
+        --samples 500
     """
     from viper_lab.papers.zero_shot_run import ZeroShotJob
 
@@ -234,7 +235,7 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
     \b
     viper lab reproduce dwim --quick
     viper lab reproduce dwim --split test:question --out figures --json > figures.json
-    viper lab reproduce dwim --data gqa --root gqa --profile local --longest 6144 --batch 2 \\
+    viper lab reproduce dwim --data gqa --root gqa --profile paper-dwim --longest 6144 --batch 2 \\
         --accumulate 8
     """
     from viper.tuning.agent.training import TuneSettings

@@ -13,10 +13,10 @@ from viper.commands.terminal import hint_to_go_on
 from viper.errors import ModelError
 from viper.models.hub import Progress, check_hub, local_copy, size_text
 from viper.models.loading import split_options
-from viper.profiles.fit import Download
+from viper.profiles.inventory import ModelState
 
 
-def download_all(missing: Sequence[Download]) -> None:
+def download_all(missing: Sequence[ModelState]) -> None:
     """Download checkpoints with progress.
 
     Raises:
@@ -24,18 +24,18 @@ def download_all(missing: Sequence[Download]) -> None:
     """
     if not missing:
         return
-    for each in missing:  # what must not be downloaded is refused before anything is
-        options = split_options(each.options)[0]
-        if options.local_only or os.environ.get("HF_HUB_OFFLINE") == "1":
-            raise ModelError(
-                f"not on this disk: {', '.join(other.source for other in missing)}; offline, "
-                "nothing is downloaded; run viper setup once with a connection"
-            )
-    check_hub([each.source for each in missing])
+    options = {str(each.model): split_options(each.options or {})[0] for each in missing}
+    offline = os.environ.get("HF_HUB_OFFLINE") == "1"
+    if offline or any(each.local_only for each in options.values()):
+        raise ModelError(
+            f"not on this disk: {', '.join(options)}; offline, nothing is downloaded; run viper "
+            "setup once with a connection"
+        )
+    check_hub(list(options))
     with hint_to_go_on():
-        for number, each in enumerate(missing, 1):
-            with _bar(f"{number}/{len(missing)} {each.source}") as report:
-                local_copy(each.source, split_options(each.options)[0], report)
+        for number, (source, loading) in enumerate(options.items(), 1):
+            with _bar(f"{number}/{len(options)} {source}") as report:
+                local_copy(source, loading, report)
 
 
 @contextmanager

@@ -288,7 +288,7 @@ def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reaso
     """
     profile = open_profile(choice)
     from viper.commands.download import download_all
-    from viper.profiles.fit import downloads
+    from viper.profiles.inventory import downloads
 
     download_all(downloads(profile))
     with status("starting"):

@@ -14,10 +14,12 @@ from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
 from viper.commands.terminal import echo_table, status
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
+from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
 from viper.profiles.document import config_file, default_profile, proposed_profiles
-from viper.profiles.fit import Download, Machine, downloads, fit, fitting, shortfall
+from viper.profiles.fit import Machine, fit, fitting, shortfall
+from viper.profiles.inventory import ModelState, downloads
 from viper.profiles.wiring import EMBEDDED
 from viper.storage.files import write_file
 
@@ -45,7 +47,7 @@ def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> i
     problems = [*report_fit(profile, machine), *profile.problems()]
     if missing and not has_hub:
         problems.append(
-            f"not on this disk: {', '.join(each.source for each in missing)}; connect this "
+            f"not on this disk: {', '.join(str(each.model) for each in missing)}; connect this "
             "machine, set HF_ENDPOINT to a mirror, or copy the hub's cache from another machine"
         )
     for problem in problems:
@@ -81,11 +83,10 @@ def report_fit(profile: Profile, machine: Machine) -> Iterator[str]:
     click.echo(f"memory   {profile.name}: {fit(profile, here, on_gpu=on_gpu).text}")
     missing = downloads(profile)
     for each in missing:
-        parts = [f"{each.on_disk.bytes_on_disk / 1e9:.1f} GB are here"]
-        parts = parts if each.on_disk.state == "partial" else []
-        size = f"{each.total_gb:.1f} GB" if each.total_gb else "size unknown"
-        gate = ["accept its licence on the hub first"] if each.gated else []
-        click.echo(f"download {each.source}: {', '.join([size, *parts, each.licence, *gate])}")
+        facts = facts_of(each.model)
+        licence = f"licence {facts.licence}" if facts else "licence unknown"
+        gate = ", accept it on the hub first" if facts and facts.gated else ""
+        click.echo(f"download {each.model}: {each.size or 'size unknown'}, {licence}{gate}")
     lack = shortfall(profile, machine)
     if lack:
         yield f"{profile.name} {lack}"
@@ -141,7 +142,7 @@ def _propose(machine: Machine) -> str:
     return best
 
 
-def _confirm(missing: Sequence[Download]) -> None:
+def _confirm(missing: Sequence[ModelState]) -> None:
     total = sum(each.missing_gb for each in missing)
     if not sys.stdin.isatty():
         raise UsageError(

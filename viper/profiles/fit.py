@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.models.checkpoints import facts_of, weights_gib
-from viper.models.hub import Stored, stored
 from viper.models.llm.wrapped import BATCH
 from viper.models.loading import split_options
 from viper.profiles.backends import VLM, asks_vlm, backend_class, loads_weights, played
@@ -228,49 +227,3 @@ def fitting(machine: Machine) -> list[ProfileDocument]:
         for hardware, document in proposed_profiles()
         if 1.03 * machine.gpu_gib >= hardware.gpu_gib and 1.08 * machine.ram_gib >= hardware.ram_gib
     ]
-
-
-@dataclass(frozen=True)
-class Download:
-    """A published checkpoint of a profile that is not whole on this disk.
-
-    Attributes:
-        total_gb: size of its files in 10^9 bytes; 0 if it is unknown.
-    """
-
-    role: str
-    source: str
-    options: Mapping[str, Any]
-    on_disk: Stored
-    total_gb: float
-    licence: str
-    gated: bool
-
-    @property
-    def missing_gb(self) -> float:
-        return max(0.0, self.total_gb - self.on_disk.bytes_on_disk / 1e9)
-
-
-def downloads(profile: Profile) -> list[Download]:
-    """Return the checkpoints that a profile still has to download, each once."""
-    result: dict[str, Download] = {}
-    for role, choice in profile.choices():
-        source = profile.model_source(choice)
-        known = loads_weights(role, choice.backend) or choice.backend in ("vllm", VLM)
-        if source is None or not known or source.startswith(("/", ".")):
-            continue
-        options = profile.options(role, choice)
-        if options.get("pretrained"):  # an architecture of open_clip, whose tag names the weights
-            continue
-        state, facts = stored(source, options.get("revision")), facts_of(choice.model)
-        if state.state != "whole" and source not in result:
-            result[source] = Download(
-                role,
-                source,
-                options,
-                state,
-                facts.disk_gb if facts else 0.0,
-                f"licence {facts.licence}" if facts else "licence unknown",
-                bool(facts and facts.gated),
-            )
-    return list(result.values())

@@ -55,6 +55,11 @@ class ModelState:
     shares: str | None = None
 
     @property
+    def missing_gb(self) -> float:
+        """Return the size of the files to be downloaded in 10^9 bytes; 0 if it is unknown."""
+        return max(0, (self.whole_bytes or 0) - (self.size_bytes or 0)) / 1e9
+
+    @property
     def size(self) -> str:
         """Return the size on this disk, and after the download, as text; empty if unknown."""
         sizes = [self.size_bytes, self.whole_bytes]
@@ -81,6 +86,14 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
         yield state
 
 
+def downloads(profile: Profile) -> list[ModelState]:
+    """Return the states of the published models that are not whole on this disk, each model
+    once.
+    """
+    absent = (state for state in inventory(profile) if state.place in ("hub", "partial"))
+    return list({state.model: state for state in absent}.values())
+
+
 def readiness(profile: Profile) -> tuple[str, str | None]:
     """Return ``runs here``, ``downloads first`` or ``cannot run``, and the reason."""
     states = list(inventory(profile))
@@ -89,13 +102,10 @@ def readiness(profile: Profile) -> tuple[str, str | None]:
     problems += [problem for problem in profile.problems() if problem not in known]
     if problems:
         return "cannot run", "; ".join(problems)
-    absent = dict.fromkeys(
-        f"{state.model} ({state.size})" if state.size else str(state.model)
-        for state in states
-        if state.place in ("hub", "partial")
-    )
+    absent = downloads(profile)
     if absent:
-        return "downloads first", f"not on this disk: {', '.join(absent)}"
+        names = (f"{each.model} ({each.size})" if each.size else str(each.model) for each in absent)
+        return "downloads first", f"not on this disk: {', '.join(names)}"
     return "runs here", None
 
 

@@ -47,7 +47,7 @@ def main() -> None:
     cold, imports = "viper run, cold", "imports of torch and transformers alone"
     processes = {
         imports: process("-c", f"import torch, transformers; {CLASSES}"),
-        "the same without the compiler": process("-c", f"{TRIMMED}; {CLASSES}"),
+        "the same as viper imports them": process("-c", f"{TRIMMED}; {CLASSES}"),
         cold: process("-m", "viper", "run", *FIRST),
         "viper run --show-prompt": process("-m", "viper", "run", *FIRST, "--show-prompt"),
         "viper --help": process("-m", "viper", "--help"),

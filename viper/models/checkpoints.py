@@ -17,7 +17,7 @@ from viper.record import read_toml, record_from_json
 CATALOGUE = Path(__file__).with_suffix(".toml")
 
 BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "8bit": 1.06, "4bit": 0.56}
-"""By precision; quantised weights include their scales and what is not quantised."""
+"""By precision; quantised weights include their scales."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +33,8 @@ class CheckpointFacts:
         kv_kib_per_token: keys and values of one token in 16 bits, in KiB; 0 without a language
             model.
         activations_gib: most memory beside weights, keys and values in one forward pass.
+        unquantized: number of parameters that stay in 16 bits in a quantised model, those of the
+            embeddings and the output layer.
     """
 
     parameters: float
@@ -42,6 +44,7 @@ class CheckpointFacts:
     gated: bool = False
     kv_kib_per_token: float = 0.0
     activations_gib: float = 0.0
+    unquantized: float = 0.0
 
 
 @cache
@@ -89,4 +92,7 @@ def weights_gib(source: str | Path, precision: str) -> float:
     """Return the memory in GiB of a model's weights in a precision of
     :data:`BYTES_PER_PARAMETER`; 0 if the model is unknown.
     """
-    return parameters_of(source) * BYTES_PER_PARAMETER[precision] / 2**30
+    facts = facts_of(str(source)) if precision.endswith("bit") else None
+    kept = facts.unquantized if facts else 0.0
+    quantized = (parameters_of(source) - kept) * BYTES_PER_PARAMETER[precision]
+    return (quantized + kept * BYTES_PER_PARAMETER["bfloat16"]) / 2**30

@@ -25,7 +25,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.delenv("VIPER_SERVE_TOKEN", raising=False)
-    monkeypatch.setattr("viper.commands.serve.open_reasoner", lambda *_, **__: Nothing())
+    monkeypatch.setattr("viper.commands.options.open_reasoner", lambda *_, **__: Nothing())
     monkeypatch.setattr(
         "viper.serve.run_server.serve", lambda reasoner, settings: seen.append(settings)
     )

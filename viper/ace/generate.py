@@ -15,13 +15,7 @@ from typing import Any
 
 from viper.errors import StoreError, UsageError
 from viper.models.llm.protocol import LLM, Sampling
-from viper.prompting.query_lines import (
-    build_query_prompt,
-    fault,
-    read_line,
-    read_queries,
-    without_repeats,
-)
+from viper.prompting import query_lines
 from viper.schema import Query
 from viper.storage.files import write_file
 
@@ -111,8 +105,8 @@ def _request_more(llm: LLM, request: Request, state: GeneratedQueries) -> Genera
     reply = completion.text
     if completion.finish_reason == "length":
         reply = reply.rpartition("\n")[0]  # its last line is cut
-    read = read_queries(reply, request.task)
-    queries = tuple(without_repeats([*state.queries, *read]))[: request.count]
+    read = query_lines.read_queries(reply, request.task)
+    queries = tuple(query_lines.without_repeats([*state.queries, *read]))[: request.count]
     is_barren = len(queries) == len(state.queries)
     return GeneratedQueries(queries, state.replies + 1, state.barren + 1 if is_barren else 0)
 
@@ -125,7 +119,7 @@ def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, in
     count, used = min(A_REPLY, request.count - len(queries)), 0
     while count:
         recent = queries[-min(_SHOWN, 2 * count) :]
-        prompt = build_query_prompt(
+        prompt = query_lines.build_query_prompt(
             request.description, request.task, count, recent, media=request.media
         )
         tokens = count * _TOKENS_A_QUERY + _TOKENS_AROUND
@@ -168,14 +162,14 @@ def read_query_file(path: Path, task: str) -> list[Query]:
     for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        query = read_line(line, task)
-        wrong = fault(query)
+        query = query_lines.read_line(line, task)
+        wrong = query_lines.fault(query)
         if wrong is not None:
             raise UsageError(f"{path}:{number}: {wrong}; one query a line")
         queries.append(query)
     if not queries:
         raise UsageError(f"{path}: no query; one a line")
-    return without_repeats(queries)
+    return query_lines.without_repeats(queries)
 
 
 class QueryStore:

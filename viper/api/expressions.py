@@ -24,15 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from viper.api.coercion import (
-    ExpressionError,
-    accept_value,
-    arithmetic,
-    compare,
-    contains,
-    equal,
-    is_true,
-)
+from viper.api import coercion
 
 MAX_CHARACTERS = 2_000
 """Greatest length of an expression."""
@@ -54,14 +46,14 @@ _PLACEHOLDER = re.compile(r"\{\s*(\w+)\s*\}")
 _ESCAPE = re.compile(r"\\(.)")
 _WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": equal,
-    "!=": lambda left, right: not equal(left, right),
-    "<": lambda left, right: compare(left, right) < 0,
-    "<=": lambda left, right: compare(left, right) <= 0,
-    ">": lambda left, right: compare(left, right) > 0,
-    ">=": lambda left, right: compare(left, right) >= 0,
-    "in": contains,
-    "not in": lambda left, right: not contains(left, right),
+    "==": coercion.equal,
+    "!=": lambda left, right: not coercion.equal(left, right),
+    "<": lambda left, right: coercion.compare(left, right) < 0,
+    "<=": lambda left, right: coercion.compare(left, right) <= 0,
+    ">": lambda left, right: coercion.compare(left, right) > 0,
+    ">=": lambda left, right: coercion.compare(left, right) >= 0,
+    "in": coercion.contains,
+    "not in": lambda left, right: not coercion.contains(left, right),
 }
 _RESERVED = frozenset({"if", "else", "or", "xor", "and", "not", "in"})
 
@@ -87,7 +79,7 @@ def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
         ExpressionError: the expression breaks the rules above, or a value does not fit.
     """
     if len(expression) > MAX_CHARACTERS:
-        raise ExpressionError(
+        raise coercion.ExpressionError(
             f"the expression has {len(expression)} characters; at most {MAX_CHARACTERS} are read"
         )
     return _Parser(_tokens(expression), variables).evaluate()
@@ -100,7 +92,7 @@ def _tokens(expression: str) -> list[_Token]:
         match = _TOKEN.match(expression, place)
         if match is None:
             rest = expression[place:].strip()[:12]
-            raise ExpressionError(f"{rest!r} is no part of an expression (at {place + 1})")
+            raise coercion.ExpressionError(f"{rest!r} is no part of an expression (at {place + 1})")
         kind = str(match.lastgroup)
         tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
         place = match.end()
@@ -140,17 +132,19 @@ class _Parser:
         token = self._token
         if token.text == "(" and self._next and self._tokens[self._next - 1].kind == "name":
             name = self._tokens[self._next - 1].text
-            raise ExpressionError(f"{name}(…) is a call; call it on a line of its own instead")
+            raise coercion.ExpressionError(
+                f"{name}(…) is a call; call it on a line of its own instead"
+            )
         actual = repr(token.text) if token.text else "the end"
-        raise ExpressionError(f"expected {expected} at {token.position}, got {actual}")
+        raise coercion.ExpressionError(f"expected {expected} at {token.position}, got {actual}")
 
     def _choice(self) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
+            raise coercion.ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
         value = self._either()
         if self._accept("if"):
-            condition = is_true(self._either())
+            condition = coercion.is_true(self._either())
             self._expect("else")
             other = self._choice()
             value = value if condition else other
@@ -161,20 +155,20 @@ class _Parser:
         value = self._exclusive()
         while self._accept("or"):
             other = self._exclusive()
-            value = is_true(value) or is_true(other)
+            value = coercion.is_true(value) or coercion.is_true(other)
         return value
 
     def _exclusive(self) -> Any:
         value = self._both()
         while self._accept("xor"):
-            value = is_true(value) != is_true(self._both())
+            value = coercion.is_true(value) != coercion.is_true(self._both())
         return value
 
     def _both(self) -> Any:
         value = self._negation()
         while self._accept("and"):
             other = self._negation()
-            value = is_true(value) and is_true(other)
+            value = coercion.is_true(value) and coercion.is_true(other)
         return value
 
     def _negation(self) -> Any:
@@ -182,7 +176,7 @@ class _Parser:
         while self._accept("not"):
             inverted, any_not = not inverted, True
         value = self._comparison_chain()
-        return is_true(value) != inverted if any_not else value
+        return coercion.is_true(value) != inverted if any_not else value
 
     def _comparison_chain(self) -> Any:
         left = self._sum()
@@ -203,13 +197,13 @@ class _Parser:
     def _sum(self) -> Any:
         value = self._product()
         while (operator := self._accept("+", "-")) is not None:
-            value = arithmetic(operator, value, self._product())
+            value = coercion.arithmetic(operator, value, self._product())
         return value
 
     def _product(self) -> Any:
         value = self._signed_value()
         while (operator := self._accept("*", "/", "//", "%")) is not None:
-            value = arithmetic(operator, value, self._signed_value())
+            value = coercion.arithmetic(operator, value, self._signed_value())
         return value
 
     def _signed_value(self) -> Any:
@@ -218,7 +212,7 @@ class _Parser:
             signs.append(sign)
         value = self._part()
         for sign in signs:
-            value = arithmetic(sign, 0, value)
+            value = coercion.arithmetic(sign, 0, value)
         return value
 
     def _part(self) -> Any:
@@ -232,7 +226,7 @@ class _Parser:
         if token.kind == "number":
             self._next += 1
             whole = token.text.isdecimal()
-            return accept_value(
+            return coercion.accept_value(
                 int(token.text) if whole and len(token.text) < 40 else float(token.text)
             )
         if token.kind == "text":
@@ -259,15 +253,15 @@ class _Parser:
             return _WORDS[token.text.lower()]
         if self._token.text == "(":
             self._fail("an operator")
-        raise ExpressionError(
+        raise coercion.ExpressionError(
             f"no line before sets {token.text!r}; text stands in quotes, as in '{token.text}'"
         )
 
     def _value(self, name: str) -> Any:
         try:
-            return accept_value(self._variables[name])
-        except ExpressionError as error:
-            raise ExpressionError(f"{name}: {error}") from None
+            return coercion.accept_value(self._variables[name])
+        except coercion.ExpressionError as error:
+            raise coercion.ExpressionError(f"{name}: {error}") from None
 
     def _fill_placeholders(self, text: str) -> Any:
         """Fill in the placeholders of a text; a lone placeholder becomes its value."""
@@ -279,4 +273,4 @@ class _Parser:
             name = match[1]
             return str(self._value(name)) if name in self._variables else match[0]
 
-        return accept_value(_PLACEHOLDER.sub(value_of, text))
+        return coercion.accept_value(_PLACEHOLDER.sub(value_of, text))

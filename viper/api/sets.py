@@ -18,15 +18,8 @@ import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.visprog
 import viper.api.routines.visprog_pictures  # noqa: F401  (registers)
+from viper.api import registry
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import (
-    REGISTRY,
-    Parameter,
-    Routine,
-    Visibility,
-    listed_methods,
-    signature_of,
-)
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError, UsageError
 from viper.schema import TASKS
@@ -36,7 +29,7 @@ OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
 VIDEO_TASKS = frozenset({"choice"})
 
 _OWNER_OF_NAMED: Mapping[str, str] = {
-    name: ImagePatch.__name__ for name, *_ in listed_methods(ImagePatch)
+    name: ImagePatch.__name__ for name, *_ in registry.listed_methods(ImagePatch)
 }
 """If a name of a tool set is both a method and a function, the method is listed."""
 
@@ -91,7 +84,7 @@ class ApiEntry:
 
     name: str
     owner: str | None
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[registry.Parameter, ...]
     returns: str
     summary: str
     docstring: str
@@ -113,7 +106,7 @@ class ApiSet:
 
     name: str
     parts: tuple[str, ...]
-    own: Mapping[str, tuple[Routine, ...]] = field(default_factory=dict)
+    own: Mapping[str, tuple[registry.Routine, ...]] = field(default_factory=dict)
 
     @property
     def lines(self) -> bool:
@@ -164,8 +157,10 @@ def api_set(name: str) -> ApiSet:
 
 def api_names() -> set[str]:
     """Return the names that :func:`api_set` knows."""
-    methods = {api for owner in OWNERS for *_, v in listed_methods(owner) for api in v.apis}
-    return methods | REGISTRY.apis() | set(TOOL_SETS)
+    methods = {
+        api for owner in OWNERS for *_, v in registry.listed_methods(owner) for api in v.apis
+    }
+    return methods | registry.REGISTRY.apis() | set(TOOL_SETS)
 
 
 def _layers(part: str, task: str) -> tuple[str, ...]:
@@ -177,23 +172,23 @@ def _layers(part: str, task: str) -> tuple[str, ...]:
     return (part,)
 
 
-def _everything() -> Iterator[tuple[str, str | None, Callable[..., Any], Visibility]]:
+def _everything() -> Iterator[tuple[str, str | None, Callable[..., Any], registry.Visibility]]:
     for owner in OWNERS:
-        for name, function, visibility in listed_methods(owner):
+        for name, function, visibility in registry.listed_methods(owner):
             yield name, owner.__name__, function, visibility
-    for routine in REGISTRY.all():
+    for routine in registry.REGISTRY.all():
         yield routine.name, None, routine.function, routine.visibility
 
 
-def entry_of(routine: Routine) -> ApiEntry:
+def entry_of(routine: registry.Routine) -> ApiEntry:
     """Return the entry with which prompts list a routine."""
     return _entry(routine.name, None, routine.function, routine.visibility)
 
 
 def _entry(
-    name: str, owner: str | None, function: Callable[..., Any], visibility: Visibility
+    name: str, owner: str | None, function: Callable[..., Any], visibility: registry.Visibility
 ) -> ApiEntry:
-    parameters, returns = signature_of(function, visibility.hide)
+    parameters, returns = registry.signature_of(function, visibility.hide)
     docstring, example = split_example(inspect.getdoc(function) or "")
     summary = visibility.summary or summary_of(docstring)
     return ApiEntry(name, owner, parameters, returns, summary, docstring, example)

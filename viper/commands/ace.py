@@ -12,16 +12,8 @@ import click
 
 from viper.ace.bank import merged, read_bank, write_bank
 from viper.api.library import Library, library_for
+from viper.commands import options as cli
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-)
 from viper.commands.terminal import counter, echo_json, echo_table
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -95,7 +87,9 @@ def show(bank: Path, programs: bool, as_json: bool) -> None:
 
 @ace.command(short_help="Merge several banks into one.")
 @click.argument("banks", type=_BANK, nargs=-1, required=True)
-@click.option("--out", type=OutPath(), required=True, help="Bank to write; may be one of BANKS.")
+@click.option(
+    "--out", type=cli.OutPath(), required=True, help="Bank to write; may be one of BANKS."
+)
 @click.option(
     "--keep", type=click.IntRange(1), help="Maximum number of examples for each task and API."
 )
@@ -114,26 +108,26 @@ def merge(banks: tuple[Path, ...], out: Path, keep: int | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(ProfileChoice):
+class CheckOptions(cli.ProfileChoice):
     """Options of ``viper ace check``."""
 
     # fmt: off
-    set_name: str | None = option("--data", metavar="SET",
+    set_name: str | None = cli.option("--data", metavar="SET",
         help="Data set that holds the samples. By default the set that each example names.")
-    split: str | None = option("--split", metavar="NAME",
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split that holds the samples. By default the split that each example names.")
-    root: Path | None = given_by(root_option)
-    api: str | None = option("--api", metavar="NAME[+FILE.py]",
+    root: Path | None = cli.given_by(cli.root_option)
+    api: str | None = cli.option("--api", metavar="NAME[+FILE.py]",
         help="Check all examples against this API instead of their own, to see what would break.")
-    out: Path | None = option("--out", type=OutPath(), metavar="FIXED",
+    out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="FIXED",
         help="Write the examples that pass to a new bank.")
-    as_json: bool = option("--json", help="Print one JSON list.")
+    as_json: bool = cli.option("--json", help="Print one JSON list.")
     # fmt: on
 
 
 @ace.command(short_help="Run the examples of a bank again and list the broken ones.")
 @click.argument("bank", type=_BANK)
-@options_as(CheckOptions)
+@cli.options_as(CheckOptions)
 def check(options: CheckOptions, bank: Path) -> int:
     """Run every example of BANK again with the current API and models, and list the broken ones.
 
@@ -180,7 +174,7 @@ def _run(
     checked: list[ExampleCheck], libraries: dict[str, Library | str], options: CheckOptions
 ) -> list[ExampleCheck]:
     """Run the programs that parse, with one reasoner for all APIs of one library."""
-    open_profile(options)  # report a wrong name before reading samples
+    cli.open_profile(options)  # report a wrong name before reading samples
     places = [place for place, result in enumerate(checked) if result.state != "broken"]
     data = SampleSource(options.set_name, DatasetSpec(options.root, options.split))
     samples = samples_of([checked[place].example for place in places], data)
@@ -194,7 +188,7 @@ def _run(
     with counter("checking", sum(map(len, of_library.values()))) as advance:
         for indices in of_library.values():
             api = checked[places[indices[0]]].example.api
-            profile = open_profile(replace(options, api=api)).without_examples()
+            profile = cli.open_profile(replace(options, api=api)).without_examples()
             with Reasoner(profile, preload=False) as reasoner:
                 for index in indices:
                     place = places[index]

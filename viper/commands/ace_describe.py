@@ -11,19 +11,8 @@ import click
 
 from viper.ace.generate import QueryStore, Request, generate, read_description, read_query_file
 from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
+from viper.commands import options as cli
 from viper.commands.ace_mine import rows_of, tell_spent, write_examples
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-    seed_option,
-    workers_option,
-)
 from viper.commands.terminal import hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, UsageError
@@ -66,50 +55,50 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DescribeOptions(ProfileChoice):
+class DescribeOptions(cli.ProfileChoice):
     """Argument and options of ``viper ace describe``."""
 
     # fmt: off
-    description: Path | None = given_by(click.argument("description", required=False,
+    description: Path | None = cli.given_by(click.argument("description", required=False,
         type=click.Path(path_type=Path), metavar="[SHEET.txt]"))
-    task: str = option("--task", type=click.Choice(TASKS), required=True,
+    task: str = cli.option("--task", type=click.Choice(TASKS), required=True,
         help="Task of the queries.")
-    queries: int | None = option("--queries", type=click.IntRange(1, 10_000), metavar="N",
+    queries: int | None = cli.option("--queries", type=click.IntRange(1, 10_000), metavar="N",
         help=f"Number of queries to write. By default {QUERIES}, or all of --queries-from.")
-    queries_from: Path | None = option("--queries-from", metavar="FILE",
+    queries_from: Path | None = cli.option("--queries-from", metavar="FILE",
         help="File with your own queries, one on each line, options after vertical bars; or JSON "
              "lines with query and options. Use it if the language model only writes programs, as "
              "in profile embedded.")
-    data: str = option("--data", default="world", metavar="SET",
+    data: str = cli.option("--data", default="world", metavar="SET",
         help="Data set that provides the media; its labels are not used.")
-    split: str | None = option("--split", metavar="NAME",
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split that provides the media. By default train.")
-    root: Path | None = given_by(root_option)
-    media: int = option("--media", type=click.IntRange(1, 100), default=3,
+    root: Path | None = cli.given_by(cli.root_option)
+    media: int = cli.option("--media", type=click.IntRange(1, 100), default=3,
         help="Number of images or videos to answer each query on, drawn at random.")
-    seed: int = given_by(seed_option(
+    seed: int = cli.given_by(cli.seed_option(
         "First random seed; it chooses the media and seeds the sampling."))
-    programs: int = option("--programs", type=click.IntRange(2, 100), default=5,
+    programs: int = cli.option("--programs", type=click.IntRange(2, 100), default=5,
         help="Number of programs for each query and image or video.")
-    temperature: float = option("--temperature", type=click.FloatRange(0, 2, min_open=True),
+    temperature: float = cli.option("--temperature", type=click.FloatRange(0, 2, min_open=True),
         default=0.4, help="Temperature of the programs.")
-    agree: int = option("--agree", type=click.IntRange(2, 100), default=3,
+    agree: int = cli.option("--agree", type=click.IntRange(2, 100), default=3,
         help="Number of programs that must give the same answer for one of them to be kept.")
-    keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16,
+    keep: int = cli.option("--keep", type=click.IntRange(1, 10_000), default=16,
         help="Number of examples to keep.")
-    budget: int | None = option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
+    budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
         help="Maximum number of requests to the language model, over all sessions.")
-    workers: int = given_by(workers_option("Number of programs to run at the same time."))
-    out: Path = option("--out", type=OutPath(), required=True, metavar="BANK",
+    workers: int = cli.given_by(cli.workers_option("Number of programs to run at the same time."))
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="BANK",
         help="Bank to write.")
-    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for queries and answers. By default BANK.sheet.")
-    api: str | None = given_by(api_option)
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
 @click.command()
-@options_as(DescribeOptions)
+@cli.options_as(DescribeOptions)
 def describe(options: DescribeOptions) -> int:
     """Make a bank without labels, from the description of a data set in SHEET.txt.
 
@@ -129,7 +118,7 @@ def describe(options: DescribeOptions) -> int:
     _check(options)
 
     source, drawing = _source(options), _drawing(options)
-    profile = open_profile(options).without_examples()
+    profile = cli.open_profile(options).without_examples()
     with status("reading the set"):
         plan = _Plan(drawing, drawing.pool(), profile, source, options)
 

@@ -10,18 +10,7 @@ import click
 
 from viper.ace.bank import write_bank
 from viper.ace.select import Candidate, Selection, select
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    quiet_libraries,
-    root_option,
-    seed_option,
-    workers_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -39,52 +28,52 @@ from viper.schema import Example, to_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class MineOptions(ProfileChoice):
+class MineOptions(cli.ProfileChoice):
     """Options of ``viper ace mine``."""
 
     # fmt: off
-    data: str = option("--data", default="world", metavar="SET",
+    data: str = cli.option("--data", default="world", metavar="SET",
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
-    root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME",
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split of the labelled samples. By default train.")
-    shots: int = option("--shots", type=click.IntRange(1, 10_000), default=100,
+    shots: int = cli.option("--shots", type=click.IntRange(1, 10_000), default=100,
         help="Number of labelled samples to answer, drawn at random; in the embedded world, for "
              "each family of queries.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID",
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Answer these samples instead; a file holds one id on each line.")
-    spread: bool = option("--spread",
+    spread: bool = cli.option("--spread",
         help="Draw the kinds of query in turn, so that each has the same share; the kinds are "
              "those of the report of the data set.")
-    seed: int = given_by(seed_option())
-    programs: int = option("--programs", type=click.IntRange(1, 100), default=1,
+    seed: int = cli.given_by(cli.seed_option())
+    programs: int = cli.option("--programs", type=click.IntRange(1, 100), default=1,
         help="Number of programs for each sample.")
-    temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
+    temperature: float | None = cli.option("--temperature", type=click.FloatRange(0, 2),
         help="Temperature of the programs. By default 0 for one program, else 0.4.")
-    keep: int = option("--keep", type=click.IntRange(1, 10_000), default=16,
+    keep: int = cli.option("--keep", type=click.IntRange(1, 10_000), default=16,
         help="Number of examples to keep for each task and API.")
-    agree: bool = option("--agree",
+    agree: bool = cli.option("--agree",
         help="Leave out lucky hits: keep a correct program only if a program of the same shape was "
              "correct on another sample of the same kind, or if most programs of the sample gave "
              "its answer.")
-    random_keep: bool = option("--random-keep",
+    random_keep: bool = cli.option("--random-keep",
         help="Keep random programs that gave an answer, whatever their score. This is the ablation "
              "of the choice of the best.")
-    out: Path = option("--out", type=OutPath(), required=True, metavar="BANK",
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="BANK",
         help="Bank to write.")
-    apis: tuple[str, ...] = option("--api", default=("abstract", "vipergpt"),
+    apis: tuple[str, ...] = cli.option("--api", default=("abstract", "vipergpt"),
         metavar="NAME[+FILE.py]",
         help="API to write programs for; repeatable. The bank holds the examples of all APIs.")
-    budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
+    budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="N",
         help="Maximum number of requests to the language model, over all APIs and sessions.")
-    workers: int = given_by(workers_option())
-    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+    workers: int = cli.given_by(cli.workers_option())
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default BANK.mining.")
     # fmt: on
 
 
 @click.command()
-@options_as(MineOptions)
+@cli.options_as(MineOptions)
 def mine(options: MineOptions) -> int:
     """Answer labelled samples without examples and keep the best programs as BANK.
 
@@ -102,7 +91,7 @@ def mine(options: MineOptions) -> int:
         raise UsageError("--agree keeps correct programs, --random-keep any program; choose one")
     if options.ids and options.spread:
         raise UsageError("--ids names the samples, --spread draws them; choose one")
-    quiet_libraries(options.offline)
+    cli.quiet_libraries(options.offline)
 
     spec = DatasetSpec(options.root, options.split, options.seed)
     ids = read_ids(options.ids) if options.ids else ()
@@ -132,7 +121,7 @@ def _mined(
     evaluation = shots.evaluation()
     budget = None if options.budget is None else options.budget - llm_calls
     todo = items(samples, evaluation.seeds)
-    profile = open_profile(replace(options, api=api)).without_examples()
+    profile = cli.open_profile(replace(options, api=api)).without_examples()
     folder = work_folder(options.out, api, options.work)
     with Reasoner(profile, preload=False) as reasoner:
         with status(f"{api}: loading models"):

@@ -11,17 +11,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-    seed_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import hint_to_go_on
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
@@ -45,40 +35,41 @@ TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneOptions(ProfileChoice):
+class TuneOptions(cli.ProfileChoice):
     """Options of ``viper ace tune``."""
 
     # fmt: off
-    set_name: str = option("--data", default="world-a", metavar="SET",
+    set_name: str = cli.option("--data", default="world-a", metavar="SET",
         help="Data set (see viper data list), or your FILE.csv or FILE.jsonl.")
-    root: Path | None = given_by(root_option)
-    split: str = option("--split", default="train", metavar="NAME",
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str = cli.option("--split", default="train", metavar="NAME",
         help="Split of the labelled samples.")
-    shots: int = option("--shots", type=click.IntRange(2, 10_000), default=48,
+    shots: int = cli.option("--shots", type=click.IntRange(2, 10_000), default=48,
         help="Number of labelled samples to tune on.")
-    validate: str | None = option("--validate", metavar="SPLIT",
+    validate: str | None = cli.option("--validate", metavar="SPLIT",
         help="Answer this split as well, and print how well the labelled samples predict it.")
-    limit: int = option("--limit", type=click.IntRange(2), default=300,
+    limit: int = cli.option("--limit", type=click.IntRange(2), default=300,
         help="Maximum number of samples of --validate.")
-    seed: int = given_by(seed_option("Random seed for the choice of samples and for sampling."))
-    temperatures: str = option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
+    seed: int = cli.given_by(
+        cli.seed_option("Random seed for the choice of samples and for sampling."))
+    temperatures: str = cli.option("--temperatures", default=TEMPERATURES, metavar="A, B, …",
         help='Temperatures to try for the language model; "" keeps its temperature.')
-    values: tuple[str, ...] = option("--threshold", metavar="NAME=A, B, …",
+    values: tuple[str, ...] = cli.option("--threshold", metavar="NAME=A, B, …",
         help="Values to try for a threshold; repeatable. By default four values of "
              "detector.threshold between floor and start of the profile.")
-    examples_bank: str | None = option("--bank", metavar="FILE",
+    examples_bank: str | None = cli.option("--bank", metavar="FILE",
         help="Bank of in-context examples that replaces the bank of the profile.")
-    out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.toml",
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="FILE.toml",
         help="Profile to write.")
-    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default FILE.toml.tuning.")
-    as_json: bool = option("--json", help="Print one JSON list.")
-    api: str | None = given_by(api_option)
+    as_json: bool = cli.option("--json", help="Print one JSON list.")
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
 @click.command()
-@options_as(TuneOptions)
+@cli.options_as(TuneOptions)
 def tune(options: TuneOptions) -> None:
     """Tune temperature and thresholds on a few labelled samples, and write the best as a profile.
 
@@ -93,7 +84,7 @@ def tune(options: TuneOptions) -> None:
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
     out = _free(options.out)
-    profile = open_profile(options)
+    profile = cli.open_profile(options)
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, options)
         work = options.work or out.with_name(out.name + ".tuning")
@@ -137,13 +128,13 @@ def _plan(components: Components, options: TuneOptions) -> dict[str, Sequence[fl
     return plan
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def _numbers(spelling: str, text: str) -> list[float]:
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{option} {text!r}: expected numbers with commas between") from None
+        raise UsageError(f"{cli.option} {text!r}: expected numbers with commas between") from None
     if not all(0 <= value <= 2 for value in numbers):
-        raise UsageError(f"{option} {text!r}: expected numbers from 0 to 2")
+        raise UsageError(f"{cli.option} {text!r}: expected numbers from 0 to 2")
     return numbers
 
 

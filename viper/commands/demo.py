@@ -13,19 +13,8 @@ from typing import Any
 
 import click
 
+from viper.commands import options as cli
 from viper.commands.doctor import strict_holds
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    learned_option,
-    need_packages,
-    open_profile,
-    open_reasoner,
-    option,
-    options_as,
-)
 from viper.commands.present import answer_line, details
 from viper.commands.terminal import status
 from viper.draw import save_answer
@@ -41,27 +30,27 @@ from viper.web.demo.manager import SessionManager
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoOptions(ProfileChoice):
+class DemoOptions(cli.ProfileChoice):
     """Options of ``viper demo``."""
 
     # fmt: off
-    host: str = option("--host", default="127.0.0.1",
+    host: str = cli.option("--host", default="127.0.0.1",
         help="Address to listen on. For other machines, the address of the page holds a random "
              "token; everybody who has it may ask.")
-    port: int = option("--port", type=click.IntRange(0, 65535), default=7860,
+    port: int = cli.option("--port", type=click.IntRange(0, 65535), default=7860,
         help="Port to listen on; 0 takes a free port.")
-    open_browser: bool = option("--open/--no-open", default=True,
+    open_browser: bool = cli.option("--open/--no-open", default=True,
         help="Open the page in a browser.")
-    out: Path | None = option("--out", type=OutPath(), metavar="RUN",
+    out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder for the questions and answers, new or from an earlier demo. By default "
              "runs/demo-TIME.")
-    api: str | None = given_by(api_option)
-    learned: bool = given_by(learned_option())
+    api: str | None = cli.given_by(cli.api_option)
+    learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
 
 
 @click.command()
-@options_as(DemoOptions)
+@cli.options_as(DemoOptions)
 def demo(options: DemoOptions) -> None:
     """Ask about images and videos in a browser, until Ctrl-C.
 
@@ -73,8 +62,8 @@ def demo(options: DemoOptions) -> None:
     viper demo
     viper demo --out runs/mine --port 0 --no-open
     """
-    need_packages(("gradio",), "demo", "viper demo")
-    profile = open_profile(options)
+    cli.need_packages(("gradio",), "demo", "viper demo")
+    profile = cli.open_profile(options)
 
     folder = options.out or default_folder()
     check_folder(folder)
@@ -105,7 +94,7 @@ def default_folder() -> Path:
 
 
 @click.command("demo-questions", hidden=True)
-@click.option("--out", type=OutPath(), default=Path("demo-output"), show_default=True,
+@click.option("--out", type=cli.OutPath(), default=Path("demo-output"), show_default=True,
               help="Folder for the images.")  # fmt: skip
 def demo_questions(out: Path) -> int:
     """Ask about shipped media; print answer, program and calls; write the images."""
@@ -120,8 +109,8 @@ def demo_questions(out: Path) -> int:
     questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
     answered = 0
-    choice = ProfileChoice(sandbox=mode, offline=True)
-    with open_reasoner(choice, many_queries=True) as reasoner:
+    choice = cli.ProfileChoice(sandbox=mode, offline=True)
+    with cli.open_reasoner(choice, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
             options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))
             result = reasoner.run(str(folder / item["media"]), item["query"], options)

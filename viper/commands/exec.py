@@ -7,17 +7,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    learned_option,
-    open_reasoner,
-    option,
-    options_as,
-    split_options,
-)
+from viper.commands import options as cli
 from viper.commands.present import print_result
 from viper.errors import MediaError, UsageError
 from viper.models.media import media_from
@@ -27,26 +17,27 @@ MAX_PROGRAM_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExecOptions(ProfileChoice):
+class ExecOptions(cli.ProfileChoice):
     """Options of ``viper exec``."""
 
     # fmt: off
-    query: str = option("--query", default="", help="Text that the program receives as `question`.")
-    task: str = option("--task", default="auto",
+    query: str = cli.option("--query", default="",
+        help="Text that the program receives as `question`.")
+    task: str = cli.option("--task", default="auto",
         help="Task, which determines the type of the answer.")
-    choices: tuple[str, ...] = option("--options", help='Candidate answers: "a; b; c".')
-    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
-    save: Path | None = option("--save", type=OutPath(),
+    choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
+    save: Path | None = cli.option("--save", type=cli.OutPath(),
         help="Draw the answer on the image and write the image to this file.")
-    api: str | None = given_by(api_option)
-    learned: bool = given_by(learned_option())
+    api: str | None = cli.given_by(cli.api_option)
+    learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
 
 
 @click.command("exec")
 @click.argument("program", type=click.Path(path_type=Path))
 @click.argument("media", nargs=-1, required=True)
-@options_as(ExecOptions)
+@cli.options_as(ExecOptions)
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.
 
@@ -62,7 +53,7 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     except UnicodeDecodeError:
         raise UsageError(f"{program}: not UTF-8 text; expected a Python program") from None
     loaded = media_from(list(media))
-    options = RunOptions(task=execution.task, options=split_options(execution.choices))
-    with open_reasoner(execution) as reasoner:
+    options = RunOptions(task=execution.task, options=cli.split_options(execution.choices))
+    with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
     return print_result(result, execution.save, as_json=execution.as_json)

@@ -9,15 +9,7 @@ from typing import Literal
 
 import click
 
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    option,
-    root_option,
-    seed_option,
-)
+from viper.commands import options as cli
 from viper.errors import CancelledError
 from viper.profiles.document import state_dir
 from viper.profiles.learning import Data, default_data, every_tool, learner_for, origin_of
@@ -29,60 +21,60 @@ from viper.tuning.tool_updates import ToolSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnOptions(ProfileChoice):
+class LearnOptions(cli.ProfileChoice):
     """Options of ``viper learn``."""
 
     # fmt: off
-    root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME",
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split to learn from. By default train.")
-    limit: int = option("--limit", type=click.IntRange(1), default=100,
+    limit: int = cli.option("--limit", type=click.IntRange(1), default=100,
         help="Number of samples to learn from.")
-    out: Path | None = option("--out", type=OutPath(), metavar="RUN",
+    out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder for answers and learning records. By default runs/learn-SET-SPLIT-TIME.")
-    said_of: Path | None = option("--from", metavar="RUN",
+    said_of: Path | None = cli.option("--from", metavar="RUN",
         help="Learn from the feedback on the answers of this run, instead of SET.")
-    follow: bool = option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
-    strategy: str = option("--strategy", default="program",
+    follow: bool = cli.option("--follow", help="With --from: wait for more feedback, until Ctrl-C.")
+    strategy: str = cli.option("--strategy", default="program",
         help="Strategy that answers: program, or plan if the profile has a planner.")
-    as_json: bool = option("--json", help="Print the outcome as JSON.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID", section="Samples",
+    as_json: bool = cli.option("--json", help="Print the outcome as JSON.")
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Learn from these samples instead of drawing --limit samples.")
-    seed: int = given_by(seed_option(
+    seed: int = cli.given_by(cli.seed_option(
         "Random seed for the choice of samples and data, for sampling and training.", "Samples"))
-    online: bool = option("--online", section="Samples",
+    online: bool = cli.option("--online", section="Samples",
         help="Treat the samples as a stream: the score counts the first answers, before learning.")
-    background: bool = option("--background", section="Samples",
+    background: bool = cli.option("--background", section="Samples",
         help="Learn in a second thread while the next samples are answered.")
-    reflection: Literal["intervention", "llm", "both", "none"] = option("--reflector",
+    reflection: Literal["intervention", "llm", "both", "none"] = cli.option("--reflector",
         default="intervention", section="Reflection",
         help="Method that finds the fault: intervention changes tool results, llm asks the "
              "language model.")
-    probe: bool = option("--probe/--no-probe", default=True, section="Reflection",
+    probe: bool = cli.option("--probe/--no-probe", default=True, section="Reflection",
         help="If no tool is at fault, test the concepts that the calls of the program name.")
-    demonstrations: Literal["all", "correct", "incorrect", "none"] = option("--demonstrations",
+    demonstrations: Literal["all", "correct", "incorrect", "none"] = cli.option("--demonstrations",
         default="all", section="Updates", help="Plans and programs to store as demonstrations.")
-    tools: str | None = option("--tools", metavar="NAME,NAME", section="Updates",
+    tools: str | None = cli.option("--tools", metavar="NAME,NAME", section="Updates",
         help="Tools to teach: loc, match, seg, vqa, replace; or none. By default all of them.")
-    updates: int = option("--updates", type=click.IntRange(1, 20), default=3, section="Updates",
+    updates: int = cli.option("--updates", type=click.IntRange(1, 20), default=3, section="Updates",
         help="Maximum number of tools to teach for one sample.")
-    tries: int = option("--tries", type=click.IntRange(1, 20), default=2, section="Updates",
+    tries: int = cli.option("--tries", type=click.IntRange(1, 20), default=2, section="Updates",
         help="Maximum number of trainings of a tool on one concept, each with other data.")
-    validate: bool = option("--validate/--no-validate", default=True, section="Updates",
+    validate: bool = cli.option("--validate/--no-validate", default=True, section="Updates",
         help="Keep only soft prompts and demonstrations that pass on data they were not made from.")
-    annotated: str = option("--annotated", metavar="world|lvis|none", default=default_data,
+    annotated: str = cli.option("--annotated", metavar="world|lvis|none", default=default_data,
         show_default="world", section="Training images",
         help="Source of boxes and masks of concepts, for loc and seg.")
-    annotated_root: Path | None = option("--annotated-root", metavar="DIR",
+    annotated_root: Path | None = cli.option("--annotated-root", metavar="DIR",
         section="Training images", help="Folder that holds the official files of LVIS.")
-    pictures: str = option("--pictures", metavar="world|none|DIR|FILE.toml", default=default_data,
-        show_default="world", section="Training images",
+    pictures: str = cli.option("--pictures", metavar="world|none|DIR|FILE.toml",
+        default=default_data, show_default="world", section="Training images",
         help="Source of images of concepts, for match and replace: the embedded world, a folder, "
              "or a web search that FILE.toml describes.")
-    positives: int = option("--positives", type=click.IntRange(2), metavar="N", default=7,
+    positives: int = cli.option("--positives", type=click.IntRange(2), metavar="N", default=7,
         section="Training images",
         help="Maximum number of images of a concept; loc takes up to 200, seg 50, the others 7.")
-    api: str | None = given_by(api_option)
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 

@@ -12,17 +12,7 @@ from typing import Literal
 import click
 
 from viper.ace.pool import FOLDER, DemonstrationPool
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-    seed_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -67,37 +57,37 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartOptions(ProfileChoice):
+class StartOptions(cli.ProfileChoice):
     """Argument and options of ``viper ace pool start``."""
 
     # fmt: off
-    set_name: str = given_by(click.argument("set_name", metavar="SET"))
-    root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME",
+    set_name: str = cli.given_by(click.argument("set_name", metavar="SET"))
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split of the labelled samples. By default train.")
-    samples: int = option("--samples", type=click.IntRange(1, 10_000), default=24,
+    samples: int = cli.option("--samples", type=click.IntRange(1, 10_000), default=24,
         help="Number of labelled samples to answer, kinds of query in turn; in the embedded "
              "world, for each family of queries.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID",
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Answer these samples instead; a file holds one id on each line.")
-    seed: int = given_by(seed_option(
+    seed: int = cli.given_by(cli.seed_option(
         "Random seed for the choice of samples and faults, and for sampling."))
-    correct: int = option("--correct", type=click.IntRange(1, 1_000), default=8,
+    correct: int = cli.option("--correct", type=click.IntRange(1, 1_000), default=8,
         help="Number of correct samples for each task; each gives its plan and its program.")
-    incorrect: int = option("--incorrect", type=click.IntRange(0, 1_000), default=8,
+    incorrect: int = cli.option("--incorrect", type=click.IntRange(0, 1_000), default=8,
         help="Number of injected faults for each task, in correct plans and programs in turn.")
-    strategy: Literal["plan", "program"] | None = option("--strategy",
+    strategy: Literal["plan", "program"] | None = cli.option("--strategy",
         help="Strategy that answers. By default plan if the profile has a planner, else program.")
-    budget: int | None = option("--budget", type=click.IntRange(1), metavar="N",
+    budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="N",
         help="Maximum number of requests to language models, over all sessions.")
-    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for the answers. By default a folder below the state folder.")
-    api: str | None = given_by(api_option)
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
 @click.command()
-@options_as(StartOptions)
+@cli.options_as(StartOptions)
 def start(options: StartOptions) -> int:
     """Fill the pool with demonstrations from the labelled samples of SET.
 
@@ -139,7 +129,7 @@ def start(options: StartOptions) -> int:
 def _make(options: StartOptions) -> list[TaskExamples]:
     """Answer samples, test the results and inject faults; return the demonstrations by task."""
     bound_arenas()
-    profile = open_profile(options).without_examples()
+    profile = cli.open_profile(options).without_examples()
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(options, profile, components)
         rows, solved = _mined(plan, components)

@@ -12,18 +12,12 @@ import click
 from viper.commands.options import OutPath, given_by, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
 from viper.errors import UsageError
+from viper.evaluate.reports import tables
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
 from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.page import errors_page, report_page
 from viper.evaluate.reports.report import report as report_of
-from viper.evaluate.reports.tables import (
-    Format,
-    NamedErrors,
-    NamedReport,
-    rendered,
-    rendered_errors,
-)
 from viper.evaluate.runs.store import RunStore
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
@@ -37,7 +31,7 @@ class ReportOptions:
     """Options of ``viper report``."""
 
     # fmt: off
-    form: Format | None = option("--format", help="Format of the text. By default table.")
+    form: tables.Format | None = option("--format", help="Format of the text. By default table.")
     as_json: bool = option("--json", help="Print JSON, like --format json.")
     html: bool = option("--html",
         help="Write a page with plots into the folder of the run, and a page for each sample that "
@@ -74,7 +68,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
         raise UsageError("--common goes with --compare")
     if options.errors and options.compare:
         raise UsageError("--errors and --compare ask for different things")
-    form: Format = "json" if options.as_json else options.form or "table"
+    form: tables.Format = "json" if options.as_json else options.form or "table"
     if options.errors:
         _errors(runs, form, options.out, html=options.html)
     elif options.compare:
@@ -85,12 +79,12 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
         _tables(runs, form, options.out)
 
 
-def _tables(runs: Sequence[Path], form: Format, out: Path | None) -> None:
+def _tables(runs: Sequence[Path], form: tables.Format, out: Path | None) -> None:
     reports = []
     for run in runs:
         with RunStore.read(run) as store:
-            reports.append(NamedReport(str(run), report_of(store)))
-    _deliver(rendered(reports, form), out)
+            reports.append(tables.NamedReport(str(run), report_of(store)))
+    _deliver(tables.rendered(reports, form), out)
 
 
 def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> None:
@@ -107,7 +101,7 @@ def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode
                 click.echo(write_report_page(store, report_data, samples_of(store, root), mode))
 
 
-def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool) -> None:
+def _errors(runs: Sequence[Path], form: tables.Format, out: Path | None, *, html: bool) -> None:
     if html and out is None:
         raise UsageError(
             "--errors --html writes one page for all runs; name its file with --out FILE"
@@ -115,15 +109,15 @@ def _errors(runs: Sequence[Path], form: Format, out: Path | None, *, html: bool)
     diagrams = []
     for run in runs:
         with RunStore.read(run) as store:
-            diagrams.append(NamedErrors(str(run), error_diagram(store.rows()).to_json()))
+            diagrams.append(tables.NamedErrors(str(run), error_diagram(store.rows()).to_json()))
     if html:
         _deliver(errors_page(diagrams), out)
     else:
-        _deliver(rendered_errors(diagrams, form), out)
+        _deliver(tables.rendered_errors(diagrams, form), out)
 
 
 def _compare(
-    runs: Sequence[Path], form: Format, out: Path | None, *, common: bool, html: bool
+    runs: Sequence[Path], form: tables.Format, out: Path | None, *, common: bool, html: bool
 ) -> None:
     if len(runs) != 2:
         raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")

@@ -16,16 +16,7 @@ import click
 from viper.api.library import library_for, reserved_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import entry_text
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import counter, echo_table
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UnknownNameError, UsageError
@@ -59,7 +50,7 @@ def routine() -> None:
     is_flag=True,
     help="Write a routine that runs in the parent process, with pixels and models.",
 )
-@click.option("--folder", type=OutPath(), default=Path(), help="Folder for the files.")
+@click.option("--folder", type=cli.OutPath(), default=Path(), help="Folder for the files.")
 def new(name: str, tool: bool, folder: Path) -> None:
     """Write NAME.py, the template of a routine, and test_NAME.py beside it."""
     if not name.isidentifier() or name.startswith("_") or keyword.iskeyword(name):
@@ -88,7 +79,7 @@ def new(name: str, tool: bool, folder: Path) -> None:
 @routine.command("list")
 @click.option("--task", type=click.Choice([task for task in TASKS if task != "auto"]), default=None,
               help="List only the names in prompts of this task.")  # fmt: skip
-@api_option
+@cli.api_option
 def list_routines(api: str | None, task: str | None) -> None:
     """List the functions of an API, the process that runs them, and their tasks."""
     name = api or "abstract"
@@ -110,19 +101,19 @@ def list_routines(api: str | None, task: str | None) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions(ProfileChoice):
+class ShowOptions(cli.ProfileChoice):
     """Options of ``viper setup routine show``."""
 
-    api: str | None = given_by(api_option)
+    api: str | None = cli.given_by(cli.api_option)
 
 
 @routine.command()
 @click.argument("name")
-@options_as(ShowOptions)
+@cli.options_as(ShowOptions)
 def show(options: ShowOptions, name: str) -> None:
     """Show the text of NAME in prompts, and its number of tokens."""
     api = options.api or "abstract"
-    components = open_profile(replace(options, api=api)).components()
+    components = cli.open_profile(replace(options, api=api)).components()
     entries_by_name: dict[str, ApiEntry] = {}
     for task in TASKS:
         if task != "auto":
@@ -144,7 +135,7 @@ def show(options: ShowOptions, name: str) -> None:
 
 @routine.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@api_option
+@cli.api_option
 def check(file: Path, api: str | None) -> int:
     """Check the routines in FILE: the rules for programs, the types and the docstring examples.
 
@@ -160,23 +151,27 @@ def check(file: Path, api: str | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryOptions(ProfileChoice):
+class TryOptions(cli.ProfileChoice):
     """Options of ``viper setup routine try``."""
 
-    data: str = option("--data", default="world", help="Data set to answer (see viper data list).")
-    root: Path | None = given_by(root_option)
-    split: str | None = option(
+    data: str = cli.option(
+        "--data", default="world", help="Data set to answer (see viper data list)."
+    )
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option(
         "--split", metavar="NAME", help="Split to answer. By default the first of the data set."
     )
-    limit: int = option("--limit", type=click.IntRange(1), default=60, help="Number of samples.")
-    seed: int = option("--seed", default=0, help="Random seed for samples and sampling.")
-    as_json: bool = option("--json", help="Print one JSON object.")
-    api: str | None = given_by(api_option)
+    limit: int = cli.option(
+        "--limit", type=click.IntRange(1), default=60, help="Number of samples."
+    )
+    seed: int = cli.option("--seed", default=0, help="Random seed for samples and sampling.")
+    as_json: bool = cli.option("--json", help="Print one JSON object.")
+    api: str | None = cli.given_by(cli.api_option)
 
 
 @routine.command("try")
 @click.argument("file", type=click.Path(path_type=Path))
-@options_as(TryOptions)
+@cli.options_as(TryOptions)
 def try_it(options: TryOptions, file: Path) -> None:
     """Measure whether FILE helps: answer the same samples and seeds with it and without it.
 
@@ -186,7 +181,7 @@ def try_it(options: TryOptions, file: Path) -> None:
     spec = DatasetSpec(options.root, options.split, options.seed)
     evaluation = Evaluation(options.data, spec, options.limit, (options.seed,))
     items = evaluation.items()
-    base = options.api or open_profile(options).document.run.api
+    base = options.api or cli.open_profile(options).document.run.api
     names = [routine.name for routine in library_for(str(file)).files[0].routines]
     without = _rows(replace(options, api=base), evaluation, items, "without")
     with_it = _rows(replace(options, api=f"{base}+{file}"), evaluation, items, "with")
@@ -206,12 +201,12 @@ def try_it(options: TryOptions, file: Path) -> None:
 
 
 def _rows(
-    choice: ProfileChoice, evaluation: Evaluation, items: Sequence[Item], label: str
+    choice: cli.ProfileChoice, evaluation: Evaluation, items: Sequence[Item], label: str
 ) -> list[SampleResult]:
     right = 0.0
     results: dict[int, SampleResult] = {}
     bounds = Bounds()
-    with Reasoner(open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
+    with Reasoner(cli.open_profile(choice)) as reasoner, counter(label, len(items)) as advance:
         judge = metric(evaluation.metric)
         runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, 2 * bounds.in_flight)
         for done in LocalEngine(runner, bounds).run(items, threading.Event()):

@@ -12,19 +12,7 @@ from typing import Any, Literal, get_origin
 
 import click
 
-from viper.commands.options import (
-    Decorator,
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    learned_option,
-    option,
-    options,
-    root_option,
-    seed_option,
-    workers_option,
-)
+from viper.commands import options as cli
 from viper.commands.sections import EXAMPLES, LIMITS, MACHINE, PROGRAMS, WORKERS, Option
 from viper.errors import UsageError
 from viper.schema import TASKS
@@ -32,7 +20,7 @@ from viper.strategies import STRATEGIES
 from viper.strategies.settings import Setting, all_settings
 
 
-def _option(setting: Setting) -> Decorator:
+def _option(setting: Setting) -> cli.Decorator:
     """Return the option of a setting; its value is None if the option is absent."""
     declared = setting.declaration
     section = f"Strategy {setting.strategy}" if setting.strategy else declared.section
@@ -61,14 +49,14 @@ _RANGES: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
 
 def run_settings() -> Any:
     """Return a field with an option for each setting of a run; absent options are None."""
-    return given_by(options(*map(_option, _offered())))
+    return cli.given_by(cli.options(*map(_option, _offered())))
 
 
 # fmt: off
-bank_option: Decorator = click.option("--bank", "examples_bank", cls=Option, section=EXAMPLES,
+bank_option: cli.Decorator = click.option("--bank", "examples_bank", cls=Option, section=EXAMPLES,
     metavar="FILE", help="Bank of in-context examples that replaces the bank of the profile.")
 
-threshold_option: Decorator = click.option("--threshold", "thresholds", cls=Option,
+threshold_option: cli.Decorator = click.option("--threshold", "thresholds", cls=Option,
     section=MACHINE, multiple=True, metavar="NAME=VALUE",
     help="Start value of a threshold, for example detector.threshold=0.2; repeatable.")
 # fmt: on
@@ -101,96 +89,96 @@ def sent_parameters() -> set[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryOptions(ProfileChoice):
+class QueryOptions(cli.ProfileChoice):
     """Options of ``viper run``."""
 
     # fmt: off
-    choices: tuple[str, ...] = option("--options",
+    choices: tuple[str, ...] = cli.option("--options",
         help='Candidate answers: "a; b; c", or the option repeated. Sets the task to choice.')
-    task: str = option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
-    strategy: str = option("--strategy", default="program",
+    task: str = cli.option("--task", default="auto", help=f"Task of the query: {', '.join(TASKS)}.")
+    strategy: str = cli.option("--strategy", default="program",
         help="Strategy that answers; the list is below.")
-    api: str | None = given_by(api_option)
-    save: Path | None = option("--save", type=OutPath(),
+    api: str | None = cli.given_by(cli.api_option)
+    save: Path | None = cli.option("--save", type=cli.OutPath(),
         help="Draw the answer on the image and write the image to this file.")
-    html: Path | None = option("--html", type=OutPath(),
+    html: Path | None = cli.option("--html", type=cli.OutPath(),
         help="Write a page that shows each line of the program beside its result.")
-    as_json: bool = option("--json", help="Print one JSON object with the whole trace.")
-    seed: int = option("--seed", default=0, help="Random seed for sampling.")
-    dry_run: bool = option("--dry-run",
+    as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
+    seed: int = cli.option("--seed", default=0, help="Random seed for sampling.")
+    dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")
-    show_prompt: bool = option("--show-prompt", section=PROGRAMS,
+    show_prompt: bool = cli.option("--show-prompt", section=PROGRAMS,
         help="Print the prompt without sending it to a model, then stop.")
-    program_only: bool = option("--program-only", section=PROGRAMS,
+    program_only: bool = cli.option("--program-only", section=PROGRAMS,
         help="Print only the program of the run.")
-    interactive: bool = option("-i", "--interactive",
+    interactive: bool = cli.option("-i", "--interactive",
         help="Read questions from standard input, a line each, until an empty line.")
-    server: str | None = option("--server", metavar="URL", section=MACHINE,
+    server: str | None = cli.option("--server", metavar="URL", section=MACHINE,
         help="Ask a running viper serve instead of loading models; VIPER_SERVE_TOKEN is sent.")
     settings: Mapping[str, object] = run_settings()
-    examples_bank: str | None = given_by(bank_option)
-    learned: bool = given_by(learned_option())
-    thresholds: tuple[str, ...] = given_by(threshold_option)
+    examples_bank: str | None = cli.given_by(bank_option)
+    learned: bool = cli.given_by(cli.learned_option())
+    thresholds: tuple[str, ...] = cli.given_by(threshold_option)
     # fmt: on
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions(ProfileChoice):
+class EvalOptions(cli.ProfileChoice):
     """Options of ``viper eval``."""
 
     # fmt: off
-    root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME",
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split to answer. By default the first of the data set.")
-    limit: int | None = option("--limit", type=click.IntRange(1),
+    limit: int | None = cli.option("--limit", type=click.IntRange(1),
         help="Number of samples to draw at random. By default all samples.")
-    strategy: str = option("--strategy", default="program",
+    strategy: str = cli.option("--strategy", default="program",
         help=f"Strategy that answers: {', '.join(STRATEGIES)} (see viper run --help).")
-    out: Path | None = option("--out", type=OutPath(), metavar="RUN",
+    out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder of the run. By default runs/SET-SPLIT-TIME.")
-    resume: bool = option("--resume",
+    resume: bool = cli.option("--resume",
         help="Continue the run in --out, or start it if the folder does not exist.")
-    seeds: int = option("--seeds", type=click.IntRange(1, 100), default=1,
+    seeds: int = cli.option("--seeds", type=click.IntRange(1, 100), default=1,
         help="Number of seeds for every sample; the report shows means and deviations.")
-    as_json: bool = option("--json", help="Print the report as JSON.")
-    dry_run: bool = option("--dry-run",
+    as_json: bool = cli.option("--json", help="Print the report as JSON.")
+    dry_run: bool = cli.option("--dry-run",
         help="Print the samples, models and number of programs, then stop.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID", section="Samples",
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID", section="Samples",
         help="Answer only these samples and ignore --limit; a file holds one id on each line.")
-    seed: int = given_by(seed_option(section="Samples"))
-    examples: bool = option("--examples/--zero-shot", default=True, section=EXAMPLES,
+    seed: int = cli.given_by(cli.seed_option(section="Samples"))
+    examples: bool = cli.option("--examples/--zero-shot", default=True, section=EXAMPLES,
         help="Show the in-context examples of the profile.")
-    examples_bank: str | None = given_by(bank_option)
-    learned: bool = given_by(learned_option(by_default=False))
-    api: str | None = given_by(api_option)
+    examples_bank: str | None = cli.given_by(bank_option)
+    learned: bool = cli.given_by(cli.learned_option(by_default=False))
+    api: str | None = cli.given_by(cli.api_option)
     settings: Mapping[str, object] = run_settings()
-    deadline_s: float | None = option("--deadline", type=click.FloatRange(0, min_open=True),
+    deadline_s: float | None = cli.option("--deadline", type=click.FloatRange(0, min_open=True),
         metavar="SECONDS", section=LIMITS,
         help="Time limit for one sample in seconds; a sample that exceeds it counts as failed.")
-    budget_usd: float | None = option("--budget-usd", type=click.FloatRange(0, min_open=True),
+    budget_usd: float | None = cli.option("--budget-usd", type=click.FloatRange(0, min_open=True),
         section=LIMITS, help="Start no further sample once programs cost this many US dollars.")
-    html: bool = option("--html/--no-html", default=True, section="Output",
+    html: bool = cli.option("--html/--no-html", default=True, section="Output",
         help="Write a page with plots beside the report.")
-    judgements: Path | None = option("--judgements", metavar="FILE.csv", section="Output",
+    judgements: Path | None = cli.option("--judgements", metavar="FILE.csv", section="Output",
         help="Write a sheet, with the edited images, on which people judge the edits.")
-    track: str | None = option("--track", metavar="NAME:WHERE", section="Output",
+    track: str | None = cli.option("--track", metavar="NAME:WHERE", section="Output",
         help="Experiment tracker to report to: tensorboard:DIR, mlflow:URI or wandb:PROJECT.")
-    workers: int = given_by(workers_option(
+    workers: int = cli.given_by(cli.workers_option(
         "Number of samples to answer at the same time; with --engine ray, in each actor."))
-    engine: Literal["local", "ray"] = option("--engine", default="local", section=WORKERS,
+    engine: Literal["local", "ray"] = cli.option("--engine", default="local", section=WORKERS,
         help="Run on threads of this process, or on actors of Ray.")
-    actors: int = option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,
+    actors: int = cli.option("--actors", type=click.IntRange(1, 1024), default=2, section=WORKERS,
         help="Number of Ray actors, each with its own models.")
-    ray_address: str | None = option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
+    ray_address: str | None = cli.option("--ray-address", envvar="RAY_ADDRESS", metavar="ADDRESS",
         section=WORKERS,
         help="Address of a Ray cluster: HOST:PORT or auto. By default Ray starts on this machine.")
-    cpus_per_actor: float | None = option("--cpus-per-actor", section=WORKERS,
+    cpus_per_actor: float | None = cli.option("--cpus-per-actor", section=WORKERS,
         type=click.FloatRange(0, min_open=True), metavar="N",
         help="CPUs of each actor and threads of its models. By default an equal share.")
-    gpus_per_actor: float | None = option("--gpus-per-actor", type=click.FloatRange(0), metavar="N",
-        section=WORKERS,
+    gpus_per_actor: float | None = cli.option("--gpus-per-actor", type=click.FloatRange(0),
+        metavar="N", section=WORKERS,
         help="GPUs of each actor; 0.5 lets two share a GPU. By default an equal share.")
-    thresholds: tuple[str, ...] = given_by(threshold_option)
+    thresholds: tuple[str, ...] = cli.given_by(threshold_option)
     # fmt: on
 
     @property

@@ -17,14 +17,7 @@ from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
 from viper.evaluate.judgements import read_judgements
 from viper.evaluate.predictions import ScoredPredictions, score_predictions
-from viper.evaluate.predictions.score import (
-    HEADER,
-    figure_rows,
-    first_few,
-    percent,
-    rows_csv,
-    summary,
-)
+from viper.evaluate.predictions import score as scoring
 from viper.storage.files import replace_file
 
 
@@ -87,7 +80,9 @@ def score(options: ScoreOptions, name: str) -> None:
         _write_rows(options.rows, scored)
     about = {"set": dataset.name, "split": split, "metric": dataset.metric}
     if options.as_json:
-        click.echo(json.dumps({**about, **summary(scored)}, allow_nan=False, ensure_ascii=False))
+        click.echo(
+            json.dumps({**about, **scoring.summary(scored)}, allow_nan=False, ensure_ascii=False)
+        )
     else:
         click.echo(f"{dataset.name} {split}, {scored.figures.n} samples, metric {dataset.metric}")
         _print(scored, options.by_group)
@@ -101,7 +96,7 @@ def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -
         return
     unjudged = f", {len(judged.unfilled)} unjudged" if judged.unfilled else ""
     click.echo(f"{judged.correct.n} edits, {judged.without_picture} without a picture{unjudged}")
-    click.echo(f"correct {percent(judged.correct)}")
+    click.echo(f"correct {scoring.percent(judged.correct)}")
 
 
 def _warn(scored: ScoredPredictions) -> None:
@@ -113,7 +108,7 @@ def _warn(scored: ScoredPredictions) -> None:
     if scored.unknown:
         click.echo(
             f"viper: warning: {len(scored.unknown)} predictions are for ids that the set does not "
-            f"have: {first_few(scored.unknown)}",
+            f"have: {scoring.first_few(scored.unknown)}",
             err=True,
         )
 
@@ -121,13 +116,13 @@ def _warn(scored: ScoredPredictions) -> None:
 def _print(scored: ScoredPredictions, by_group: bool) -> None:
     overall = scored.figures.overall
     if len(overall) > 4:
-        echo_table(list(overall), [[percent(estimate) for estimate in overall.values()]])
+        echo_table(list(overall), [[scoring.percent(estimate) for estimate in overall.values()]])
         click.echo()
-    echo_table(HEADER, list(figure_rows(scored.figures, by_group)))
+    echo_table(scoring.HEADER, list(scoring.figure_rows(scored.figures, by_group)))
 
 
 def _write_rows(path: Path, scored: ScoredPredictions) -> None:
     try:
-        replace_file(path, rows_csv(scored.rows).encode(errors="backslashreplace"))
+        replace_file(path, scoring.rows_csv(scored.rows).encode(errors="backslashreplace"))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

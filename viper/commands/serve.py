@@ -8,16 +8,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import (
-    ProfileChoice,
-    api_option,
-    given_by,
-    learned_option,
-    need_packages,
-    open_reasoner,
-    option,
-    options_as,
-)
+from viper.commands import options as cli
 from viper.commands.sections import LIMITS, SectionedCommand
 from viper.errors import UsageError
 from viper.serve.settings import ServeSettings, is_loopback
@@ -28,35 +19,35 @@ _PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(ProfileChoice):
+class ServeOptions(cli.ProfileChoice):
     """Options of ``viper serve``."""
 
     # fmt: off
-    host: str = option("--host", default="127.0.0.1", help="Address to listen on.")
-    port: int = option("--port", type=click.IntRange(0, 65535), default=8000,
+    host: str = cli.option("--host", default="127.0.0.1", help="Address to listen on.")
+    port: int = cli.option("--port", type=click.IntRange(0, 65535), default=8000,
         help="Port to listen on; 0 takes a free one.")
-    token_env: str | None = option("--token-env", metavar="NAME",
+    token_env: str | None = cli.option("--token-env", metavar="NAME",
         help="Environment variable that holds the token of callers.  "
              f"[default: {TOKEN_ENV}]")
-    workers: int = option("--workers", type=click.IntRange(1, 64), default=2,
+    workers: int = cli.option("--workers", type=click.IntRange(1, 64), default=2,
         help="Number of queries to answer at the same time.")
-    media_roots: tuple[Path, ...] = option("--media-root",
+    media_roots: tuple[Path, ...] = cli.option("--media-root",
         help="Folder with files that callers may name instead of sending them; repeatable.")
-    allow_exec: bool = option("--allow-exec",
+    allow_exec: bool = cli.option("--allow-exec",
         help="Run programs that callers send (POST /v1/exec).")
-    log_queries: bool = option("--log-queries", help="Write the text of queries to the log.")
-    queue: int = option("--queue", type=click.IntRange(0, 10_000), default=16, section=LIMITS,
+    log_queries: bool = cli.option("--log-queries", help="Write the text of queries to the log.")
+    queue: int = cli.option("--queue", type=click.IntRange(0, 10_000), default=16, section=LIMITS,
         help="Number of requests that may wait; further requests get status 429.")
-    max_upload_mb: float = option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
+    max_upload_mb: float = cli.option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
         default=64.0, section=LIMITS, help="Maximum size of a request in MiB.")
-    max_files: int = option("--max-files", type=click.IntRange(1, 100), default=8, section=LIMITS,
-        help="Maximum number of images or videos in a request.")
-    deadline_s: float = option("--deadline-s", type=click.FloatRange(0, min_open=True),
+    max_files: int = cli.option("--max-files", type=click.IntRange(1, 100), default=8,
+        section=LIMITS, help="Maximum number of images or videos in a request.")
+    deadline_s: float = cli.option("--deadline-s", type=click.FloatRange(0, min_open=True),
         default=120.0, section=LIMITS, help="Time limit for a request in seconds.")
-    grace_s: float = option("--grace-s", type=click.FloatRange(0), default=20.0, section=LIMITS,
+    grace_s: float = cli.option("--grace-s", type=click.FloatRange(0), default=20.0, section=LIMITS,
         help="Seconds that running queries get to finish after SIGTERM.")
-    api: str | None = given_by(api_option)
-    learned: bool = given_by(learned_option())
+    api: str | None = cli.given_by(cli.api_option)
+    learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
 
 
@@ -64,7 +55,7 @@ class ServeOptions(ProfileChoice):
     cls=SectionedCommand,
     first="host port token_env workers media_roots allow_exec log_queries profile api offline",
 )
-@options_as(ServeOptions)
+@cli.options_as(ServeOptions)
 def serve(serving: ServeOptions) -> None:
     """Answer queries over HTTP until SIGTERM or Ctrl-C.
 
@@ -74,11 +65,11 @@ def serve(serving: ServeOptions) -> None:
     viper serve --port 8000
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
-    need_packages(_PACKAGES, "serve", "viper serve")
+    cli.need_packages(_PACKAGES, "serve", "viper serve")
     settings = _settings(serving)
     from viper.serve.run_server import serve as serve_until_signal
 
-    with open_reasoner(serving, many_queries=True) as reasoner:
+    with cli.open_reasoner(serving, many_queries=True) as reasoner:
         serve_until_signal(reasoner, settings)
 
 

@@ -13,18 +13,7 @@ from typing import Any, Literal
 
 import click
 
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    quiet_libraries,
-    root_option,
-    seed_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import Advance, counter, indented, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec
@@ -32,15 +21,7 @@ from viper.errors import UsageError
 from viper.evaluate.engines.runner import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.evaluate.reports.escape import for_terminal
-from viper.learning.flags import (
-    KINDS,
-    Label,
-    action_key,
-    add_label,
-    flag_report,
-    read_labels,
-    write_labels,
-)
+from viper.learning import flags as flagging
 from viper.learning.workflows import WorkflowSettings, make_workflows, read_workflows, utilisation
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
@@ -51,40 +32,41 @@ _LABELS = {"e": True, "i": False}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkflowOptions(ProfileChoice):
+class WorkflowOptions(cli.ProfileChoice):
     """Options of ``viper learn workflows``."""
 
     # fmt: off
-    root: Path | None = given_by(root_option)
-    split: str | None = option("--split", metavar="NAME",
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
         help="Split to explore. By default train, or the first whose name begins with train.")
-    limit: int = option("--limit", type=click.IntRange(1), default=100, help="Number of samples.")
-    ids: str | None = option("--ids", metavar="FILE|ID,ID",
+    limit: int = cli.option("--limit", type=click.IntRange(1), default=100,
+        help="Number of samples.")
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Explore these samples instead of drawing --limit samples.")
-    seed: int = given_by(seed_option())
-    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
+    seed: int = cli.given_by(cli.seed_option())
+    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = cli.option("--manner",
         help="Collection mode: standard; given puts the label into the prompt; discrepancy lets a "
              "verifier that knows the label question results. Repeatable, by default discrepancy.")
-    checks_by: Literal["rules", "llm"] = option("--checks-by", default="rules",
+    checks_by: Literal["rules", "llm"] = cli.option("--checks-by", default="rules",
         help="Verifier that compares results with the label.")
-    temperature: float | None = option("--temperature", type=click.FloatRange(0, 2),
+    temperature: float | None = cli.option("--temperature", type=click.FloatRange(0, 2),
         help="Temperature of the agent.")
-    max_turns: int | None = option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
+    max_turns: int | None = cli.option("--max-turns", type=click.IntRange(1, 1_000), metavar="N",
         help="Maximum number of turns for one sample.")
-    workers: int = option("--workers", type=click.IntRange(1, 256), default=4,
+    workers: int = cli.option("--workers", type=click.IntRange(1, 256), default=4,
         help="Number of samples to explore at the same time.")
-    budget: int | None = option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
+    budget: int | None = cli.option("--budget", type=click.IntRange(1), metavar="LLM_CALLS",
         help="Maximum number of requests to the language model, over all sessions.")
-    out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
         help="Folder for workflows.jsonl; workflows that it holds are not made again.")
-    as_json: bool = option("--json", help="Print the data utilisation as JSON.")
-    api: str | None = given_by(api_option)
+    as_json: bool = cli.option("--json", help="Print the data utilisation as JSON.")
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
 @click.command()
 @click.argument("name", metavar="SET")
-@options_as(WorkflowOptions)
+@cli.options_as(WorkflowOptions)
 def workflows(options: WorkflowOptions, name: str) -> None:
     """Let the agent answer labelled samples of SET, and keep workflows to learn from.
 
@@ -97,7 +79,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
     viper learn workflows gqa --root gqa --profile openai --checks-by llm --out runs/gqa \\
         --manner standard --manner given --manner discrepancy
     """
-    quiet_libraries(options.offline)
+    cli.quiet_libraries(options.offline)
 
     split = options.split or training_split(name, alike=True)
     run_options = RunOptions(
@@ -116,7 +98,7 @@ def workflows(options: WorkflowOptions, name: str) -> None:
         samples = evaluation.samples()
     cancel = threading.Event()
     report: dict[str, Any] = {}
-    with Reasoner(open_profile(options), preload=False) as reasoner:
+    with Reasoner(cli.open_profile(options), preload=False) as reasoner:
         settings = reasoner.components.settings
         most = options.max_turns or settings.of(ExploreSettings).max_turns
         if options.checks_by == "llm":
@@ -176,24 +158,24 @@ def _tell(advance: Advance, outcomes: Counter[str], workflow: Workflow) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlagOptions(ProfileChoice):
+class FlagOptions(cli.ProfileChoice):
     """Options of ``viper learn flags``."""
 
     # fmt: off
-    labels: Path | None = option("--labels", type=click.Path(path_type=Path, exists=True),
+    labels: Path | None = cli.option("--labels", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
         help="Labels by people (viper learn label); prints precision and recall by kind of action.")
-    by: Literal["rules", "llm"] = option("--by", default="rules",
+    by: Literal["rules", "llm"] = cli.option("--by", default="rules",
         help="Method that flags: rules, or the language model of the profile.")
-    out: Path | None = option("--out", type=OutPath(), metavar="FILE.jsonl",
+    out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="FILE.jsonl",
         help="Write the flags to this file, for viper learn agent --flags.")
-    as_json: bool = option("--json", help="Print one JSON object.")
+    as_json: bool = cli.option("--json", help="Print one JSON object.")
     # fmt: on
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@options_as(FlagOptions)
+@cli.options_as(FlagOptions)
 def flags(options: FlagOptions, source: Path) -> None:
     """Show which actions of the workflows in SOURCE were effective, and why others were not.
 
@@ -208,10 +190,10 @@ def flags(options: FlagOptions, source: Path) -> None:
     episodes = read_workflows(source)
     llm = None
     if options.by == "llm":
-        llm = open_profile(options).components().llm
-    report = flag_report(episodes, llm, options.labels)
+        llm = cli.open_profile(options).components().llm
+    report = flagging.flag_report(episodes, llm, options.labels)
     if out is not None:
-        write_labels(out, report.labels)
+        flagging.write_labels(out, report.labels)
     click.echo(json.dumps(report.to_json()) if options.as_json else report.text())
 
 
@@ -220,20 +202,20 @@ class LabelOptions:
     """Options of ``viper learn label``."""
 
     # fmt: off
-    out: Path = option("--out", type=OutPath(), required=True, metavar="FILE.jsonl",
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="FILE.jsonl",
         help="File for the labels; actions that it holds are skipped.")
-    number: int = option("--pass", type=click.IntRange(1, 99), default=1,
+    number: int = cli.option("--pass", type=click.IntRange(1, 99), default=1,
         help="Number of the pass; the majority of several passes counts.")
-    limit: int | None = option("--limit", type=click.IntRange(1), metavar="N",
+    limit: int | None = cli.option("--limit", type=click.IntRange(1), metavar="N",
         help="Maximum number of workflows.")
-    seed: int = option("--seed", type=click.IntRange(0), default=0,
+    seed: int = cli.option("--seed", type=click.IntRange(0), default=0,
         help="Random seed for the choice of workflows; each pass shows them in another order.")
     # fmt: on
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@options_as(LabelOptions)
+@cli.options_as(LabelOptions)
 def label(options: LabelOptions, source: Path) -> None:
     """Label each action of the workflows in SOURCE: e for effective, i for ineffective.
 
@@ -250,10 +232,10 @@ def label(options: LabelOptions, source: Path) -> None:
     Random(seed).shuffle(episodes)
     episodes = episodes[: options.limit]
     Random(f"{seed} {number}").shuffle(episodes)
-    done = {entry.action for entry in read_labels(out) if entry.number == number}
+    done = {entry.action for entry in flagging.read_labels(out) if entry.number == number}
     for place, workflow in enumerate(episodes, start=1):
-        turns = [turn for turn in workflow.turns if turn.kind in KINDS]
-        if all(action_key(workflow, turn.index) in done for turn in turns):
+        turns = [turn for turn in workflow.turns if turn.kind in flagging.KINDS]
+        if all(flagging.action_key(workflow, turn.index) in done for turn in turns):
             continue
         click.echo(f"\n{place} of {len(episodes)}: {for_terminal(workflow.query.text)}")
         click.echo(
@@ -265,7 +247,7 @@ def label(options: LabelOptions, source: Path) -> None:
                 for line in indented(step_text(step_of(turn))):
                     click.echo(line)
         for turn in turns:
-            if action_key(workflow, turn.index) in done:
+            if flagging.action_key(workflow, turn.index) in done:
                 continue
             reply = click.prompt(
                 f"  action {turn.index}, {turn.kind}",
@@ -275,6 +257,8 @@ def label(options: LabelOptions, source: Path) -> None:
             )
             if reply == "q":
                 return
-            name, mode, of_seed, index = action_key(workflow, turn.index)
-            add_label(out, Label(name, index, _LABELS[reply], number, mode, of_seed))
+            name, mode, of_seed, index = flagging.action_key(workflow, turn.index)
+            flagging.add_label(
+                out, flagging.Label(name, index, _LABELS[reply], number, mode, of_seed)
+            )
     click.echo(f"pass {number} is over: {out}")

@@ -10,17 +10,7 @@ from typing import Literal
 
 import click
 
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    api_option,
-    command_line,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    seed_option,
-)
+from viper.commands import options as cli
 from viper.commands.terminal import counter
 from viper.errors import UsageError
 from viper.learning.flags import labels_by_index, majority, read_labels
@@ -33,50 +23,53 @@ from viper.tuning.agent.workflow import Workflow
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentOptions(ProfileChoice):
+class AgentOptions(cli.ProfileChoice):
     """Options of ``viper learn agent``."""
 
     # fmt: off
-    variant: Literal["masking", "sft", "random", "rethink"] = option("--variant", default="masking",
+    variant: Literal["masking", "sft", "random", "rethink"] = cli.option("--variant",
+        default="masking",
         help="Actions to train on: masking takes the effective ones, sft all, random an equal "
              "number at random, rethink the effective ones and the thoughts that reject results.")
-    rest: Literal["before", "all"] = option("--rest", default="before",
+    rest: Literal["before", "all"] = cli.option("--rest", default="before",
         help="Part of the workflow before each action: the turns before it, or all other turns.")
-    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = option("--manner",
+    modes: tuple[Literal["standard", "given", "discrepancy"], ...] = cli.option("--manner",
         help="Use only workflows of this collection mode; repeatable. By default all modes.")
-    flag_file: Path | None = option("--flags", type=click.Path(path_type=Path, exists=True),
+    flag_file: Path | None = cli.option("--flags", type=click.Path(path_type=Path, exists=True),
         metavar="FILE.jsonl",
         help="File that flags effective actions (viper learn flags --out, viper learn label); "
              "rules flag the actions that it lacks.")
-    steps: int = option("--steps", type=click.IntRange(1), default=300,
+    steps: int = cli.option("--steps", type=click.IntRange(1), default=300,
         help="Number of optimiser steps.")
-    batch: int = option("--batch", type=click.IntRange(1), default=16,
+    batch: int = cli.option("--batch", type=click.IntRange(1), default=16,
         help="Number of texts in a forward pass.")
-    accumulate: int = option("--accumulate", type=click.IntRange(1), default=1,
+    accumulate: int = cli.option("--accumulate", type=click.IntRange(1), default=1,
         help="Number of forward passes for one optimiser step.")
-    learning_rate: float = option("--learning-rate", type=click.FloatRange(0, min_open=True),
+    learning_rate: float = cli.option("--learning-rate", type=click.FloatRange(0, min_open=True),
         default=5e-4, help="Learning rate of the optimiser.")
-    rank: int = option("--rank", type=click.IntRange(1), default=32,
+    rank: int = cli.option("--rank", type=click.IntRange(1), default=32,
         help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
-    full: bool = option("--full", help="Tune all weights instead of an adapter; for small models.")
-    longest: int = option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
+    full: bool = cli.option("--full",
+        help="Tune all weights instead of an adapter; for small models.")
+    longest: int = cli.option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
         help="Leave out texts with more tokens than this.")
-    held_out: float = option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
+    held_out: float = cli.option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
         metavar="SHARE",
         help="Share of workflows to hold out; the model card reports the loss on their effective "
              "actions before and after.")
-    seed: int = given_by(seed_option("Random seed for new matrices and for the order of texts."))
-    out: Path = option("--out", type=OutPath(), required=True, metavar="DIR",
+    seed: int = cli.given_by(
+        cli.seed_option("Random seed for new matrices and for the order of texts."))
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
         help="Folder for the model, its card and profile.toml.")
-    work: Path | None = option("--work", type=OutPath(), metavar="DIR",
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
         help="Folder for checkpoints. By default DIR.work; tuning continues from there.")
-    api: str | None = given_by(api_option)
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@options_as(AgentOptions)
+@cli.options_as(AgentOptions)
 def agent(options: AgentOptions, source: Path) -> None:
     """Tune the profile's agent on the workflows in SOURCE that ended with the correct answer.
 
@@ -102,7 +95,7 @@ def agent(options: AgentOptions, source: Path) -> None:
             f"{source}: none of {len(episodes)} workflows ended right in these modes; "
             "there is nothing to learn from"
         )
-    profile = open_profile(options)
+    profile = cli.open_profile(options)
     tuned, style = tuned_of(profile)
     api = profile.library().api_set(options.api or profile.document.run.api)
     flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
@@ -171,7 +164,7 @@ def agent(options: AgentOptions, source: Path) -> None:
         data,
         losses(work),
         read_held_out(work),
-        command_line(click.get_current_context()),
+        cli.command_line(click.get_current_context()),
     )
     (part / "README.md").write_text(card, encoding="utf-8")
     is_adapter = (part / "model" / "adapter_config.json").is_file()

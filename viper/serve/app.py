@@ -16,17 +16,9 @@ from starlette.exceptions import HTTPException
 from viper.reasoner import Reasoner, RunResult
 from viper.record import RunRecord
 from viper.schema import Trial
+from viper.serve import forms
 from viper.serve.answers import JobAnswer, JobStream
 from viper.serve.edge import Edge, error_response
-from viper.serve.forms import (
-    RUN_FORM,
-    ExecForm,
-    Form,
-    RunForm,
-    checked_form,
-    media_of,
-    request_body,
-)
 from viper.serve.jobs import Job, Work
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
@@ -110,11 +102,11 @@ def _add_run(app: FastAPI, service: Service) -> None:
         "/v1/run",
         response_model=RunRecord,
         responses={200: _EVENT_STREAM, **_FORM},
-        openapi_extra=request_body(RUN_FORM, service.settings),
+        openapi_extra=forms.request_body(forms.RUN_FORM, service.settings),
     )
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
-        job = await submitted(request, service, RUN_FORM, run_work)
+        job = await submitted(request, service, forms.RUN_FORM, run_work)
         return _answer(JobStream if _wants_events(request) else JobAnswer, job, request, service)
 
 
@@ -123,11 +115,11 @@ def _add_exec(app: FastAPI, service: Service) -> None:
         "/v1/exec",
         response_model=RunRecord,
         responses=_FORM,
-        openapi_extra=request_body(ExecForm, service.settings),
+        openapi_extra=forms.request_body(forms.ExecForm, service.settings),
     )
     async def execute(request: Request) -> Response:
         """Run a program of the caller's own in the sandbox, with the server's models."""
-        job = await submitted(request, service, ExecForm, exec_work)
+        job = await submitted(request, service, forms.ExecForm, exec_work)
         return _answer(JobAnswer, job, request, service)
 
 
@@ -153,8 +145,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def submitted(
     request: Request,
     service: Service,
-    model: type[Form],
-    work_of: Callable[[Reasoner, Form, RequestMedia], Work],
+    model: type[forms.Form],
+    work_of: Callable[[Reasoner, forms.Form, RequestMedia], Work],
 ) -> Job:
     """Start the run that a request asks for.
 
@@ -176,14 +168,14 @@ async def submitted(
         except TimeoutError:
             raise DeadlineError(settings.deadline_s) from None
         cleanup.callback(_close_files, form)
-        fields = checked_form(model, form)
+        fields = forms.checked_form(model, form)
         note.query = fields.query
-        intake = media_of(form, fields.path, settings)
+        intake = forms.media_of(form, fields.path, settings)
         note.facts["media"] = len(intake.uploads) + len(intake.paths)
         return service.start_job(slot, work_of(service.reasoner, fields, intake), cleanup)
 
 
-def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:
+def run_work(reasoner: Reasoner, form: forms.RunForm, intake: RequestMedia) -> Work:
     """Build the work that answers the form's query."""
     options = form.run_options()
 
@@ -193,7 +185,7 @@ def run_work(reasoner: Reasoner, form: RunForm, intake: RequestMedia) -> Work:
     return work
 
 
-def exec_work(reasoner: Reasoner, form: ExecForm, intake: RequestMedia) -> Work:
+def exec_work(reasoner: Reasoner, form: forms.ExecForm, intake: RequestMedia) -> Work:
     """Build the work that runs the form's program."""
     options = form.run_options()
 

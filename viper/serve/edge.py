@@ -9,17 +9,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from viper.serve import refusals
 from viper.serve.auth import OPEN_PATHS
 from viper.serve.note import RequestNote, keep_note, request_id_from
 from viper.serve.records import encoded
-from viper.serve.refusals import (
-    ClientGoneError,
-    Refusal,
-    ShuttingDownError,
-    error_body,
-    is_internal,
-    status_of,
-)
 from viper.serve.service import Service
 
 LOG = logging.getLogger("viper.serve")
@@ -63,11 +56,11 @@ class Edge:
     ) -> None:
         try:
             if self._service.closing and note.path not in OPEN_PATHS:
-                raise ShuttingDownError
+                raise refusals.ShuttingDownError
             self._service.gatekeeper.check(note.path, headers)
             await self._app(scope, receive, send)
         except Exception as raised:  # noqa: BLE001 - the boundary of one request
-            error = ClientGoneError() if isinstance(raised, ClientDisconnect) else raised
+            error = refusals.ClientGoneError() if isinstance(raised, ClientDisconnect) else raised
             note.fail(error)
             if note.status is None:
                 await error_response(error, note.request_id)(scope, receive, send)
@@ -76,7 +69,7 @@ class Edge:
         if note.outcome is None:
             note.outcome = "ok" if note.status is not None else "aborted"
         self._service.metrics.count_request(note)
-        failed = note.error is not None and is_internal(note.error)
+        failed = note.error is not None and refusals.is_internal(note.error)
         line = note.line(with_words=self._service.settings.log_queries)
         LOG.log(logging.ERROR if failed else logging.INFO, "%s", line)
 
@@ -84,8 +77,8 @@ class Edge:
 def error_response(error: BaseException, request_id: str) -> Response:
     """Return the JSON answer to an error."""
     return Response(
-        encoded(error_body(error, request_id)),
-        status_code=status_of(error),
-        headers=error.headers if isinstance(error, Refusal) else None,
+        encoded(refusals.error_body(error, request_id)),
+        status_code=refusals.status_of(error),
+        headers=error.headers if isinstance(error, refusals.Refusal) else None,
         media_type="application/json",
     )

@@ -13,14 +13,7 @@ import numpy as np
 from viper.api.library import Library, library_for
 from viper.models.media import Media, media_from
 from viper.sandbox import Limits, Outcome, Sandbox
-from viper.testing.fake_models import (
-    FakeAnswerer,
-    FakeDepth,
-    FakeDetector,
-    FakeLanguage,
-    FakeMatcher,
-    FakeVideoModel,
-)
+from viper.testing import fake_models
 from viper.tools.models import ModelSet
 from viper.tools.session import media_arguments
 from viper.tools.settings import ThresholdSchedule, ToolSettings
@@ -90,12 +83,12 @@ def toolbox_of_tables(
     windows = {name: (*window, 0.9) for name, window in (events or {}).items()}
     models = ModelSet(
         {
-            "detector": lambda: FakeDetector(boxes),
-            "matcher": FakeMatcher,
-            "depth": FakeDepth,
-            "vqa": lambda: FakeAnswerer(answers),
-            "video": lambda: FakeVideoModel(windows),
-            "text": FakeLanguage,
+            "detector": lambda: fake_models.FakeDetector(boxes),
+            "matcher": fake_models.FakeMatcher,
+            "depth": fake_models.FakeDepth,
+            "vqa": lambda: fake_models.FakeAnswerer(answers),
+            "video": lambda: fake_models.FakeVideoModel(windows),
+            "text": fake_models.FakeLanguage,
         }
     )
     thresholds = {

@@ -20,19 +20,8 @@ import numpy as np
 
 from viper.errors import MediaError
 from viper.models.vision.roles import Floats, Pixels
+from viper.tuning import training_data
 from viper.tuning.concept_names import is_about, spellings, without_remark
-from viper.tuning.training_data import (
-    LOC_SAMPLES,
-    MOST_SAMPLES,
-    POSITIVES,
-    AnnotatedPicture,
-    AnnotatedStore,
-    Collected,
-    ConceptQuery,
-    FoundPicture,
-    PictureSearch,
-    checked_limit,
-)
 
 RELATED = 7
 """Number of related concepts to choose."""
@@ -49,14 +38,14 @@ class TextSide(Protocol):
 
 
 def collect_annotated(
-    query: ConceptQuery,
-    store: AnnotatedStore,
+    query: training_data.ConceptQuery,
+    store: training_data.AnnotatedStore,
     *,
-    limit: int = LOC_SAMPLES,
+    limit: int = training_data.LOC_SAMPLES,
     negatives: int = 0,
     matcher: TextSide | None = None,
     seed: int = 0,
-) -> Collected[AnnotatedPicture]:
+) -> training_data.Collected[training_data.AnnotatedPicture]:
     """Collect pictures of a concept with all their boxes. No pixels are read.
 
     Args:
@@ -72,14 +61,14 @@ def collect_annotated(
         UsageError: a limit is out of range, or the name may mean several concepts of the store.
         DataError: the store's files are missing or broken.
     """
-    checked_limit(limit)
-    checked_limit(negatives, least=0)
+    training_data.checked_limit(limit)
+    training_data.checked_limit(negatives, least=0)
     positives = store.samples(query.concept, limit, seed=seed)
     names = store.names_of(query.concept)
     related = _related(query, store.vocabulary, names, matcher) if negatives and names else ()
     ids = {picture.picture_id for picture in positives}
     candidates = [store.samples(name, negatives, seed=seed) for name in related]
-    others: list[AnnotatedPicture] = []
+    others: list[training_data.AnnotatedPicture] = []
     for picture in _by_turns(candidates):
         if len(others) == negatives:
             break
@@ -97,20 +86,20 @@ def collect_annotated(
         "positives": [_annotated_record(picture) for picture in positives],
         "negatives": [_annotated_record(picture) for picture in others],
     }
-    return Collected(query.concept, tuple(positives), tuple(others), evidence)
+    return training_data.Collected(query.concept, tuple(positives), tuple(others), evidence)
 
 
 def collect_pictures(
-    query: ConceptQuery,
-    search: PictureSearch,
+    query: training_data.ConceptQuery,
+    search: training_data.PictureSearch,
     *,
-    limit: int = POSITIVES,
-    negatives: int = POSITIVES,
+    limit: int = training_data.POSITIVES,
+    negatives: int = training_data.POSITIVES,
     vocabulary: Sequence[str] = (),
     same: Sequence[str] = (),
     matcher: TextSide | None = None,
     related: int = RELATED,
-) -> Collected[FoundPicture]:
+) -> training_data.Collected[training_data.FoundPicture]:
     """Collect readable, distinct pictures of a concept and of related ones.
 
     Each picture is read once, and its checksum is stored in the evidence.
@@ -127,8 +116,8 @@ def collect_pictures(
         UsageError: a limit is out of range.
         ModelError: the search failed, for example because a service does not answer.
     """
-    checked_limit(limit)
-    checked_limit(negatives, least=0)
+    training_data.checked_limit(limit)
+    training_data.checked_limit(negatives, least=0)
     seen: dict[str, str] = {}
     refused: list[dict[str, str]] = []
     positives = _readable(search, query.concept, limit, seen, refused)
@@ -148,7 +137,7 @@ def collect_pictures(
         "refused_count": len(refused),
     }
     pictures = [tuple(picture for picture, _ in part) for part in (positives, others)]
-    return Collected(query.concept, pictures[0], pictures[1], evidence)
+    return training_data.Collected(query.concept, pictures[0], pictures[1], evidence)
 
 
 def related_concepts(
@@ -192,7 +181,7 @@ def pixels_digest(pixels: Pixels) -> str:
 
 
 def _related(
-    query: ConceptQuery,
+    query: training_data.ConceptQuery,
     vocabulary: Callable[[], Sequence[str]],
     same: Sequence[str],
     matcher: TextSide | None,
@@ -204,19 +193,19 @@ def _related(
 
 
 def _readable(
-    search: PictureSearch,
+    search: training_data.PictureSearch,
     text: str,
     limit: int,
     seen: dict[str, str],
     refused: list[dict[str, str]],
-) -> list[tuple[FoundPicture, str]]:
+) -> list[tuple[training_data.FoundPicture, str]]:
     """Return the first new and readable pictures with their checksums.
 
     If some are refused, search once more with twice the limit.
     """
-    readable: list[tuple[FoundPicture, str]] = []
+    readable: list[tuple[training_data.FoundPicture, str]] = []
     checked = 0
-    for count in (limit, min(2 * limit, MOST_SAMPLES)):
+    for count in (limit, min(2 * limit, training_data.MOST_SAMPLES)):
         pictures = search.search(text, count) if count else []
         for picture in pictures[checked:]:
             why, digest = _refusal(picture, seen)
@@ -231,7 +220,7 @@ def _readable(
     return readable
 
 
-def _refusal(picture: FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
+def _refusal(picture: training_data.FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
     """Return the reason to leave a picture out, or "", and its checksum."""
     try:
         digest = pixels_digest(picture.pixels())
@@ -247,12 +236,12 @@ def _by_turns(lists: Sequence[Sequence[Any]]) -> Iterator[Any]:
         yield from (item for item in turn if item is not missing)
 
 
-def _annotated_record(picture: AnnotatedPicture) -> dict[str, Any]:
+def _annotated_record(picture: training_data.AnnotatedPicture) -> dict[str, Any]:
     boxes = [list(picture.things[index].box) for index in picture.positives]
     return {"picture": picture.picture_id, "concept": picture.concept, "boxes": boxes}
 
 
-def _found_record(picture: FoundPicture, digest: str) -> dict[str, Any]:
+def _found_record(picture: training_data.FoundPicture, digest: str) -> dict[str, Any]:
     return {
         "picture": picture.picture_id,
         "text": picture.text,

@@ -17,13 +17,7 @@ import numpy as np
 from viper.errors import MediaError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Matcher, Pixels
-from viper.search.picture_index import (
-    IndexedPicture,
-    PictureIndex,
-    Progress,
-    RejectedFile,
-    file_digest,
-)
+from viper.search import picture_index
 from viper.tuning.concept_names import spellings
 from viper.tuning.training_data import FoundPicture, checked_limit
 
@@ -56,13 +50,13 @@ class FolderSearch:
         state: Path,
         *,
         least: float = -1.0,
-        progress: Progress | None = None,
+        progress: picture_index.Progress | None = None,
     ) -> None:
-        index = PictureIndex(folder, matcher, state)
+        index = picture_index.PictureIndex(folder, matcher, state)
         self.name = f"folder:{index.folder.name}"
-        self.refused: tuple[RejectedFile, ...] = index.update(progress)
+        self.refused: tuple[picture_index.RejectedFile, ...] = index.update(progress)
         self._folder, self._matcher, self._least = index.folder, matcher, least
-        self._indexed: IndexedPicture = index.read()
+        self._indexed: picture_index.IndexedPicture = index.read()
         self._words = [_words(name) for name in self._indexed.names]
 
     def __len__(self) -> int:
@@ -122,6 +116,6 @@ def _spellings(word: str) -> frozenset[str]:
 
 def _read_unchanged(path: Path, content: str) -> Pixels:
     """Read the picture of a file if the file is unchanged since it was indexed."""
-    if file_digest(path) != content:
+    if picture_index.file_digest(path) != content:
         raise MediaError(f"{path}: has changed since it was indexed; search again")
     return read_picture(path)

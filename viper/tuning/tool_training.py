@@ -14,23 +14,15 @@ from typing import Any
 
 from viper.errors import UsageError
 from viper.tools.models import ModelSet
+from viper.tuning import training_data
 from viper.tuning.data_collection import RELATED, collect_annotated, collect_pictures
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, tuner_for
-from viper.tuning.training_data import (
-    LOC_SAMPLES,
-    POSITIVES,
-    SEG_SAMPLES,
-    AnnotatedStore,
-    Collected,
-    ConceptQuery,
-    PictureSearch,
-)
 
-ANNOTATED: Mapping[str, int] = {"loc": LOC_SAMPLES, "seg": SEG_SAMPLES}
+ANNOTATED: Mapping[str, int] = {"loc": training_data.LOC_SAMPLES, "seg": training_data.SEG_SAMPLES}
 """Tools that learn from annotated pictures, with their most pictures."""
 
-SEARCHED: Mapping[str, int] = {"match": POSITIVES, "replace": POSITIVES}
+SEARCHED: Mapping[str, int] = {"match": training_data.POSITIVES, "replace": training_data.POSITIVES}
 """Tools that learn from pictures of a search, with their most pictures."""
 
 NEGATIVES: Mapping[str, int] = {"match": 80}
@@ -61,8 +53,8 @@ class Sources:
         positives: most pictures of a concept for every tool; None leaves it to the tool.
     """
 
-    store: AnnotatedStore | None = None
-    search: PictureSearch | None = None
+    store: training_data.AnnotatedStore | None = None
+    search: training_data.PictureSearch | None = None
     positives: int | None = None
 
 
@@ -130,11 +122,11 @@ class ToolTrainer:
         data = self.collect(tool, concept, options.seed)
         return self.learn(tool, concept, data, options, on_progress, data.evidence, task)
 
-    def collect(self, tool: str, concept: str, seed: int = 0) -> Collected[Any]:
+    def collect(self, tool: str, concept: str, seed: int = 0) -> training_data.Collected[Any]:
         """Collect the data for a concept. Raises the errors of :meth:`teach`."""
-        sources, query = self.sources, ConceptQuery(concept)
+        sources, query = self.sources, training_data.ConceptQuery(concept)
         matcher = self.models.shared("matcher")
-        data: Collected[Any] | None = None
+        data: training_data.Collected[Any] | None = None
         if tool in ANNOTATED and sources.store is not None:
             limit = min(ANNOTATED[tool], sources.positives or ANNOTATED[tool])
             data = collect_annotated(
@@ -192,7 +184,7 @@ class ToolTrainer:
     ) -> Sequence[TrainedPrompt]:
         tuner = tuner_for(tool)
         using = partial(self.models.using, tuner.role)
-        if self.memory is None or not isinstance(data, Collected):
+        if self.memory is None or not isinstance(data, training_data.Collected):
             return tuner.learn(using, data, options, on_progress)
         evidence = json.dumps(data.evidence, sort_keys=True)
         key = (tool, self.models.trait(tuner.role, "model_id"), options, data.concept, evidence)

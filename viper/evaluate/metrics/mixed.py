@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from viper.data.sample import Sample
-from viper.evaluate.metrics.accuracy import (
-    Accuracy,
-    answers,
-    came_out,
-    right_choice,
-    right_statement,
-)
+from viper.evaluate.metrics import accuracy
 from viper.evaluate.metrics.figures import (
     Figures,
     Metric,
@@ -27,13 +21,13 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 _OF_TASK: Mapping[str, Metric] = {
     "ground": Grounding(),
-    "question": answers(),
-    "choice": Accuracy("choice", right_choice),
-    "statement": Accuracy("statement", right_statement),
+    "question": accuracy.answers(),
+    "choice": accuracy.Accuracy("choice", accuracy.right_choice),
+    "statement": accuracy.Accuracy("statement", accuracy.right_statement),
     "tag": Tagging(),
 }
 
-_EDIT = Accuracy("edit", came_out)
+_EDIT = accuracy.Accuracy("edit", accuracy.came_out)
 
 
 class Mixed:

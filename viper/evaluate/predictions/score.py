@@ -15,13 +15,7 @@ from viper.data.source import brief
 from viper.errors import DataError
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, Metric, metric
-from viper.evaluate.predictions.read import (
-    PredictionRecord,
-    key_of,
-    prediction_of,
-    read_predictions,
-    value_of,
-)
+from viper.evaluate.predictions import read as reading
 from viper.evaluate.reports.escape import for_csv, for_terminal
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
@@ -74,8 +68,8 @@ def score_predictions(
     """
     if not samples:
         raise DataError("the set has no samples; choose another --split")
-    judge, key = metric(metric_name), key_of(metric_name)
-    file = read_predictions(path, metric_name)
+    judge, key = metric(metric_name), reading.key_of(metric_name)
+    file = reading.read_predictions(path, metric_name)
     keys = [key(sample.sample_id) for sample in samples]
     absent = [
         sample.sample_id
@@ -107,13 +101,13 @@ def _missing_message(path: Path, absent: Sequence[str], total: int, unknown: Seq
     )
 
 
-def _score(sample: Sample, record: PredictionRecord | None, judge: Metric) -> SampleResult:
-    prediction = prediction_of(sample, record) if record is not None else None
+def _score(sample: Sample, record: reading.PredictionRecord | None, judge: Metric) -> SampleResult:
+    prediction = reading.prediction_of(sample, record) if record is not None else None
     failure = message = None
     if record is None:
         failure, message = MISSING, "no prediction"
     elif prediction is None:
-        value = brief(value_of(sample, record))
+        value = brief(reading.value_of(sample, record))
         failure, message = INVALID, f"{value} is no prediction for the task {sample.task!r}"
     score = judge.score(sample, prediction)
     return SampleResult.of(

@@ -13,16 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from viper.evaluate.reports import tables
 from viper.evaluate.reports.escape import for_html
 from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot
-from viper.evaluate.reports.tables import (
-    NamedErrors,
-    answer_words,
-    error_lines,
-    sections,
-    target_words,
-    with_interval,
-)
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
@@ -61,16 +54,16 @@ def report_page(
     for kind, groups in report["groups"].items():
         if groups:
             plots[f"by {kind}"] = group_plot(kind, groups, headline)
-    plots["errors"] = error_plot([NamedErrors("all answers", report["errors"])])
+    plots["errors"] = error_plot([tables.NamedErrors("all answers", report["errors"])])
     plots["failures"] = failure_plot(report)
     return rendered_page(
         "report.html",
         title=f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}",
-        headline=f"{headline} {with_interval(report['figures'][headline])}",
+        headline=f"{headline} {tables.with_interval(report['figures'][headline])}",
         n=f"{report['n']:,}",
         notes=report["notes"],
         figures=_figures(report),
-        sections=sections(report),
+        sections=tables.sections(report),
         plots=plots,
         most=MOST_SAMPLES,
         samples=[
@@ -80,13 +73,13 @@ def report_page(
     )
 
 
-def errors_page(runs: Sequence[NamedErrors]) -> str:
+def errors_page(runs: Sequence[tables.NamedErrors]) -> str:
     """Return a page with the error diagrams of several runs side by side."""
     return rendered_page(
         "errors.html",
         title="Where answers go wrong",
         drawing=error_plot(runs),
-        lines=error_lines(runs),
+        lines=tables.error_lines(runs),
     )
 
 
@@ -94,7 +87,11 @@ def _figures(report: Mapping[str, Any]) -> list[list[str]]:
     without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
     header = ["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]
     lines = [
-        [name, with_interval(figure), *([with_interval(without[name])] if name in without else [])]
+        [
+            name,
+            tables.with_interval(figure),
+            *([tables.with_interval(without[name])] if name in without else []),
+        ]
         for name, figure in report["figures"].items()
     ]
     return [header, *lines]
@@ -105,8 +102,8 @@ def _sample(result: SampleResult, trace: str | None) -> dict[str, Any]:
     texts = {
         "name": f"{result.sample_id} (seed {result.seed})" if result.seed else result.sample_id,
         "text": result.text,
-        "answer": answer_words(result),
-        "target": target_words(result),
+        "answer": tables.answer_words(result),
+        "target": tables.target_words(result),
         "failure": failure or "–",
         "program": result.program or "",
     }

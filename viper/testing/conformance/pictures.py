@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.vision.roles import (
-    DepthEstimator,
-    Floats,
-    Inpainter,
-    Mask,
-    Matcher,
-    Pixels,
-    VisualAnswerer,
-)
+from viper.models.vision import roles
 from viper.testing.conformance.rules import (
     TOLERANCE,
     gives_nothing,
@@ -31,7 +23,7 @@ from viper.testing.conformance.rules import (
 
 
 def check_depth(
-    backend: Any, images: Sequence[Pixels] | None = None, *, tolerance: float = TOLERANCE
+    backend: Any, images: Sequence[roles.Pixels] | None = None, *, tolerance: float = TOLERANCE
 ) -> None:
     """Check a :class:`~viper.models.vision.roles.DepthEstimator`.
 
@@ -45,7 +37,7 @@ def check_depth(
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
-    with keeps_identity(backend, DepthEstimator):
+    with keeps_identity(backend, roles.DepthEstimator):
         gives_nothing("depth of no pictures", lambda: backend.depth([]))
         leaves_arrays_alone(backend.depth, images)
         maps = backend.depth(list(images))
@@ -58,7 +50,7 @@ def check_depth(
         works_in_another_thread(lambda: backend.depth(list(images)), agree)
 
 
-def _depth_is_well_formed(depth: Floats, image: Pixels) -> None:
+def _depth_is_well_formed(depth: roles.Floats, image: roles.Pixels) -> None:
     well = isinstance(depth, np.ndarray) and depth.dtype == np.float32
     require(well, "a depth map must be a float32 array")
     require(
@@ -68,7 +60,9 @@ def _depth_is_well_formed(depth: Floats, image: Pixels) -> None:
     require(np.isfinite(depth).all(), "a depth map must hold finite numbers")
 
 
-def _same_depths(maps: Sequence[Floats], others: Sequence[Floats], tolerance: float) -> bool:
+def _same_depths(
+    maps: Sequence[roles.Floats], others: Sequence[roles.Floats], tolerance: float
+) -> bool:
     return all(
         a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance * float(np.abs(a).max()))
         for a, b in zip(maps, others, strict=True)
@@ -80,7 +74,7 @@ SEED = 7
 
 
 def check_inpainter(
-    backend: Any, images: Sequence[Pixels] | None = None, *, prompt: str = PROMPT
+    backend: Any, images: Sequence[roles.Pixels] | None = None, *, prompt: str = PROMPT
 ) -> None:
     """Check an :class:`~viper.models.vision.roles.Inpainter`.
 
@@ -92,7 +86,7 @@ def check_inpainter(
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
-    with keeps_identity(backend, Inpainter):
+    with keeps_identity(backend, roles.Inpainter):
         first, mask = images[0], _masks(images[0])["a box"]
         leaves_arrays_alone(
             lambda copies: backend.inpaint(copies[0], _masks(copies[0])["a box"], prompt, SEED),
@@ -119,7 +113,7 @@ def check_inpainter(
         )
 
 
-def _masks(image: Pixels) -> dict[str, Mask]:
+def _masks(image: roles.Pixels) -> dict[str, roles.Mask]:
     """Return masks of a picture by description: nothing, everything, a box, a corner, two
     places.
     """
@@ -138,7 +132,7 @@ def _masks(image: Pixels) -> dict[str, Mask]:
     }
 
 
-def _painting_is_well_formed(result: Pixels, image: Pixels) -> None:
+def _painting_is_well_formed(result: roles.Pixels, image: roles.Pixels) -> None:
     well = isinstance(result, np.ndarray) and result.dtype == np.uint8
     require(well, "inpaint must give a uint8 array")
     require(
@@ -152,7 +146,7 @@ TEXTS = ("a red cube", "two dogs on a sofa", "ball")
 
 def check_matcher(
     backend: Any,
-    images: Sequence[Pixels] | None = None,
+    images: Sequence[roles.Pixels] | None = None,
     *,
     texts: Sequence[str] = TEXTS,
     tolerance: float = TOLERANCE,
@@ -168,7 +162,7 @@ def check_matcher(
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
-    with keeps_identity(backend, Matcher):
+    with keeps_identity(backend, roles.Matcher):
         scale = backend.logit_scale
         good = isinstance(scale, float) and math.isfinite(scale) and scale > 0
         require(good, f"logit_scale must be a finite number above 0, not {scale!r}")
@@ -206,7 +200,7 @@ Answers = list[tuple[str, float]]
 
 def check_vqa(
     backend: Any,
-    images: Sequence[Pixels] | None = None,
+    images: Sequence[roles.Pixels] | None = None,
     *,
     questions: Sequence[str] = QUESTIONS,
     tolerance: float = TOLERANCE,
@@ -223,7 +217,7 @@ def check_vqa(
     """
     images = sample_pictures() if images is None else images
     paired = [questions[i % len(questions)] for i in range(len(images))]
-    with keeps_identity(backend, VisualAnswerer):
+    with keeps_identity(backend, roles.VisualAnswerer):
         gives_nothing("encode of no pictures", lambda: backend.encode([]))
         gives_nothing("answer without questions", lambda: backend.answer([], []))
         gives_nothing("caption of no pictures", lambda: backend.caption([]))
@@ -242,7 +236,7 @@ def check_vqa(
         works_in_another_thread(lambda: _all_answers(backend, images, paired), agree)
 
 
-def _all_answers(backend: Any, images: Sequence[Pixels], questions: Sequence[str]) -> Answers:
+def _all_answers(backend: Any, images: Sequence[roles.Pixels], questions: Sequence[str]) -> Answers:
     encodings = backend.encode(list(images))
     require(len(encodings) == len(images), "encode must give one encoding a picture")
     answers: Answers = backend.answer(encodings, list(questions))

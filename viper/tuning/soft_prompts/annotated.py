@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from viper.errors import UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.soft_prompts.base import (
-    USUAL,
-    Progress,
-    Steps,
-    TrainedPrompt,
-    TunerOptions,
-    Using,
-)
+from viper.tuning.soft_prompts import base
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture, composed, is_of_colour, masked_picture
 from viper.tuning.stored_prompts import Evidence
@@ -96,7 +89,11 @@ class TrainingSession(ABC, Generic[RegionsT]):
     salt: ClassVar[int]
 
     def __init__(
-        self, using: Using, data: TrainingData, options: TunerOptions, on_progress: Progress | None
+        self,
+        using: base.Using,
+        data: TrainingData,
+        options: base.TunerOptions,
+        on_progress: base.Progress | None,
     ) -> None:
         self.using, self.data, self.options = using, data, options
         collected = (*data.positives, *data.negatives)
@@ -107,7 +104,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
         self.helds = [held_out(data, at) for at in range(len(data.positives))]
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)
-        self._on_step = Steps(on_progress, looks + len(data.positives) * self.steps)
+        self._on_step = base.Steps(on_progress, looks + len(data.positives) * self.steps)
 
     @abstractmethod
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
@@ -143,7 +140,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
             before, after: float [N], score of each held-out picture without and with the prompt.
         """
 
-    def trained(self) -> list[TrainedPrompt]:
+    def trained(self) -> list[base.TrainedPrompt]:
         """Train the prompts of all positive pictures.
 
         Raises:
@@ -186,7 +183,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
             self._on_step()
         return originals, parts
 
-    def _validate(self, at: int, vectors: Floats, originals: Sequence[Any]) -> TrainedPrompt:
+    def _validate(self, at: int, vectors: Floats, originals: Sequence[Any]) -> base.TrainedPrompt:
         """Validate the prompt of one positive picture on the pictures held out."""
         held, names = self.helds[at], self.names
         scenes = [self.scenes[place] for place in held]
@@ -206,7 +203,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
             seed=self.options.seed,
         )
         why = self.why_not(at, before, after) if self.options.validate else ""
-        return TrainedPrompt(SoftPrompt(feature, vectors), evidence, why)
+        return base.TrainedPrompt(SoftPrompt(feature, vectors), evidence, why)
 
 
 class AnnotatedTuner:
@@ -229,11 +226,11 @@ class AnnotatedTuner:
 
     def learn(
         self,
-        using: Using,
+        using: base.Using,
         data: TrainingData,
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[TrainedPrompt]:
+        options: base.TunerOptions = base.USUAL,
+        on_progress: base.Progress | None = None,
+    ) -> list[base.TrainedPrompt]:
         """Train prompts as :meth:`viper.tuning.soft_prompts.base.Tuner.learn` does.
 
         Raises:

@@ -29,24 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.soft_prompts.base import (
-    USUAL,
-    Progress,
-    Steps,
-    TrainedPrompt,
-    TunerOptions,
-    Using,
-)
+from viper.tuning.soft_prompts import base, match_training
 from viper.tuning.soft_prompts.match_data import EncodedData, Pictures, encode_pictures
-from viper.tuning.soft_prompts.match_training import (
-    LEAST_MARGIN,
-    Margins,
-    Schedule,
-    margins_of,
-    matched,
-    picture_margins,
-    trained_prompts,
-)
 from viper.tuning.stored_prompts import Evidence
 from viper.tuning.training_data import Collected, FoundPicture
 
@@ -84,11 +68,11 @@ class MatchTuner:
 
     def learn(
         self,
-        using: Using,
+        using: base.Using,
         data: Collected[FoundPicture],
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[TrainedPrompt]:
+        options: base.TunerOptions = base.USUAL,
+        on_progress: base.Progress | None = None,
+    ) -> list[base.TrainedPrompt]:
         """Train one prompt for each positive and return all, discarded ones included.
 
         Raises:
@@ -107,10 +91,10 @@ class MatchTuner:
             places, model_id = backend.places, str(backend.model_id)
         steps, rate = options.steps or STEPS, options.rate or RATE
         tower_rate = rate * (1.0 if places.tokens else STAGE_RATE)
-        schedule = Schedule(steps, rate, tower_rate, options.seed)
-        judging = Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
+        schedule = match_training.Schedule(steps, rate, tower_rate, options.seed)
+        judging = match_training.Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
         rounds = 2 * (count > 1)
-        on_step = Steps(on_progress, steps + rounds * JUDGING_STEPS)
+        on_step = base.Steps(on_progress, steps + rounds * JUDGING_STEPS)
 
         encoded, verdict = _best_views(using, places, data, judging, on_step)
         trusted = company = list(range(count))
@@ -118,7 +102,7 @@ class MatchTuner:
             trusted, company = verdict.trusted, verdict.company
         held = [_held_out(i, trusted) for i in range(count)]
         shares = _shares(held, company)
-        prompts = trained_prompts(
+        prompts = match_training.trained_prompts(
             using, places, replace(encoded.data, shares=shares), schedule, on_step
         )
         evidence = Evidence(model_id, manner="searched", steps=steps, seed=options.seed)
@@ -130,19 +114,21 @@ class MatchTuner:
 class _Validation:
     """Validates each prompt on pictures that it was not trained on."""
 
-    using: Using
+    using: base.Using
     encoded: EncodedData
     collected: Collected[FoundPicture]
     shares: Tensor
     held: Sequence[Sequence[int]]
     evidence: Evidence
 
-    def results(self, prompts: Tensor, verdict: Margins | None) -> list[TrainedPrompt]:
+    def results(
+        self, prompts: Tensor, verdict: match_training.Margins | None
+    ) -> list[base.TrainedPrompt]:
         """Return every prompt with its evidence. Without margins none is discarded."""
         data = self.encoded.data
-        before, _ = margins_of(self.using, data, data.positives, None)
-        after, _ = margins_of(self.using, data, data.positives, prompts)
-        least = LEAST_MARGIN if verdict is None else verdict.least
+        before, _ = match_training.margins_of(self.using, data, data.positives, None)
+        after, _ = match_training.margins_of(self.using, data, data.positives, prompts)
+        least = match_training.LEAST_MARGIN if verdict is None else verdict.least
         hit_before, hit_after = before[0] >= least, after >= least
         more = self._more_taken(prompts)
         results = []
@@ -158,15 +144,19 @@ class _Validation:
                 why = _why(
                     i, self.collected.concept, verdict, (shares[0], shares[1], gained), more[i]
                 )
-            results.append(TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why))
+            results.append(
+                base.TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why)
+            )
         return results
 
     def _more_taken(self, prompts: Tensor) -> list[float]:
         """Return for each prompt the increase of the share of negatives matched to the concept."""
         encoded, shares = self.encoded, []
         for which in (None, prompts):
-            _, like = margins_of(self.using, encoded.data, encoded.held, which)
-            hits = matched(encoded.data, like, encoded.held.plain[0], encoded.held_true)
+            _, like = match_training.margins_of(self.using, encoded.data, encoded.held, which)
+            hits = match_training.matched(
+                encoded.data, like, encoded.held.plain[0], encoded.held_true
+            )
             shares.append(hits.float().mean(dim=1))
         return (shares[1] - shares[0]).tolist()
 
@@ -189,7 +179,7 @@ class _Validation:
 def _why(
     i: int,
     concept: str,
-    verdict: Margins,
+    verdict: match_training.Margins,
     held: tuple[float | None, float | None, float],
     more: float,
 ) -> str:
@@ -218,20 +208,20 @@ def _why(
 
 
 def _best_views(
-    using: Using,
+    using: base.Using,
     places: Any,
     data: Collected[FoundPicture],
-    judging: Schedule,
+    judging: match_training.Schedule,
     on_step: Callable[[], None],
-) -> tuple[EncodedData, Margins | None]:
+) -> tuple[EncodedData, match_training.Margins | None]:
     """Return the encoded pictures, with exchanged channels if suitable, and their margins."""
     pictures = Pictures.of(data)
     encoded = encode_pictures(using, pictures, False, judging.seed)
     if len(data.positives) == 1:
         return encoded, None
-    verdict = picture_margins(using, places, encoded.data, judging, on_step)
+    verdict = match_training.picture_margins(using, places, encoded.data, judging, on_step)
     other = encode_pictures(using, pictures, True, judging.seed)
-    exchanged = picture_margins(using, places, other.data, judging, on_step)
+    exchanged = match_training.picture_margins(using, places, other.data, judging, on_step)
     if exchanged.agreement >= verdict.agreement - EXCHANGE_LOSS:
         return other, exchanged
     return encoded, verdict
@@ -258,7 +248,7 @@ def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float32)
 
 
-def _check(data: Collected[FoundPicture], options: TunerOptions) -> None:
+def _check(data: Collected[FoundPicture], options: base.TunerOptions) -> None:
     count = len(data.positives)
     if not data.negatives:
         raise UsageError(

@@ -20,15 +20,7 @@ from viper.errors import UsageError
 from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mix
-from viper.tuning.soft_prompts.base import (
-    USUAL,
-    AnsweredQuestion,
-    Progress,
-    Steps,
-    TrainedPrompt,
-    TunerOptions,
-    Using,
-)
+from viper.tuning.soft_prompts import base
 from viper.tuning.stored_prompts import Evidence
 
 if TYPE_CHECKING:
@@ -58,11 +50,11 @@ class VqaTuner:
 
     def learn(
         self,
-        using: Using,
-        data: Sequence[AnsweredQuestion],
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[TrainedPrompt]:
+        using: base.Using,
+        data: Sequence[base.AnsweredQuestion],
+        options: base.TunerOptions = base.USUAL,
+        on_progress: base.Progress | None = None,
+    ) -> list[base.TrainedPrompt]:
         """Train prompts as :meth:`~viper.tuning.soft_prompts.base.Tuner.learn` does.
 
         A prompt is kept if its own question is answered right with it (as in the paper), and if,
@@ -77,7 +69,7 @@ class VqaTuner:
                 groups.setdefault(case.asked.answer.strip().lower(), []).append(case)
         steps = STEPS if options.steps is None else options.steps
         first = FIRST_STEPS if options.steps is None else options.steps
-        on_step = Steps(on_progress, len(groups) * (first + steps))
+        on_step = base.Steps(on_progress, len(groups) * (first + steps))
         for group in groups.values():
             with using() as backend:
                 start = _adapter(backend).start[None]
@@ -93,7 +85,7 @@ class VqaTuner:
 class _Case:
     """A question in the model's encoding; ``prompt`` is the trained prompt, or zeros."""
 
-    asked: AnsweredQuestion
+    asked: base.AnsweredQuestion
     model_id: str
     encoding: Any
     states: Tensor
@@ -102,7 +94,7 @@ class _Case:
     prompt: Floats
 
 
-def _case(using: Using, question: AnsweredQuestion) -> _Case:
+def _case(using: base.Using, question: base.AnsweredQuestion) -> _Case:
     with using() as backend:
         adapter = _adapter(backend)
         encoding = backend.encode([question.pixels])[0]
@@ -124,12 +116,12 @@ def _adapter(backend: Any) -> BlipAdapter:
 
 
 def _train(
-    using: Using,
+    using: base.Using,
     cases: Sequence[_Case],
     start: Floats,
     steps: int,
-    options: TunerOptions,
-    on_step: Steps,
+    options: base.TunerOptions,
+    on_step: base.Steps,
     until_said: bool = False,
 ) -> Floats:
     """Train the vectors ``[B, 16, W]`` of cases with the same answer in one batch."""
@@ -183,14 +175,14 @@ def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _validate(
-    using: Using, case: _Case, cases: Sequence[_Case], options: TunerOptions, steps: int
-) -> TrainedPrompt:
+    using: base.Using, case: _Case, cases: Sequence[_Case], options: base.TunerOptions, steps: int
+) -> base.TrainedPrompt:
     """Return a case's prompt with its evidence, and the reason if it is discarded."""
     prompt = SoftPrompt(case.feature, case.prompt)
     if case.asked.right_already:
         name = (case.asked.name,)
         right = Evidence(case.model_id, name, name, 1.0, 1.0, "inferred", seed=options.seed)
-        return TrainedPrompt(prompt, right)
+        return base.TrainedPrompt(prompt, right)
     with using() as backend:
         answer = backend.answer_adapted(
             case.encoding, case.asked.question, LearnedPrompt("", case.prompt)
@@ -214,10 +206,10 @@ def _validate(
         why = f"asked again it answers {answer[:60]!r} instead of {case.asked.answer[:60]!r}"
     elif options.validate and harmed > MOST_HARMED * len(others):
         why = f"with it {harmed} of {len(others)} questions turn wrong that were right"
-    return TrainedPrompt(prompt, evidence, why)
+    return base.TrainedPrompt(prompt, evidence, why)
 
 
-def _harms(using: Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:
+def _harms(using: base.Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_Case]) -> bool:
     """Return whether a prompt, mixed with others' zero prompts, turns a right answer wrong."""
     held = [SoftPrompt(other.feature, other.prompt) for other in zeros if other is not case]
     vectors = mix([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])

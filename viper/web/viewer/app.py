@@ -22,14 +22,7 @@ from starlette.routing import Route
 from viper.errors import StoreError, UsageError, ViperError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.feedback import (
-    LONGEST,
-    RIGHT_IS,
-    Feedback,
-    add_feedback,
-    answer_from,
-    read_feedback,
-)
+from viper.learning import feedback
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
@@ -55,7 +48,7 @@ _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 _LONGEST_FIELD = 500
 """Most characters of a field of an address; longer fields are cut."""
 
-_MOST_BYTES = 8 * 4 * LONGEST
+_MOST_BYTES = 8 * 4 * feedback.LONGEST
 """Limit for a form: two texts, each character percent-encoded."""
 
 _REMARKS_SHOWN = 20
@@ -303,8 +296,10 @@ async def read_feedback_form(request: Request) -> FeedbackInput:
 def save_feedback(run: Path, result: SampleResult, form: FeedbackInput) -> str:
     """Store feedback about a result. Return why that failed, or an empty text."""
     try:
-        right = answer_from(form.answer, result) if form.answer else None
-        add_feedback(run, Feedback(result.sample_id, result.seed, right, form.comment))
+        right = feedback.answer_from(form.answer, result) if form.answer else None
+        feedback.add_feedback(
+            run, feedback.Feedback(result.sample_id, result.seed, right, form.comment)
+        )
     except (UsageError, StoreError) as error:
         return str(error)
     return ""
@@ -320,14 +315,14 @@ def feedback_form(
         refused: the input that was not stored, and why.
     """
     form, why = refused or (FeedbackInput(), "")
-    right_is = RIGHT_IS.get(result.task, "in words")
+    right_is = feedback.RIGHT_IS.get(result.task, "in words")
     return FeedbackForm(address, right_is, _remarks(run, result), why, form.answer, form.comment)
 
 
 def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
     """Return the last remarks about a result; none if they cannot be read."""
     try:
-        remarks = read_feedback(run)
+        remarks = feedback.read_feedback(run)
     except ViperError:
         return []
     key = (result.sample_id, result.seed)
@@ -336,7 +331,7 @@ def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
     return [(_words(remark, result), remark.comment, remark.given) for remark in latest]
 
 
-def _words(remark: Feedback, result: SampleResult) -> str:
+def _words(remark: feedback.Feedback, result: SampleResult) -> str:
     """Return the right answer of a remark in words; empty if it gives none."""
     answer = remark.answer
     if type(answer) is int and result.task == "choice" and 0 <= answer < len(result.options):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.api.expressions import MAX_CHARACTERS, ExpressionError, evaluate
+from viper.api.coercion import ExpressionError
+from viper.api.expressions import MAX_CHARACTERS, evaluate
 
 VARIABLES = {
     "ANSWER0": "yes",

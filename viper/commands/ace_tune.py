@@ -132,9 +132,9 @@ def _numbers(spelling: str, text: str) -> list[float]:
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{cli.option} {text!r}: expected numbers with commas between") from None
+        raise UsageError(f"{spelling} {text!r}: expected numbers with commas between") from None
     if not all(0 <= value <= 2 for value in numbers):
-        raise UsageError(f"{cli.option} {text!r}: expected numbers from 0 to 2")
+        raise UsageError(f"{spelling} {text!r}: expected numbers from 0 to 2")
     return numbers
 
 

@@ -18,13 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from viper.api.registry import (
-    CLIENT_PARAMETER,
-    TOOLS_PARAMETER,
-    VARIABLES_PARAMETER,
-    Routine,
-    collecting,
-)
+from viper.api import registry
 from viper.api.routine_source import MAX_BYTES, child_source
 from viper.errors import UsageError
 from viper.sandbox.tools import Source
@@ -42,7 +36,7 @@ class RoutineFile:
 
     name: str
     path: Path
-    routines: tuple[Routine, ...]
+    routines: tuple[registry.Routine, ...]
     source: Source | None
 
 
@@ -76,7 +70,7 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path}: not UTF-8 text; expected a Python file") from None
 
 
-def _import_routines(path: Path, text: str) -> tuple[Routine, ...]:
+def _import_routines(path: Path, text: str) -> tuple[registry.Routine, ...]:
     """Run the file, anew each time, and return the routines that it registers."""
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     module = ModuleType(f"viper_routines_{path.stem}_{digest}")
@@ -84,12 +78,12 @@ def _import_routines(path: Path, text: str) -> tuple[Routine, ...]:
     module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
     # dataclasses and typing look up the module of a class by its name
     sys.modules[module.__name__] = module
-    with collecting() as registry, _importing_beside(path):
+    with registry.collecting() as collected, _importing_beside(path):
         try:
             exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
             raise UsageError(_import_error(path, error)) from error
-    return registry.all()
+    return collected.all()
 
 
 @contextmanager
@@ -114,22 +108,23 @@ def _import_error(path: Path, error: BaseException) -> str:
     return f"{where}: {kind}{error.msg if isinstance(error, SyntaxError) else error}"
 
 
-def _check_parameters(path: Path, routines: Iterable[Routine]) -> None:
+def _check_parameters(path: Path, routines: Iterable[registry.Routine]) -> None:
     for routine in routines:
         line = routine.function.__code__.co_firstlineno
         if routine.needs_client:
             raise UsageError(
-                f"{path}:{line}: {routine.name}: a parameter called {CLIENT_PARAMETER!r} is "
-                "reserved; call the routines and methods of the API by their names"
+                f"{path}:{line}: {routine.name}: a parameter called {registry.CLIENT_PARAMETER!r} "
+                "is reserved; call the routines and methods of the API by their names"
             )
         if routine.needs_variables:
             raise UsageError(
-                f"{path}:{line}: {routine.name}: a parameter called {VARIABLES_PARAMETER!r} is "
-                "reserved; take what the routine needs as arguments"
+                f"{path}:{line}: {routine.name}: a parameter called "
+                f"{registry.VARIABLES_PARAMETER!r} is reserved; take what the routine "
+                "needs as arguments"
             )
         if inspect.iscoroutinefunction(routine.function):
             raise UsageError(f"{path}:{line}: {routine.name}: a routine cannot be async")
-        takes_tools = TOOLS_PARAMETER in inspect.signature(routine.function).parameters
+        takes_tools = registry.TOOLS_PARAMETER in inspect.signature(routine.function).parameters
         if takes_tools and not routine.tool:
             raise UsageError(
                 f"{path}:{line}: {routine.name}: only @routine(tool=True) gets tools; "

@@ -18,13 +18,7 @@ from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, UsageError
 from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import manifest_of
-from viper.learning.description import (
-    METRIC,
-    SamplingPlan,
-    media_queries,
-    programs_by_query,
-    work_items,
-)
+from viper.learning import description as describing
 from viper.learning.mining import ExampleSource, work_folder
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
@@ -42,7 +36,7 @@ class _Plan:
         source: text of the data set description, or the queries of ``--queries-from``.
     """
 
-    drawing: SamplingPlan
+    drawing: describing.SamplingPlan
     pool: list[Sample]
     profile: Profile
     source: str | list[Query]
@@ -142,10 +136,10 @@ def _check(options: DescribeOptions) -> None:
         )
 
 
-def _drawing(options: DescribeOptions) -> SamplingPlan:
+def _drawing(options: DescribeOptions) -> describing.SamplingPlan:
     spec = DatasetSpec(options.root, options.split, options.seed)
     sampling = (options.media, options.programs, options.temperature)
-    return SamplingPlan(options.data, options.task, spec, *sampling)
+    return describing.SamplingPlan(options.data, options.task, spec, *sampling)
 
 
 def _source(options: DescribeOptions) -> str | list[Query]:
@@ -191,15 +185,16 @@ def _sampled(
     bound_arenas()
     options, components = plan.options, reasoner.components
     evaluation = plan.drawing.evaluation()
-    attempts = media_queries(queries, plan.pool, plan.drawing)
-    todo, samples = work_items(attempts, plan.drawing), [attempt.sample for attempt in attempts]
+    attempts = describing.media_queries(queries, plan.pool, plan.drawing)
+    todo = describing.work_items(attempts, plan.drawing)
+    samples = [attempt.sample for attempt in attempts]
     api = components.settings.api
     with status("loading models"):
         document, execution = to_json(plan.profile.document), {"workers": options.workers}
         manifest = manifest_of(evaluation, samples, reasoner, document, execution)
     budget = None if options.budget is None else options.budget - llm_calls
     folder = work_folder(options.out, api, plan.work)
-    judged = replace(manifest, metric=METRIC)
+    judged = replace(manifest, metric=describing.METRIC)
     rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
     running = ended.running
     answered = running.done - running.failed
@@ -207,7 +202,7 @@ def _sampled(
     if ended.reason == "budget":
         tell_spent(options.budget)
     source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
-    return programs_by_query(rows, attempts, source)
+    return describing.programs_by_query(rows, attempts, source)
 
 
 def _chosen(options: DescribeOptions, programs: Sequence[Sequence[Sequence[Candidate]]]) -> int:

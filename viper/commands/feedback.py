@@ -14,13 +14,7 @@ from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.feedback import (
-    COMMENT_ALONE,
-    Feedback,
-    add_feedback,
-    answer_from,
-    read_feedback,
-)
+from viper.learning import feedback as comments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +49,7 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
     """
     with RunStore.read(run) as store:
         if options.answer is None and options.comment is None:
-            remarks = read_feedback(run)
+            remarks = comments.read_feedback(run)
             if sample is not None:
                 row = _row(store, sample, options.seed)
                 key = (row.sample_id, row.seed)
@@ -65,11 +59,12 @@ def feedback(options: FeedbackOptions, run: Path, sample: str | None) -> None:
         if sample is None:
             raise UsageError("which sample? give its id after RUN; viper view shows the ids")
         row = _row(store, sample, options.seed)
-    answer = None if options.answer is None else answer_from(options.answer, row)
-    add_feedback(run, Feedback(row.sample_id, row.seed, answer, options.comment or ""))
+    answer = None if options.answer is None else comments.answer_from(options.answer, row)
+    remark = comments.Feedback(row.sample_id, row.seed, answer, options.comment or "")
+    comments.add_feedback(run, remark)
     click.echo(f"noted for {row.sample_id}", err=True)
     if answer is None:
-        click.echo(COMMENT_ALONE, err=True)
+        click.echo(comments.COMMENT_ALONE, err=True)
 
 
 def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
@@ -82,7 +77,7 @@ def _row(store: RunStore, sample: str, seed: int) -> SampleResult:
     return row
 
 
-def _show(remarks: list[Feedback], as_json: bool) -> None:
+def _show(remarks: list[comments.Feedback], as_json: bool) -> None:
     if as_json:
         for remark in remarks:
             echo_json(dataclasses.asdict(remark))

@@ -136,9 +136,7 @@ def options_as(kind: type[Any]) -> Decorator:
 
 def _popped(values: dict[str, Any], names: list[str]) -> Any:
     """Remove and return the value of one option, or the values of several options by name."""
-    if len(names) == 1:
-        return values.pop(names[0])
-    return {name: values.pop(name) for name in names}
+    return values.pop(names[0]) if len(names) == 1 else {name: values.pop(name) for name in names}
 
 
 def _declared(kind: type[Any]) -> list[tuple[str, Decorator]]:

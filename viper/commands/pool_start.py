@@ -22,13 +22,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.learning.first_demonstrations import (
-    SolvedSample,
-    Targets,
-    TaskExamples,
-    first_demonstrations,
-    solved_samples,
-)
+from viper.learning import first_demonstrations as finding
 from viper.learning.mining import ExampleSource, Shots, zero_shot
 from viper.learning.validation import ValidationRun
 from viper.profiles.document import state_dir
@@ -126,7 +120,7 @@ def start(options: StartOptions) -> int:
     return EXIT_OK
 
 
-def _make(options: StartOptions) -> list[TaskExamples]:
+def _make(options: StartOptions) -> list[finding.TaskExamples]:
     """Answer samples, test the results and inject faults; return the demonstrations by task."""
     bound_arenas()
     profile = cli.open_profile(options).without_examples()
@@ -134,7 +128,7 @@ def _make(options: StartOptions) -> list[TaskExamples]:
         plan = _plan(options, profile, components)
         rows, solved = _mined(plan, components)
         families = components.toolbox.settings.attribute_families or COMMON_FAMILIES
-        targets = Targets(options.correct, options.incorrect, options.seed, families)
+        targets = finding.Targets(options.correct, options.incorrect, options.seed, families)
         validation = ValidationRun(
             components,
             metric(plan.sampled.evaluation.metric),
@@ -146,7 +140,7 @@ def _make(options: StartOptions) -> list[TaskExamples]:
         tasks = {sample.example.task for sample in solved}
         total = len(tasks) * (targets.correct + targets.incorrect)
         with counter("demonstrations", total) as advance:
-            demonstrations = first_demonstrations(solved, targets, validation, advance)
+            demonstrations = finding.first_demonstrations(solved, targets, validation, advance)
     if len(rows) < len(plan.sampled.samples) or any(first.stopped for first in demonstrations):
         click.echo(
             f"viper: the budget of {options.budget} requests ended it; to go on: the same line "
@@ -196,7 +190,9 @@ def _run_options(options: StartOptions, components: Components) -> RunOptions:
     )
 
 
-def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], list[SolvedSample]]:
+def _mined(
+    plan: _Plan, components: Components
+) -> tuple[list[SampleResult], list[finding.SolvedSample]]:
     """Answer the samples that the run lacks, and return all rows and the solved samples."""
     sampled, budget = plan.sampled, plan.options.budget
     each = 2 + MAX_RESAMPLES if sampled.evaluation.options.strategy == "plan" else 1
@@ -212,12 +208,12 @@ def _mined(plan: _Plan, components: Components) -> tuple[list[SampleResult], lis
     api, library = components.settings.api, components.library
     source = ExampleSource(sampled.evaluation, api, library, components.llm.model_id)
     with RunStore.read(plan.run) as store:
-        solved = solved_samples(store, sampled.samples, source)
+        solved = finding.solved_samples(store, sampled.samples, source)
     click.echo(f"{len(solved)} of {len(rows)} samples were answered right", err=True)
     return rows, solved
 
 
-def _tell(first: TaskExamples, options: StartOptions) -> None:
+def _tell(first: finding.TaskExamples, options: StartOptions) -> None:
     """Print the number of demonstrations of each part, and on stderr what is missing."""
     counts, lacking = [], []
     for name, count, most, items in (

@@ -188,9 +188,7 @@ def flags(options: FlagOptions, source: Path) -> None:
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists already; name another file, or delete it")
     episodes = read_workflows(source)
-    llm = None
-    if options.by == "llm":
-        llm = cli.open_profile(options).components().llm
+    llm = cli.open_profile(options).components().llm if options.by == "llm" else None
     report = flagging.flag_report(episodes, llm, options.labels)
     if out is not None:
         flagging.write_labels(out, report.labels)

@@ -60,9 +60,7 @@ def proportion(hits: int, n: int) -> Estimate:
 
     Source: Wilson 1927.
     """
-    if n == 0:
-        return Estimate(0.0, 0, 0.0, 1.0)
-    return _wilson(hits / n, n, n)
+    return Estimate(0.0, 0, 0.0, 1.0) if n == 0 else _wilson(hits / n, n, n)
 
 
 def mean(

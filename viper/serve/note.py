@@ -30,9 +30,7 @@ def keep_note(scope: Scope, note: RequestNote) -> None:
 
 def request_id_from(header: str | None) -> str:
     """Return the caller's own id if it is short and plain, else a new one."""
-    if header is not None and _KNOWN_ID.fullmatch(header):
-        return header
-    return secrets.token_hex(8)
+    return header if header is not None and _KNOWN_ID.fullmatch(header) else secrets.token_hex(8)
 
 
 @dataclass

@@ -113,9 +113,7 @@ def is_internal(error: BaseException) -> bool:
 
 def status_of(error: BaseException) -> int:
     """Return the HTTP status of an answer to this error."""
-    if isinstance(error, Refusal):
-        return error.status
-    return _CALLERS_FAULT.get(type(error), 500)
+    return error.status if isinstance(error, Refusal) else _CALLERS_FAULT.get(type(error), 500)
 
 
 def code_of(error: BaseException) -> str:

@@ -84,9 +84,7 @@ def _problem_of(example: str, name: str, returns: Any, library: Library) -> str 
         if not fits(result, returns):
             name = getattr(returns, "__name__", None) or str(returns)
             return f"it answered {_describe(result)}, which is not {name}"
-    if answer is None:
-        return "its example answers nothing"
-    return None
+    return "its example answers nothing" if answer is None else None
 
 
 def _media(example: str) -> Any:

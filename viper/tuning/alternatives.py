@@ -98,9 +98,7 @@ class _Call:
         self._kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
 
     def argument(self, place: int, name: str, default: Any = None) -> Any:
-        if place < len(self._args):
-            return self._args[place]
-        return self._kwargs.get(name, default)
+        return self._args[place] if place < len(self._args) else self._kwargs.get(name, default)
 
     @property
     def result(self) -> Any:

@@ -73,9 +73,7 @@ def _expected(desired: Any, query: Query) -> str:
         return "a box, x0, y0, x1, y1 in pixels"
     if query.task == "choice" and not (type(desired) is int and 0 <= desired < len(query.options)):
         return f"the index of one of the {len(query.options)} options"
-    if query.task == "statement" and not isinstance(desired, bool):
-        return "true or false"
-    return ""
+    return "true or false" if query.task == "statement" and not isinstance(desired, bool) else ""
 
 
 def _is_box(value: Any) -> bool:

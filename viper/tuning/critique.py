@@ -166,9 +166,7 @@ def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str
     for word in ("program", "plan"):
         if word in _WORDS.findall(lowered):
             return word
-    if "location" in fields and lowered in _NOTHING:
-        return "none"
-    return None
+    return "none" if "location" in fields and lowered in _NOTHING else None
 
 
 _FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<desired>.*))?$")

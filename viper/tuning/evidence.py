@@ -222,6 +222,4 @@ def _compact_patch(item: Mapping[str, Any], scores: Sequence[float]) -> str:
 def _compact_value(value: Any, names: _Names) -> str:
     if isinstance(value, list | tuple):
         return _short(" ".join(_compact_value(item, names) for item in value[:MOST_ITEMS]), 80)
-    if isinstance(value, str):
-        return _short(value, 80)
-    return _short(_value(value, names), 80)
+    return _short(value if isinstance(value, str) else _value(value, names), 80)

@@ -9,14 +9,8 @@ from typing import Literal, get_args
 from viper.ace.critique import Critique
 from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
+from viper.prompting import reflection as prompts
 from viper.prompting.builder import STYLES
-from viper.prompting.reflection import (
-    END_OF_FAULT,
-    Reflection,
-    build_fault_prompt,
-    build_global_prompt,
-    build_local_prompt,
-)
 from viper.tools.session import ToolSession
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text
@@ -77,17 +71,17 @@ class LanguageReflector:
             case = replace(case, trial=replace(case.trial, tool_calls=()))
         if self._style == "compact":
             prompt = compact_prompt(case, self._llm.count_tokens)
-            stops = Sampling(max_tokens=FAULT_TOKENS, stop=(END_OF_FAULT,))
+            stops = Sampling(max_tokens=FAULT_TOKENS, stop=(prompts.END_OF_FAULT,))
             return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
         reflection = self._describe(case)
         if self._scope == "local":
             return self._step_by_step(case, reflection)
-        return parse_critique(self._ask(build_global_prompt(reflection)), tools)
+        return parse_critique(self._ask(prompts.build_global_prompt(reflection)), tools)
 
-    def _step_by_step(self, case: Case, reflection: Reflection) -> Critique:
+    def _step_by_step(self, case: Case, reflection: prompts.Reflection) -> Critique:
         calls = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
         for place, call in enumerate(calls):
-            reply = self._ask(build_local_prompt(reflection, place))
+            reply = self._ask(prompts.build_local_prompt(reflection, place))
             critique = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
             if critique.speaks:
                 return critique
@@ -97,7 +91,7 @@ class LanguageReflector:
     def _ask(self, prompt: str) -> str:
         return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
 
-    def _describe(self, case: Case) -> Reflection:
+    def _describe(self, case: Case) -> prompts.Reflection:
         """Return the case as the prompts show it."""
         session = self._session(case)
         if self._scope == "local":
@@ -124,22 +118,22 @@ def compact_prompt(
     prompt = ""
     for items in (MOST_ITEMS, 4, 2, 0):
         steps = compact_steps(log, items)
-        prompt = build_fault_prompt(replace(reflection, steps=steps))
+        prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
         if count_tokens(prompt) <= limit:
             return prompt
     steps = compact_steps(log, 0)
     while len(steps) > 1 and count_tokens(prompt) > limit:
         del steps[len(steps) // 2]
-        prompt = build_fault_prompt(replace(reflection, steps=steps))
+        prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
     return prompt
 
 
-def _reflection(case: Case, steps: tuple[str, ...]) -> Reflection:
+def _reflection(case: Case, steps: tuple[str, ...]) -> prompts.Reflection:
     answer, failure = case.answer, case.trial.failure
     text = "none" if answer is None else str(answer.value)
     if answer is None and failure is not None:
         text = f"none; it failed: {failure.kind}: {failure.message}"
-    return Reflection(
+    return prompts.Reflection(
         task=case.query.task,
         query=case.query.text,
         options=case.query.options,

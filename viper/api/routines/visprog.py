@@ -291,9 +291,7 @@ def CLASSIFY(
 
 def _most_like(call: Call, patches: Sequence[ImagePatch], name: str) -> int:
     """Return the index of the patch that matches a name best."""
-    if len(patches) == 1:
-        return 0
-    return int(call("best_image_match", list(patches), [name]))
+    return 0 if len(patches) == 1 else int(call("best_image_match", list(patches), [name]))
 
 
 def _names(value: Any, name: str) -> list[str]:

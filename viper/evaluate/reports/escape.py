@@ -16,9 +16,7 @@ _SPACES = re.compile(r"\s+")
 def for_terminal(text: str, width: int | None = None) -> str:
     """Return one line without control characters, cut to ``width`` with an ellipsis."""
     line = _SPACES.sub(" ", _visible(text)).strip()
-    if width is not None and len(line) > width:
-        return line[: width - 1] + "…"
-    return line
+    return line[: width - 1] + "…" if width is not None and len(line) > width else line
 
 
 def for_csv(text: str) -> str:

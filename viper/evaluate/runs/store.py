@@ -198,9 +198,7 @@ class RunStore:
         lines = self._select(
             "SELECT trace FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
         )
-        if not lines or lines[0][0] is None:
-            return None
-        return json.loads(lines[0][0])
+        return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return when the run was begun and resumed, with revision and arguments."""

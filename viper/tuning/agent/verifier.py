@@ -123,6 +123,4 @@ def concealed(text: str, label: str, result: str) -> str:
 
 def _shown(turn: Turn) -> str:
     """Return the result of the turn in one line."""
-    if turn.result:
-        return one_line(turn.result)
-    return one_line(str(turn.value))
+    return one_line(turn.result or str(turn.value))

@@ -91,9 +91,7 @@ class Gallery:
 
 
 def _pixels(media: Media) -> Any:
-    if media.video is not None:
-        return media.video[len(media.video) // 2]
-    return media.images[0]
+    return media.video[len(media.video) // 2] if media.video is not None else media.images[0]
 
 
 def _jpeg(pixels: Any, result: SampleResult) -> bytes:

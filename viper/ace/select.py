@@ -69,13 +69,9 @@ def select(candidates: Sequence[Candidate], selection: Selection) -> list[Exampl
         return _at_random(candidates, selection)
     right = [candidate for candidate in candidates if _right(candidate)]
     if not selection.agree:
-        return kept(
-            best_first(one_a_sample(candidate.example for candidate in right)), selection.keep
-        )
+        return kept(best_first(one_a_sample(each.example for each in right)), selection.keep)
     borne_out = supports(candidates)
-    examples = one_a_sample(
-        (candidate.example for candidate in confirmed(right, candidates)), borne_out
-    )
+    examples = one_a_sample((each.example for each in confirmed(right, candidates)), borne_out)
     return kept(best_first(examples, borne_out), selection.keep)
 
 
@@ -322,9 +318,7 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
 def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
     """Return the largest group of programs with the same answer; of equal groups the first."""
     answered = [candidate for candidate in programs if _says_something(candidate.answer)]
-    groups = (
-        [o for o in answered if same_answer(candidate.answer, o.answer)] for candidate in answered
-    )
+    groups = ([o for o in answered if same_answer(one.answer, o.answer)] for one in answered)
     return max(groups, key=len, default=[])
 
 

@@ -34,9 +34,7 @@ def child_source(path: Path, text: str, routines: Iterable[Routine]) -> Source |
     if not pure:
         return None
     tree = ast.parse(text, str(path))
-    statements = _needed_statements(
-        tree, pure, {routine.name for routine in routines if routine.tool}
-    )
+    statements = _needed_statements(tree, pure, {each.name for each in routines if each.tool})
     lines = text.splitlines()
     kept_lines = [""] * len(lines)
     for node in statements:

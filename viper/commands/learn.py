@@ -112,11 +112,9 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
             journal = Journal(folder)
             progress = _Progress(len(todo))
             progress.follow(learner)
-            learning = LearningLoop(
-                runner, learner, store, journal, progress.standing, trained.forget
-            )
+            loop = LearningLoop(runner, learner, store, journal, progress.standing, trained.forget)
             try:
-                standing = learning.run(todo, cancel, background=options.background)
+                standing = loop.run(todo, cancel, background=options.background)
             except (KeyboardInterrupt, CancelledError):
                 cancel.set()
                 click.echo(f"\nstopped; to go on: the same line with --out {folder}", err=True)

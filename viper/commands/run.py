@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from viper.reasoner import Reasoner, RunOptions
     from viper.serve.client import RemoteReasoner
 
-_STRATEGY_LINES = "\n".join(
-    f"  {name:<12} {shipped.summary}" for name, shipped in STRATEGIES.items()
-)
+_STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STRATEGIES.items())
 
 
 @click.command(

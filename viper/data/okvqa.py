@@ -42,12 +42,10 @@ class OkVqa:
         annotations = Record.of(answers_file.read_json(), answers_file, "")
         names = annotations.values.get("question_types")
         kinds = names if isinstance(names, Mapping) else {}
-        by_question = {
-            each.whole("question_id"): each for each in annotations.records("annotations")
-        }
+        by_id = {each.whole("question_id"): each for each in annotations.records("annotations")}
 
         def sample(question: Record) -> Sample:
-            annotation = by_question.get(question.whole("question_id"))
+            annotation = by_id.get(question.whole("question_id"))
             if annotation is None:
                 raise question.wrong("question_id", f"one that {answers_file.name} answers")
             return _sample(question, annotation, kinds, split)

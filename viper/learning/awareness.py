@@ -190,9 +190,7 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
     """
     causes = causes_of(explored) if causes is None else causes
     units = [workflow.unit for workflow in explored]
-    spent = [
-        workflow.usage.prompt_tokens + workflow.usage.completion_tokens for workflow in explored
-    ]
+    spent = [each.usage.prompt_tokens + each.usage.completion_tokens for each in explored]
     calls = [len(_agent_calls(workflow)) for workflow in explored]
 
     def of_a_question(values: Sequence[float]) -> Estimate:

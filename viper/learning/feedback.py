@@ -92,7 +92,8 @@ def answer_from(text: str, result: SampleResult) -> Any:
             sides = [float(side) for side in text.split(",")]
         except ValueError:
             sides = []
-        if len(sides) != 4 or not all(map(math.isfinite, sides)) or not _is_box(sides):
+        finite = len(sides) == 4 and all(map(math.isfinite, sides))
+        if not finite or sides[0] >= sides[2] or sides[1] >= sides[3]:
             raise UsageError(f"answer {text!r}: expected a box, x0,y0,x1,y1 in pixels")
         return sides
     if result.task == "choice" and result.options:
@@ -106,7 +107,3 @@ def answer_from(text: str, result: SampleResult) -> Any:
             raise UsageError(f"answer {text!r}: expected true or false")
         return text.lower() == "true"
     return text
-
-
-def _is_box(sides: list[float]) -> bool:
-    return sides[0] < sides[2] and sides[1] < sides[3]

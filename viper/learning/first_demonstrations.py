@@ -121,9 +121,7 @@ def _fill(
 ) -> Iterator[str]:
     """Add to ``examples`` and yield the polarity of each new demonstration."""
     by_id = {candidate.sample.sample_id: candidate for candidate in solved}
-    ordered = [
-        by_id[example.sample_id] for example in diverse(candidate.example for candidate in solved)
-    ]
+    ordered = [by_id[example.sample_id] for example in diverse(each.example for each in solved)]
     chosen = []
     for candidate in ordered:
         if examples.samples == targets.correct:

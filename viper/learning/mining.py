@@ -108,9 +108,7 @@ class Shots:
         families: dict[str, list[Sample]] = {}
         for sample in pool:
             families.setdefault(sample.task, []).append(sample)
-        return [
-            sample for samples in families.values() for sample in of_each_kind(samples, self.count)
-        ]
+        return [sample for group in families.values() for sample in of_each_kind(group, self.count)]
 
     def _parts(self, split: str) -> int:
         """Return the number of families of the set's samples."""

@@ -99,9 +99,7 @@ class ValidationRun:
             BudgetSpentError: the run may need more requests than are left.
             ViperError: a model or the sandbox failed; no outcome is stored.
         """
-        key = _key(
-            "shown", sample.sample_id, *(demonstration.id for demonstration in demonstrations)
-        )
+        key = _key("shown", sample.sample_id, *(each.id for each in demonstrations))
         plans = self._options.strategy == "plan"
         parts = replace(
             self._components,

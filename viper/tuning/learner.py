@@ -229,14 +229,12 @@ class _TaskSession:
         """Add the task's demonstrations if showing them solves their own query."""
         learner = self._learner
         try:
-            demonstrations = demonstrations_of(
-                trace, learner.origin, solved=wrong is None, wrong=wrong
-            )
+            made = demonstrations_of(trace, learner.origin, solved=wrong is None, wrong=wrong)
         except UsageError as error:
             self._problem = str(error)
             return
         pool_ids = {item.id for item in learner.pool.items()}
-        demonstrations = [item for item in demonstrations if item.id not in pool_ids]
+        demonstrations = [item for item in made if item.id not in pool_ids]
         if demonstrations and self._settings.validate:
             learner.on_step("trying a demonstration")
             answered = self._task.rerun(None, demonstrations)

@@ -303,9 +303,7 @@ def _search(
     runs: int,
     complete: bool = True,
 ) -> Search:
-    ordered = sorted(
-        explanations.values(), key=lambda explanation: (explanation.cost, explanation.calls)
-    )
+    ordered = sorted(explanations.values(), key=lambda each: (each.cost, each.calls))
     return Search(tuple(ordered), base.tool_calls, runs, complete)
 
 

@@ -244,9 +244,7 @@ def has_learned(done: Sequence[Update]) -> bool:
 
 
 def _with_result(base: Update, result: TrainingResult) -> Update:
-    prompts = tuple(
-        PromptRecord(**vars(trained.evidence), why=trained.why) for trained in result.trained
-    )
+    prompts = tuple(PromptRecord(**vars(each.evidence), why=each.why) for each in result.trained)
     return replace(base, prompts=prompts, ids=tuple(result.ids))
 
 

@@ -215,9 +215,7 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
 
 def _of_document(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the profile without paths, replaced settings, and what model ids stand for."""
-    document = {
-        key: value for key, value in manifest["document"].items() if key not in _NO_INFLUENCE
-    }
+    document = {key: each for key, each in manifest["document"].items() if key not in _NO_INFLUENCE}
     run = document.get("run")
     if isinstance(run, Mapping):
         settings = manifest["settings"]

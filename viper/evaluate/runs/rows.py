@@ -107,6 +107,4 @@ def row_from(line: Sequence[Any]) -> SampleResult:
         name: json.loads(value) if name in _JSON and value is not None else value
         for name, value in zip(ROW_COLUMNS, line, strict=True)
     }
-    return record_from_json(
-        SampleResult, {**values, "usage": {name: values[name] for name in _USAGE}}
-    )
+    return record_from_json(SampleResult, {**values, "usage": {key: values[key] for key in _USAGE}})

@@ -36,10 +36,8 @@ class MLflowTracker:
 
     def start(self, manifest: Manifest) -> None:
         self._client = self._open(tracking_uri=self._uri)
-        experiment = self._client.get_experiment_by_name(_EXPERIMENT)
-        number = (
-            experiment.experiment_id if experiment else self._client.create_experiment(_EXPERIMENT)
-        )
+        known = self._client.get_experiment_by_name(_EXPERIMENT)
+        number = known.experiment_id if known else self._client.create_experiment(_EXPERIMENT)
         name = f"{manifest.set.name} {manifest.strategy}"
         self._run = self._client.create_run(number, run_name=name).info.run_id
         for key, value in settings_of(manifest).items():

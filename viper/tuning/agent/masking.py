@@ -143,9 +143,7 @@ class Encoder:
         self._tokenizer, self._longest = tokenizer, longest
         self.left_out = 0
         self._prompts = PromptTokens(tokenizer, template)
-        self._is_plain = template == "plain" or (
-            template == "auto" and not bool(tokenizer.chat_template)
-        )
+        self._is_plain = template == "plain" or (template == "auto" and not tokenizer.chat_template)
 
     def encoded(self, texts: Iterable[MaskedWorkflow]) -> list[EncodedWorkflow]:
         """Encode the texts. For a plain model, consecutive texts share a row.

@@ -98,9 +98,7 @@ class TrainingSession(ABC, Generic[RegionsT]):
         self.using, self.data, self.options = using, data, options
         collected = (*data.positives, *data.negatives)
         self.names = [picture.picture_id for picture in collected]
-        self.scenes = [
-            masked_picture(picture, data.concept, at) for at, picture in enumerate(collected)
-        ]
+        self.scenes = [masked_picture(each, data.concept, at) for at, each in enumerate(collected)]
         self.helds = [held_out(data, at) for at in range(len(data.positives))]
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)

@@ -76,9 +76,7 @@ class MaskedPicture:
 
     def counted(self) -> list[tuple[Thing, tuple[int, int, int, int]]]:
         """Return the sufficiently visible objects with their boxes."""
-        things = [
-            thing for thing in self.things if thing.mask.sum() >= LEAST_SEEN * max(1, thing.area)
-        ]
+        things = [each for each in self.things if each.mask.sum() >= LEAST_SEEN * max(1, each.area)]
         return [(thing, thing.box) for thing in things if min(thing.box[2:]) > 0]
 
 

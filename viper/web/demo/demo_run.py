@@ -169,9 +169,7 @@ def number_of(sample_id: str) -> int:
 def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
     components = reasoner.components
     settings: RunSettings = components.settings
-    changed = {
-        name: value for name, value in settings.flat().items() if name not in ("seed", "api")
-    }
+    changed = {key: value for key, value in settings.flat().items() if key not in ("seed", "api")}
     return Manifest(
         set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
         metric=METRIC,

@@ -213,10 +213,7 @@ def _in_full(item: PoolExample) -> str:
 
 def echo_versions(store: VersionedStore) -> None:
     """Print the versions of a store, newest last."""
-    rows = [
-        (str(version.number), version.made, for_terminal(version.note))
-        for version in store.versions()
-    ]
+    rows = [(str(each.number), each.made, for_terminal(each.note)) for each in store.versions()]
     if not rows:
         click.echo(f"{store.folder}: nothing was kept yet", err=True)
         return

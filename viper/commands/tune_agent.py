@@ -87,9 +87,7 @@ def agent(options: AgentOptions, source: Path) -> None:
         raise UsageError(f"{out}: exists already; name another folder, or delete it")
     episodes = read_workflows(source)
     modes = options.modes or {episode.manner for episode in episodes}
-    successes = [
-        episode for episode in episodes if episode.outcome == "right" and episode.manner in modes
-    ]
+    successes = [each for each in episodes if each.outcome == "right" and each.manner in modes]
     if not successes:
         raise UsageError(
             f"{source}: none of {len(episodes)} workflows ended right in these modes; "

@@ -150,9 +150,7 @@ class Awareness:
 
     def share_of(self, cause: str) -> Estimate:
         """Return the share of all samples that were wrong for that cause."""
-        return share(
-            [sample.cause == cause for sample in self.each], [sample.unit for sample in self.each]
-        )
+        return share([one.cause == cause for one in self.each], [one.unit for one in self.each])
 
     def share_of_wrong(self, cause: str) -> Estimate:
         """Return the share of the wrong samples that were wrong for that cause."""

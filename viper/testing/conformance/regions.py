@@ -205,9 +205,7 @@ def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
             faces_per_image == _all_faces(backend, images),
             "the same picture must give the same faces",
         )
-        works_in_another_thread(
-            lambda: _all_faces(backend, images), lambda first, second: first == second
-        )
+        works_in_another_thread(lambda: _all_faces(backend, images), lambda a, b: a == b)
 
 
 def _all_faces(backend: Any, images: Sequence[Pixels]) -> list[list[Detection]]:

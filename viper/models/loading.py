@@ -350,9 +350,8 @@ def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, An
     Raises:
         ProfileError: a value that no checkpoint can be loaded with.
     """
-    names = LoadOptions.__dataclass_fields__
-    loading = {name: value for name, value in options.items() if name in names}
-    others = {name: value for name, value in options.items() if name not in names}
+    loading = {name: value for name, value in options.items() if name in LOADING}
+    others = {name: value for name, value in options.items() if name not in LOADING}
     return LoadOptions(**loading), others
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, prepared
+from viper.models.loading import Item, PictureTextCheckpoint, in_batches, in_equal_groups, prepared
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.chat_vlm import reply_probabilities
@@ -25,20 +25,10 @@ ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48
 
 
-class BlipAnswerer(PictureTextCheckpoint):
-    """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
-
-    An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
-    several questions about it cost one run of the tower.
+class PictureAnswerer(PictureTextCheckpoint):
+    """Base of answerers that encode a picture as one tensor, and answer from it by greedy
+    generation.
     """
-
-    network = "transformers:BlipForQuestionAnswering"
-
-    def __init__(
-        self, *parts: Any, caption_question: str = CAPTION_QUESTION, batch_size: int = 32
-    ) -> None:
-        super().__init__(*parts, batch_size=batch_size)
-        self._caption_question = caption_question
 
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one tensor ``[tokens, width]`` per image."""
@@ -59,11 +49,56 @@ class BlipAnswerer(PictureTextCheckpoint):
 
         def forward(batch: Sequence[Any]) -> list[Any]:
             pixels = self._fitted({"pixel_values": torch.stack(list(batch))})
-            states = self._model.vision_model(**pixels).last_hidden_state
-            return [row.clone() for row in states]  # a view would keep the whole batch
+            # Copies: a view would keep the whole batch in memory.
+            return [row.clone() for row in self._look(pixels["pixel_values"])]
 
         with torch.inference_mode():
             return in_batches(inputs, self._batch_size, forward)
+
+    def _look(self, pixels: Tensor) -> Tensor:
+        """Return the encodings ``[B, tokens, width]`` of a batch of pictures."""
+        raise NotImplementedError
+
+    def _pairs(self, encodings: Sequence[Any], questions: Sequence[Item]) -> list[tuple[Any, Item]]:
+        if len(encodings) != len(questions):
+            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
+        return list(zip(encodings, questions, strict=True))
+
+    def _replies(
+        self, ids: Tensor, logits: Sequence[Tensor], end_ids: Sequence[int]
+    ) -> list[tuple[str, float]]:
+        """Return generated texts, each with its probability.
+
+        Raises:
+            ModelError: a probability is not finite.
+        """
+        import torch
+
+        log_probabilities = torch.stack(list(logits), dim=1).float().log_softmax(dim=-1)
+        probabilities = reply_probabilities(ids, log_probabilities, end_ids)
+        require_finite(self.model_id, "probabilities", np.array(probabilities))
+        texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return [(text.strip(), p) for text, p in zip(texts, probabilities, strict=True)]
+
+
+class BlipAnswerer(PictureAnswerer):
+    """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``BlipForQuestionAnswering``.
+
+    An encoding is the vision tower's output ``[tokens, width]`` for one picture, so
+    several questions about it cost one run of the tower.
+    """
+
+    network = "transformers:BlipForQuestionAnswering"
+
+    def __init__(
+        self, *parts: Any, caption_question: str = CAPTION_QUESTION, batch_size: int = 32
+    ) -> None:
+        super().__init__(*parts, batch_size=batch_size)
+        self._caption_question = caption_question
+
+    def _look(self, pixels: Tensor) -> Tensor:
+        states: Tensor = self._model.vision_model(pixel_values=pixels).last_hidden_state
+        return states
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
@@ -137,15 +172,12 @@ class BlipAnswerer(PictureTextCheckpoint):
     def _ask(
         self, encodings: Sequence[Any], questions: Sequence[str], max_new_tokens: int
     ) -> list[tuple[str, float]]:
-        if len(encodings) != len(questions):
-            raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
-        tokens = [self.tokens(question) for question in questions]
+        pairs = self._pairs(encodings, [self.tokens(question) for question in questions])
 
         def forward(batch: Sequence[tuple[Any, list[int]]]) -> list[tuple[str, float]]:
             pictures, questions = zip(*batch, strict=True)
             return self._generate(pictures, questions, max_new_tokens)
 
-        pairs = list(zip(encodings, tokens, strict=True))
         return in_equal_groups(pairs, lambda pair: len(pair[1]), self._batch_size, forward)
 
     def _generate(
@@ -181,9 +213,4 @@ class BlipAnswerer(PictureTextCheckpoint):
                 output_logits=True,
                 return_dict_in_generate=True,
             )
-        answer_ids = output.sequences[:, 1:]
-        log_probabilities = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
-        probabilities = reply_probabilities(answer_ids, log_probabilities, [text.sep_token_id])
-        require_finite(self.model_id, "probabilities", np.array(probabilities))
-        texts = self._tokenizer.batch_decode(answer_ids, skip_special_tokens=True)
-        return [(answer.strip(), p) for answer, p in zip(texts, probabilities, strict=True)]
+        return self._replies(output.sequences[:, 1:], output.logits, [text.sep_token_id])

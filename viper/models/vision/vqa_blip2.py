@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from viper.errors import ProfileError
-from viper.models.loading import PictureTextCheckpoint, in_batches, prepared
-from viper.models.vision.boxes import require_finite
-from viper.models.vision.chat_vlm import reply_probabilities
-from viper.models.vision.roles import Pixels
+from viper.models.loading import in_batches
+from viper.models.vision.vqa_blip import ANSWER_TOKENS, CAPTION_TOKENS, PictureAnswerer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 DECODER_PROMPT = "Question: {} Answer:"
 """Question to a decoder (OPT)."""
@@ -23,11 +22,8 @@ ENCODER_DECODER_PROMPT = "Question: {} Short answer:"
 CAPTION_PROMPT = "a photo of"
 """Prompt that BLIP-2 continues with a caption."""
 
-ANSWER_TOKENS = 12
-CAPTION_TOKENS = 48
 
-
-class Blip2Answerer(PictureTextCheckpoint):
+class Blip2Answerer(PictureAnswerer):
     """A :class:`~viper.models.vision.roles.VisualAnswerer` on ``Blip2ForConditionalGeneration``.
 
     An encoding is ``[queries, width]``: the outputs of the Q-Former's queries for one picture,
@@ -77,30 +73,9 @@ class Blip2Answerer(PictureTextCheckpoint):
         self._caption_prompt = caption_prompt
         self._end_ids = _end_ids(self._model, self._tokenizer)
 
-    def encode(self, images: Sequence[Pixels]) -> list[Any]:
-        """Return one tensor ``[queries, width]`` per image."""
-
-        def forward(batch: Sequence[Pixels]) -> list[Any]:
-            return self.encode_prepared([self.prepare(image) for image in batch])
-
-        return in_batches(images, self._batch_size, forward)
-
-    @property
-    def prepare(self) -> Callable[[Pixels], Any]:
-        """See :class:`~viper.models.vision.roles.PreparesPictures`."""
-        return partial(prepared, self._processor)
-
-    def encode_prepared(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return one tensor ``[queries, width]`` per prepared picture."""
-        import torch
-
-        def forward(batch: Sequence[Any]) -> list[Any]:
-            pixels = self._fitted({"pixel_values": torch.stack(list(batch))})
-            features = self._model.get_image_features(**pixels, return_dict=True).pooler_output
-            return [row.clone() for row in features]  # a view would keep the whole batch
-
-        with torch.inference_mode():
-            return in_batches(inputs, self._batch_size, forward)
+    def _look(self, pixels: Tensor) -> Tensor:
+        features = self._model.get_image_features(pixel_values=pixels, return_dict=True)
+        return features.pooler_output
 
     def answer(self, encodings: Sequence[Any], questions: Sequence[str]) -> list[tuple[str, float]]:
         """Return the answer to ``questions[i]`` about ``encodings[i]`` with its probability."""
@@ -115,13 +90,8 @@ class Blip2Answerer(PictureTextCheckpoint):
     def _continue(
         self, encodings: Sequence[Any], prompts: Sequence[str], max_new_tokens: int
     ) -> list[tuple[str, float]]:
-        if len(encodings) != len(prompts):
-            raise ValueError(f"{len(encodings)} encodings for {len(prompts)} questions")
-        return in_batches(
-            list(zip(encodings, prompts, strict=True)),
-            self._batch_size,
-            lambda pairs: self._generate(pairs, max_new_tokens),
-        )
+        forward = partial(self._generate, max_new_tokens=max_new_tokens)
+        return in_batches(self._pairs(encodings, prompts), self._batch_size, forward)
 
     def _generate(
         self, pairs: Sequence[tuple[Any, str]], max_new_tokens: int
@@ -147,11 +117,7 @@ class Blip2Answerer(PictureTextCheckpoint):
                 return_dict_in_generate=True,
             )
         ids = output.sequences[:, -len(output.logits) :]
-        texts = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
-        likely = torch.stack(output.logits, dim=1).float().log_softmax(dim=-1)
-        chances = reply_probabilities(ids, likely, self._end_ids)
-        require_finite(self.model_id, "probabilities", np.array(chances))
-        return [(text.strip(), chance) for text, chance in zip(texts, chances, strict=True)]
+        return self._replies(ids, output.logits, self._end_ids)
 
     def _row(self, picture: Any, prompt: str) -> Any:
         """Return the picture, then the prompt, as in training, ``[queries + tokens, width]``."""

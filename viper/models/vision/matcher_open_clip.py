@@ -166,16 +166,14 @@ class OpenClipMatcher(LocalModel):
         """Return the prompts as one, on the model's device."""
         import torch
 
-        place = self._place()
+        device = self._place().device
         for prompt in prompts:
             if prompt.vectors.shape != self.places.shape:
                 raise ValueError(
                     f"a soft prompt of shape {prompt.vectors.shape} for {prompt.concept!r}; "
                     f"this matcher's are {self.places.shape}"
                 )
-        vectors = [
-            torch.from_numpy(np.array(prompt.vectors)).to(place.device) for prompt in prompts
-        ]
+        vectors = [torch.from_numpy(np.array(each.vectors)).to(device) for each in prompts]
         return together(self.places, vectors)
 
     def _stacked(self, inputs: Sequence[Tensor]) -> Tensor:

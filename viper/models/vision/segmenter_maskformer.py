@@ -122,12 +122,8 @@ class MaskFormerSegmenter(Checkpoint):
     @property
     def labels(self) -> tuple[str, ...]:
         """Return the labels of segments in the checkpoint's order, without the background's."""
-        names = self._model.config.id2label
-        return tuple(
-            names[number]
-            for number in sorted(names)
-            if _plain(names[number]) not in self._background
-        )
+        names = [name for _, name in sorted(self._model.config.id2label.items())]
+        return tuple(name for name in names if _plain(name) not in self._background)
 
     def encode(self, pixels: Pixels) -> SegmenterEncoding:
         """Return the output of backbone and pixel decoder for one picture, uint8 [H, W, 3]."""
@@ -215,12 +211,8 @@ class MaskFormerSegmenter(Checkpoint):
         named = []
         for segment, column in zip(segments, scores.T, strict=True):
             best = int(column.argmax())
-            is_sure = column[best] > CUT
-            named.append(
-                Segment(segment.mask, prompts[best].concept, float(column[best]))
-                if is_sure
-                else segment
-            )
+            claimed = Segment(segment.mask, prompts[best].concept, float(column[best]))
+            named.append(claimed if column[best] > CUT else segment)
         return sorted(named, key=lambda each: -each.score)
 
     def _maps(self, encoding: SegmenterEncoding) -> tuple[Any, ...]:

@@ -105,12 +105,8 @@ class XClipVideo(PictureTextCheckpoint):
         if not encoding.windows:
             return []
         chances = self._chances(encoding, [event, *self._neutral])[:, 0]
-        return merge_windows(
-            [
-                EventWindow(*window, float(chance))
-                for window, chance in zip(encoding.windows, chances, strict=True)
-            ]
-        )
+        scored = zip(encoding.windows, chances, strict=True)
+        return merge_windows([EventWindow(*window, float(chance)) for window, chance in scored])
 
     def describe(
         self, encoding: WindowFeatures, start: int, end: int, question: str | None = None

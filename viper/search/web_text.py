@@ -166,9 +166,8 @@ class WebTexts:
         """
         check_search(query, limit)
         most = max(limit, _KEPT)
-        key = hashlib.sha256(
-            json.dumps(["text search", self._service.address, plain(query), most]).encode()
-        ).hexdigest()
+        request = json.dumps(["text search", self._service.address, plain(query), most])
+        key = hashlib.sha256(request.encode()).hexdigest()
         cached = self._store.get(key)
         findings = None
         if cached is not None:

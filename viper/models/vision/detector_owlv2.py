@@ -184,9 +184,8 @@ class Owlv2Detector(Checkpoint):
         boxes.
         """
         proposals = self.proposals(encoding)
-        scores = self._phrase_scores(
-            encoding, proposals, phrase, _concept_scores(proposals, prompts), prompts
-        )
+        concept_scores = _concept_scores(proposals, prompts)
+        scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
         return float(scores.max(initial=0.0))
 
     def _phrase_scores(
@@ -200,11 +199,9 @@ class Owlv2Detector(Checkpoint):
         """Return the probability of each box to show the phrase, float32 [N]."""
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         plain = proposals.best(self._scores(encoding, [rest])[0])
-        return (
-            np.minimum(plain, concept_scores)
-            if rest == GENERAL_NOUN
-            else np.cbrt(plain * concept_scores**2)
-        )
+        if rest == GENERAL_NOUN:
+            return np.minimum(plain, concept_scores)
+        return np.cbrt(plain * concept_scores**2)
 
     def _moved_boxes(
         self,

@@ -337,13 +337,8 @@ class Sam3Detector(Sam3):
                     rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
                     boxes.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
                     scores.append(score)
-            results.append(
-                suppress(
-                    np.array(boxes, np.float32).reshape(-1, 4),
-                    np.array(scores, np.float32),
-                    self.model_id,
-                )
-            )
+            corners = np.array(boxes, np.float32).reshape(-1, 4)
+            results.append(suppress(corners, np.array(scores, np.float32), self.model_id))
         return results
 
 

@@ -187,10 +187,11 @@ def test_without_a_hub_one_line_lists_what_is_missing(
     sources = [str(each.model) for each in downloads(load_profile("cpu"))]
     assert result.return_value == 1 and all(source in line for source in sources)
     picture = str(EMBEDDED / "media" / "table.png")
-    run = CliRunner().invoke(
-        cli, ["run", picture, "how many?", "--profile", "cpu"], standalone_mode=False
-    )
-    assert all(source in str(run.exception) for source in sources)
+    for command in (["run", picture, "how many?"], ["eval", "world", "--limit", "1"]):
+        line = [*command, "--profile", "cpu"]
+        line += ["--out", str(tmp_path / "run")] if command[0] == "eval" else []
+        run = CliRunner().invoke(cli, line, standalone_mode=False)
+        assert all(source in str(run.exception) for source in sources), command
 
 
 def test_the_default_profile_is_the_variables_then_the_files_then_the_shipped_one(

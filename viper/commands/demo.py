@@ -64,7 +64,7 @@ def demo(options: DemoOptions) -> None:
     """
     cli.need_packages(("gradio",), "demo", "viper demo")
     profile = cli.open_profile(options)
-
+    cli.fetch_models(profile)
     folder = options.out or default_folder()
     check_folder(folder)
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def demo_questions(out: Path) -> int:
     questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
     answered = 0
-    choice = cli.ProfileChoice(sandbox=mode, offline=True)
+    choice = cli.ProfileChoice(profile="embedded", sandbox=mode, offline=True)
     with cli.open_reasoner(choice, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
             options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))

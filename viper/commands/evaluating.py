@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from viper.commands.options import ProfileChoice, open_profile
+from viper.commands.options import ProfileChoice, fetch_models, open_profile
 from viper.commands.pages import write_report_page
 from viper.commands.profile import echo_weights
 from viper.commands.run_options import EvalOptions
@@ -74,6 +74,7 @@ def _on_threads(
 ) -> Iterator[tuple[Engine, Manifest]]:
     bound_arenas()
     profile, workers = profile_of(options, options.examples), options.workers
+    fetch_models(profile)
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             document = to_json(profile.document)

@@ -277,6 +277,18 @@ def _threshold(text: str) -> tuple[str, float]:
     return name.strip(), number
 
 
+def fetch_models(profile: Profile) -> None:
+    """Download the models of a profile that are not on this disk.
+
+    Raises:
+        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
+    """
+    from viper.commands.download import download_all
+    from viper.profiles.inventory import downloads
+
+    download_all(downloads(profile))
+
+
 def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reasoner:
     """Return the Reasoner that the options of a command describe; its models load on first use.
 
@@ -285,10 +297,7 @@ def open_reasoner(choice: ProfileChoice, *, many_queries: bool = False) -> Reaso
             that it does not need would only delay the answer.
     """
     profile = open_profile(choice)
-    from viper.commands.download import download_all
-    from viper.profiles.inventory import downloads
-
-    download_all(downloads(profile))
+    fetch_models(profile)
     with status("starting"):
         from viper.reasoner import Reasoner
 

@@ -119,10 +119,10 @@ def test_commands_from_the_readme(
 
 def test_commands_from_the_readme_that_need_files_parse() -> None:
     commands = readme_commands("sh")
-    assert len(commands) == 4
+    assert len(commands) == 5
     for arguments in commands:
         command: click.Command = cli
-        while isinstance(command, click.Group):
+        while isinstance(command, click.Group) and arguments:
             subcommand = command.get_command(click.Context(command), arguments.pop(0))
             assert subcommand is not None
             command = subcommand

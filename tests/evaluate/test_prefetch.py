@@ -23,6 +23,8 @@ from viper.reasoner import RunOptions, RunResult
 from viper.schema import Answer
 from viper.strategies.base import UsageMeter
 
+ENGINE_THREADS = ("viper-sample", "viper-media")
+
 
 class Pictures:
     """Loads a small picture of each item and records the threads that did; one is unreadable."""
@@ -77,7 +79,7 @@ def test_the_next_pictures_are_read_while_one_is_answered(store: RunStore, in_fl
     numbers = [number for number, _ in pictures.loaded]
     assert sorted(numbers) == list(range(6 * in_flight))  # each once
     assert any(thread == "viper-media" for _, thread in pictures.loaded)
-    assert not [one for one in threading.enumerate() if one.name.startswith("viper-")]
+    assert not [one for one in threading.enumerate() if one.name in ENGINE_THREADS]
 
 
 def test_no_more_than_two_per_thread_are_read_ahead() -> None:
@@ -126,7 +128,7 @@ def test_an_error_of_the_run_stops_the_readers(store: RunStore) -> None:
     pictures = Pictures(40)
     with pytest.raises(KeyboardInterrupt):
         run(LocalEngine(pictures.runner(), Bounds(2)), pictures.items(), store, on_done=stopped)
-    assert not [one for one in threading.enumerate() if one.name.startswith("viper-")]
+    assert not [one for one in threading.enumerate() if one.name in ENGINE_THREADS]
     assert len(pictures.loaded) < 40
 
 

@@ -359,7 +359,7 @@ class Profile:
         """
         for role, choice in self.document.models.items():
             if choice.backend == "vllm":
-                assert llms[role].model_id
+                str(llms[role].model_id)  # asking for the name loads it
 
     def _on_vlm(self, role: str, choice: BackendChoice, model: Any) -> Any:
         """Return a loaded ``ChatVLM`` with the options of a language model, or a role's backend on

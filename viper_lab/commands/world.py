@@ -29,12 +29,12 @@ class RenderOptions:
     """Options of ``viper lab world render``."""
 
     # fmt: off
-    split: str = option("--split", type=click.Choice(SPLITS), default="val",
-        help="Split of the scenes.")
-    index: int = option("--index", type=click.IntRange(min=0), default=0,
-        help="Number of the first scene of the split to render.")
+    split: str | None = option("--split", type=click.Choice(SPLITS),
+        help="Split of the scenes. By default val.")
+    index: int | None = option("--index", type=click.IntRange(min=0),
+        help="Number of the first scene of the split to render. By default 0.")
     seed: int | None = option("--seed", type=click.IntRange(min=0),
-        help="Render the scene of this seed (see its JSON file); replaces --split and --index.")
+        help="Render the scene of this seed (see its JSON file), instead of --split and --index.")
     count: int = option("--count", type=click.IntRange(1, 100_000), default=1,
         help="Number of scenes.")
     out: Path = option("--out", type=OutPath(), required=True,
@@ -57,8 +57,13 @@ def render(options: RenderOptions) -> int:
     from viper_lab.world.splits import scene_index, split_of
     from viper_lab.world.stills import truth_record
 
-    split, index, out = options.split, options.index, options.out
+    split, index, out = options.split or "val", options.index or 0, options.out
     if options.seed is not None:
+        if options.split is not None or options.index is not None:
+            raise UsageError(
+                f"--seed {options.seed} names one scene; leave out --split and --index, or give "
+                "--index instead of --seed"
+            )
         split, index = split_of(options.seed), scene_index(options.seed)
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ How a method is run stands in :mod:`viper_lab.papers.method_runner`, how tools a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -214,7 +215,8 @@ def run_clova(
     terms = Terms(stream, options.samples, tuple(range(options.seeds)))
     document, writers = to_json(options.opened().document), {"main": main, **others}
     runner = MethodRunner(writers, document, options.out, terms, subjects, teller())
+    began = time.monotonic()
     with closing(runner), hint_to_go_on():
         count = questions if options.is_world else 0
         reproduction = reproduce_clova(runner, tables, count, quick=options.quick)
-    return print_report(reproduction, options)
+    return print_report(reproduction, options, began)

@@ -5,6 +5,7 @@ What they are made of is :class:`viper_lab.papers.dwim_study.DwimStudy`'s.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -298,6 +299,7 @@ def run_dwim(
     used_splits = SampleSplits(name, options.root, train, test)
     components = profile.components()
     study = DwimStudy(components, tuned, style, options.out, used_splits, scale, say=teller())
+    began = time.monotonic()
     with closing(components), hint_to_go_on():
         reproduction = reproduce_dwim(study, quick=options.quick)
-    return print_report(reproduction, options)
+    return print_report(reproduction, options, began)

@@ -70,10 +70,11 @@ class PaperJob(ABC):
             with status("drawing samples, counting stored answers"):
                 study = self.study(runner)
                 plan = plan_of(runner, study.cells())
+            began = time.monotonic()
             with watching(plan) as progress:
                 workers.answer_together(self, runner, study.cells(), progress, count)
                 reproduction = study.reproduce(runner)
-        return print_report(reproduction, self.options)
+        return print_report(reproduction, self.options, began)
 
     def _processes(self) -> int:
         """Return 2 where all models come with the package and there are two cores, else 1."""
@@ -113,8 +114,14 @@ def teller() -> Callable[[str], None]:
     return say
 
 
-def print_report(reproduction: Reproduction, options: Options) -> int:
-    """Write and print a reproduction; the exit code."""
+def print_report(reproduction: Reproduction, options: Options, began: float) -> int:
+    """Write and print a reproduction with the seconds that answering took; the exit code.
+
+    Args:
+        began: when answering began, by ``time.monotonic``.
+    """
+    seconds = round(time.monotonic() - began, 1)
+    reproduction = replace(reproduction, facts={**reproduction.facts, "seconds": seconds})
     write_reports(reproduction, options.out)
     if options.as_json:
         click.echo(json.dumps(reproduction.to_json(), allow_nan=False))

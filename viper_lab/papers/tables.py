@@ -5,7 +5,6 @@ A bench answers cells on parts of the data; what a cell and a part are is its ow
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -188,7 +187,6 @@ class Results:
     quick: bool
     rows: list[TableCell] = field(default_factory=list)
     gains: list[Gain] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
 
     def measure(self, bench: Bench[C, P], table: Table[C], parts: Sequence[P]) -> None:
         """Add the rows and gains of a table."""
@@ -198,7 +196,6 @@ class Results:
     def judged(
         self, title: str, claims: Sequence[Claim], models: Any, seeds: Sequence[int], **facts: Any
     ) -> Reproduction:
-        """Return all of it, with models, seeds, further facts and the seconds it took."""
+        """Return all of it, with models, seeds and further facts."""
         all_facts = {"models": models, "seeds": list(seeds), **facts, "quick": self.quick}
-        all_facts["seconds"] = round(time.monotonic() - self.began, 1)
         return Reproduction(title, self.rows, self.gains, claims, all_facts)

@@ -1,11 +1,14 @@
-"""``viper lab world questions``."""
+"""``viper lab world questions``, and calls of ``viper lab world render`` that say two things."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+from tests.commands.test_bad_input import viper
 from viper_lab.commands.world import world
 
 from .queries.from_json import sample_from_json
@@ -30,3 +33,14 @@ def test_text_shows_query_answer_and_program() -> None:
 
 def test_an_unknown_split_is_a_usage_error() -> None:
     assert CliRunner().invoke(world, ["questions", "--split", "exam"]).exit_code == 2
+
+
+@pytest.mark.parametrize("other", [["--split", "test"], ["--index", "0"]])
+def test_a_seed_names_its_scene_alone(
+    other: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenes = tmp_path / "scenes"
+    given = ["lab", "world", "render", "--seed", "77", *other, "--out", str(scenes)]
+    code, out, err = viper(capsys, *given)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "--seed 77 names one scene" in err
+    assert not scenes.exists()

@@ -22,6 +22,8 @@ from viper_lab.papers.options import Options
 
 _SHARED = ("quick", "seeds", "samples", "out", "set_name", "root", "split", "as_json")
 
+_JUDGED_ON_TEST = "Split to answer. By default test of world, or the first of the data set."
+
 
 def sized(
     flag: str, full: int, quick: int, least: int, help_text: str, most: int | None = None
@@ -153,6 +155,7 @@ def zero_shot(
     samples=(120, 48, 1, "Number of samples of each part to answer after learning;"),
     out="runs, pools and reports",
     data="Data set (see viper data list); world means its reserved concepts.",
+    split=_JUDGED_ON_TEST,
 )  # fmt: skip
 def clova(
     options: Options, stream: int, questions: int, stream_split: str, second: str | None
@@ -180,6 +183,7 @@ def clova(
     samples=(120, 40, 2, "Number of questions under each seed;"),
     out="catalogues, indexes, runs and reports",
     data="Data set; world means its catalogues, other sets use the searches of the profile.",
+    split=_JUDGED_ON_TEST,
 )  # fmt: skip
 def avis(options: Options, processes: int | None) -> int:
     """Measure tables 1, 2, 3 and 5 of AVIS, and check the claims.
@@ -220,9 +224,9 @@ def avis(options: Options, processes: int | None) -> int:
     samples=(100, 40, 2, "Number of samples for each agent under each seed;"),
     out="workflows, agents, answers and reports",
     data="Data set of questions (see viper data list).",
-    split="Split to answer. By default val:question of world, and of other data sets val or "
+    split="Split to answer. By default test:question of world, and of other data sets val or "
           "the first split whose name begins with val. "
-          "test:question holds wordings and combinations that no training split has; use it last.",
+          "test:question holds wordings and combinations that no training split has.",
 )  # fmt: skip
 def dwim(options: Options, workflows: int, train_split: str | None, **tuning: Any) -> int:
     """Measure table 10 and sections 9, 11 and 14 of DWIM, and check the claims.
@@ -234,7 +238,7 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
 
     \b
     viper lab reproduce dwim --quick
-    viper lab reproduce dwim --split test:question --out figures --json > figures.json
+    viper lab reproduce dwim --out figures --json > figures.json
     viper lab reproduce dwim --data gqa --root gqa --profile paper-dwim --longest 6144 --batch 2 \\
         --accumulate 8
     """

@@ -5,7 +5,8 @@ Drawn afresh for each seed, which is the catalogue's: the same questions as in t
 Whoever is to answer them needs ``OUT/gallery`` and ``OUT/texts.jsonl`` in an index.
 
 Splits: ``val``, ``train``, ``test`` (names, and looks under them, are of the split alone; ``test``
-is to be looked at last). Ids are ``knowledge-SPLIT-SEED-N``; the cluster is
+is to be looked at last); ``val:unanswerable`` has only questions that no text answers, and so on.
+Ids are ``knowledge-SPLIT-SEED-N``; the cluster is
 the design or picture that is asked about. Where no text tells it, the target is ``unanswerable``.
 """
 
@@ -19,7 +20,12 @@ from viper.data.layout import split_of
 from viper.data.sample import DatasetSpec, Finding, Sample
 from viper_lab.datasets.world import VAL_FIRST, count_of
 from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
-from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
+from viper_lab.world.knowledge.questions import (
+    UNANSWERABLE,
+    KnowledgeQuestion,
+    questions,
+    unanswerable,
+)
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,19 @@ class WorldKnowledge:
     name: str = "world-knowledge"
     metric: str = "world"
     summary: str = "the embedded world: what the picture alone cannot tell; needs an index"
-    splits: tuple[str, ...] = VAL_FIRST
+    splits: tuple[str, ...] = (*VAL_FIRST, *(f"{split}:{UNANSWERABLE}" for split in VAL_FIRST))
 
     def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
         """Return the samples asked for (300 by default). A smaller limit returns the first samples
         of a larger one.
         """
-        whole = catalogue(split_of(self, spec), spec.seed, DESIGNS)
-        return [knowledge_sample(question) for question in questions(whole, count_of(spec))]
+        split, _, part = split_of(self, spec).partition(":")
+        whole, draw = catalogue(split, spec.seed, DESIGNS), unanswerable if part else questions
+        return [knowledge_sample(question) for question in draw(whole, count_of(spec))]
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Return what must be indexed. Questions are drawn and cannot be missing."""
-        split = split_of(self, spec)
+        split = split_of(self, spec).partition(":")[0]
         options = f"--split {split} --seed {spec.seed} --questions {count_of(spec)}"
         how = f"viper lab world knowledge lore {options}; viper setup index images lore/gallery; "
         return [

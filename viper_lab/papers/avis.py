@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.intervals import proportion
+from viper.evaluate.intervals import share
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
@@ -62,6 +62,9 @@ def main_table(*, quick: bool) -> Table[Cell]:
 GRAPH_TABLE = compared("table 3", [UNGUIDED, SEEK], SEEK)
 """With and without the transition graph."""
 
+UNANSWERED = compared("unanswerable questions", [EVERYTHING, SEEK], SEEK)
+"""Not in the paper: questions that no text answers, more than the others hold."""
+
 
 @dataclass(frozen=True)
 class AvisStudy:
@@ -80,15 +83,22 @@ class AvisStudy:
         """Return the tables, the one that the main claims need first."""
         return [main_table(quick=self.quick), *([] if self.quick else [GRAPH_TABLE])]
 
+    @property
+    def unanswerable(self) -> list[Part]:
+        """Return the parts of further unanswerable questions."""
+        known = [part for part in self.parts if isinstance(part, KnowledgePart)]
+        return [] if self.quick else [part.unanswerable for part in known]
+
     def cells(self) -> list[tuple[Cell, Part]]:
         """Return every cell with each part, once."""
-        return cells_of(self.tables, self.parts)
+        return cells_of(self.tables, self.parts) + cells_of([UNANSWERED], self.unanswerable)
 
     def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
         results = Results(self.quick)
         for table in self.tables:
             results.measure(Columns(runner), table, columns(self.parts))
+        results.measure(runner, UNANSWERED, self.unanswerable)
         main = self.parts[0].equipped(runner.writers["main"], runner.scale.seeds[0])
         models, scale = model_ids(Reasoner(main, preload=False)), runner.scale
         claims = judged(runner, self)
@@ -156,7 +166,7 @@ def judged(runner: CellRunner, study: AvisStudy) -> list[Claim]:
 
 
 def _judged_part(runner: CellRunner, study: AvisStudy, part: Part) -> list[Claim]:
-    def above(claim: str, before: str, least: float | None = None, prefix: str = "") -> Claim:
+    def above(claim: str, before: str, least: float = 0.0, prefix: str = "") -> Claim:
         claim = f"{part.name}: {claim}"
         for table in study.tables:
             if before in table.cells:
@@ -176,23 +186,29 @@ def _judged_part(runner: CellRunner, study: AvisStudy, part: Part) -> list[Claim
         return claims
     unseen = "seek: at least 70 % of questions about unseen entries"
     says_so = "unanswerable questions: says so at least 80 % of the time"
+    unanswerable: Part = part if study.quick else part.unanswerable
     return [
         _right(runner, part, unseen, ALL, RIGHT),
         *claims,
         _picked(runner, part),
-        _right(runner, part, says_so, "unanswerable", ADMITTED),
+        _right(runner, unanswerable, says_so, "unanswerable", ADMITTED),
     ]
 
 
 def _right(runner: CellRunner, part: Part, claim: str, family: str, least: float) -> Claim:
-    """Return the claim that at least this share of a family's questions is answered right."""
-    right = [r.score == 1 for r in runner.all_results(SEEK, part) if FAMILIES[family](r.groups)]
-    return Claim.of_share(claim, proportion(sum(right), len(right)), least)
+    """Return the claim that at least this share of a family's questions is answered right.
+
+    Questions about one object are resampled together.
+    """
+    results = [r for r in runner.all_results(SEEK, part) if FAMILIES[family](r.groups)]
+    clusters = [result.cluster for result in results]
+    return Claim.of_share(claim, share([r.score == 1 for r in results], clusters), least)
 
 
 def _picked(runner: CellRunner, part: KnowledgePart) -> Claim:
     """Return the claim that the search names the right entry, right answer or not."""
-    right = look_alikes = 0
+    right: list[bool] = []
+    clusters: list[str] = []
     for seed in runner.scale.seeds:
         questions = part.questions(seed)
         with runner.store_of(SEEK, part, seed) as store:
@@ -200,10 +216,10 @@ def _picked(runner: CellRunner, part: KnowledgePart) -> Claim:
                 question = questions[result.sample_id]
                 if question.look_alike:
                     trace = store.trace(result.sample_id, result.seed) or {}
-                    look_alikes += 1
-                    right += picked(trace.get("path") or ()) == question.seen
-    share = proportion(right, look_alikes)
-    return Claim.of_share("look-alikes: the right entry is picked at least 80 %", share, PICKED)
+                    right.append(picked(trace.get("path") or ()) == question.seen)
+                    clusters.append(result.cluster)
+    claim = "look-alikes: the right entry is picked at least 80 %"
+    return Claim.of_share(claim, share(right, clusters), PICKED)
 
 
 def picked(path: Sequence[Any]) -> str:
@@ -231,5 +247,5 @@ class AvisJob(PaperJob):
     def study(self, runner: CellRunner) -> AvisStudy:
         o = self.options
         if o.is_world:
-            return AvisStudy([KnowledgePart(o.out, o.samples, o.split or "val")], o.quick)
+            return AvisStudy([KnowledgePart(o.out, o.samples, o.split or "test")], o.quick)
         return AvisStudy([set_part(o.set_name, o.root, o.split, "train")], o.quick)

@@ -22,7 +22,7 @@ from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import ToolSettings
 from viper_lab.papers.clova_claims import judged
-from viper_lab.papers.clova_tools import NOISE, measured_tools
+from viper_lab.papers.clova_tools import NOISE, ToolSetup, measured_tools
 from viper_lab.papers.fine_tuning import figure
 from viper_lab.papers.job import print_report, second_writer, teller
 from viper_lab.papers.method_runner import Method, MethodRunner, Subject, Terms
@@ -149,18 +149,25 @@ def _third(results: Sequence[SampleResult], place: int) -> Sequence[SampleResult
 
 
 def reproduce_clova(
-    runner: MethodRunner, tables: Sequence[Table[Method]], count: int, *, quick: bool
+    runner: MethodRunner,
+    tables: Sequence[Table[Method]],
+    count: int,
+    split: str = "test",
+    *,
+    quick: bool,
 ) -> Reproduction:
     """Compute every learning and answering step that is not stored yet, then judge the claims.
 
     Args:
         count: questions to each tool about each concept; 0: tools are not measured.
+        split: of the scenes that tools are asked about.
     """
     results = Results(quick)
     toolbox, folder = runner.writers["main"].toolbox, runner.folder / "tools"
     seeds, tools = runner.scale.seeds, None
     if count:
-        tools = measured_tools(toolbox, count, folder, seeds, runner.say, quick=quick)
+        asked = ToolSetup("", 0, count, split=split)
+        tools = measured_tools(toolbox, asked, folder, seeds, runner.say, quick=quick)
         results.rows += tools.entries
         results.gains += tools.gains
     for table in tables:
@@ -168,7 +175,7 @@ def reproduce_clova(
     if not quick:
         results.rows += stream(runner)
         if count:
-            results.rows += figure(toolbox, count, seeds[:1], folder, runner.say)
+            results.rows += figure(toolbox, asked, seeds[:1], folder, runner.say)
     ended = [
         (subject, step.difference)
         for subject in runner.subjects
@@ -195,7 +202,7 @@ def run_clova(
     """
     bound_arenas()
     if options.is_world:
-        split = options.split or "val"
+        split = options.split or "test"
         subjects = [
             Subject("new", "world-reserved", f"{split}:new", "train:new"),
             Subject("old", "world-reserved", f"{split}:old"),
@@ -218,5 +225,5 @@ def run_clova(
     began = time.monotonic()
     with closing(runner), hint_to_go_on():
         count = questions if options.is_world else 0
-        reproduction = reproduce_clova(runner, tables, count, quick=options.quick)
+        reproduction = reproduce_clova(runner, tables, count, split, quick=options.quick)
     return print_report(reproduction, options, began)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from viper.evaluate.intervals import Estimate, paired
-from viper_lab.papers.clova_tools import ToolResults
+from viper.evaluate.intervals import Estimate, mean, paired, proportion, share
+from viper_lab.papers.clova_tools import ToolOutcome, ToolResults
 from viper_lab.papers.method_runner import Subject
-from viper_lab.papers.result import Claim
+from viper_lab.papers.result import Claim, in_percent
 from viper_lab.papers.tables import LEFT_OUT
 
 NEW, OLD = "new", "old"
@@ -73,23 +73,36 @@ def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
     if tools is None:
         return [Claim("every tool learns reserved concepts from 7 positives", None, why)]
     # reversed: of equal names the first, which has no wrong pictures, stays
-    means = {(row.name, row.family): row.figure.mean for row in reversed(tools.entries)}
     steps = {(gain.name, gain.family): gain.difference for gain in reversed(tools.gains)}
     claims = []
     for tool, outcomes in tools.outcomes.items():
         for kind in dict.fromkeys(answer.kind for answer in outcomes[0].new[0]):
-            before, after = (means[f"{kind}, {when}", NEW] for when in ("before", "after"))
+            before, after = (_share(outcomes, kind, place) for place in (0, 1))
             claim = f"{kind}: a gain on reserved concepts whose interval excludes 0"
             holds = None
             if tool in _STRICT:
                 claim = f"{kind}: from at most 35 % to at least 80 % on reserved concepts"
-                holds = before <= BEFORE_AT_MOST and after >= AFTER_AT_LEAST
-            prefix = f"{100 * before:.1f} -> {100 * after:.1f}: "
+                holds = before.high < BEFORE_AT_MOST and after.low > AFTER_AT_LEAST
+            prefix = f"{in_percent(before)} -> {in_percent(after)}: "
             claims.append(Claim.of_gain(claim, steps[kind, NEW], prefix=prefix, holds=holds))
             if (kind, OLD) in steps:
                 claim = f"{kind}: at most 1 point lost on old concepts"
                 claims.append(Claim.of_gain(claim, steps[kind, OLD], -LOST))
     return claims
+
+
+def _share(outcomes: Sequence[ToolOutcome], kind: str, place: int) -> Estimate:
+    """Return the score on new concepts, before (``place`` 0) or after, over all seeds."""
+    answers = [
+        (answer.right, f"{seed} {answer.sample}")
+        for seed, outcome in enumerate(outcomes)
+        for answer in outcome.new[place]
+        if answer.kind == kind
+    ]
+    rights, clusters = [right for right, _ in answers], [scene for _, scene in answers]
+    if set(rights) <= {0, 1}:
+        return share([right == 1 for right in rights], clusters)
+    return mean(rights, clusters=clusters)
 
 
 def _same_without(tools: ToolResults | None, why: str) -> Claim:
@@ -117,10 +130,9 @@ def _noise(tools: ToolResults | None, why: str) -> list[Claim]:
         for outcomes in (unchecked, checked)
     )
     clusters = [f"{i} {a.sample}" for i, outcome in enumerate(checked) for a in outcome.new[1]]
-    has_discarded = wrong > 0 and discarded / wrong >= DISCARDED
     return [
-        Claim(discards, has_discarded, f"{discarded} of {wrong} discarded"),
-        Claim(keeps, good > 0 and kept_good / good >= KEPT, f"{kept_good} of {good} kept"),
+        Claim.of_share(discards, proportion(discarded, wrong), DISCARDED),
+        Claim.of_share(keeps, proportion(kept_good, good), KEPT),
         Claim.of_gain(matters, paired(before, after, clusters).difference),
     ]
 

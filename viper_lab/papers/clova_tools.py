@@ -1,8 +1,8 @@
 """Each tool alone on reserved concepts: right answers before and after its training.
 
 All concepts are learned into one pool, from at most :data:`POSITIVES` positives each, and the same
-questions are asked before and after, about new and about old concepts, on scenes of the validation
-split (:mod:`viper_lab.scores.concepts`).
+questions are asked before and after, about new and about old concepts, on scenes of one split
+(:mod:`viper_lab.scores.concepts`).
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class ToolResults:
 
 def measured_tools(
     toolbox: Toolbox,
-    count: int,
+    asked: ToolSetup,
     folder: Path,
     seeds: Sequence[int],
     say: Callable[[str], None],
@@ -170,6 +170,7 @@ def measured_tools(
     """Teach and ask every tool under every seed, the matcher with wrong pictures beside.
 
     Args:
+        asked: questions and their split, for every tool.
         quick: under one seed, and without wrong pictures.
     """
 
@@ -180,11 +181,11 @@ def measured_tools(
         setups = [replace(setup, seed=seed) for seed in (seeds[:1] if quick else seeds)]
         return [tool_outcome(toolbox, each, folder, tell) for each in setups]
 
-    by_tool = {tool: outcomes("tools", ToolSetup(tool, 0, count)) for tool in TOOLS}
+    by_tool = {tool: outcomes("tools", replace(asked, tool=tool)) for tool in TOOLS}
     rows, steps = tool_rows(list(by_tool.values()))
     if quick:
         return ToolResults(by_tool, None, rows, steps)
-    setup = ToolSetup("match", 0, count, wrong=NOISE)
+    setup = replace(asked, tool="match", wrong=NOISE)
     checked = outcomes("wrong pictures", setup)
     unchecked = outcomes("wrong pictures, not validated", replace(setup, validate=False))
     for name, outcome in (("validated", checked), ("not validated", unchecked)):

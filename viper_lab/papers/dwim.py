@@ -12,16 +12,19 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, Generic
 
+import numpy as np
+
 from viper.commands.terminal import hint_to_go_on
 from viper.data.registry import data_set, named_like
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import model_ids
-from viper.evaluate.intervals import Estimate, over_seeds, paired
+from viper.evaluate.intervals import RESAMPLES, Estimate, over_seeds, paired, sums_of
 from viper.evaluate.sample_result import SampleResult
 from viper.learning.awareness import (
     CAUSES,
     Awareness,
+    SampleFigures,
     ToolFigures,
     ToolsOf,
     awareness,
@@ -219,10 +222,10 @@ def _wrong_tools_fall(untuned: Awareness, tuned: Awareness) -> list[Claim]:
     wrong_shares = [agent.share_of_wrong(WRONG_TOOL) for agent in (untuned, tuned)]
     fall = _change(untuned, tuned, lambda sample: sample.cause == WRONG_TOOL)
     change = f"{' -> '.join(map(in_percent, shares))}, {in_points(fall)}, n = {fall.n:,}"
-    change_of_wrong = " -> ".join(f"{in_percent(share)} of {share.n:,}" for share in wrong_shares)
+    of_each = " -> ".join(f"{in_percent(share)} of {share.n:,}" for share in wrong_shares)
     return [
-        Claim(of_all, _has_fallen(*shares), change),
-        Claim(of_wrong, _has_fallen(*wrong_shares), change_of_wrong),
+        Claim(of_all, _has_fallen(untuned, tuned, lambda sample: 1), change),
+        Claim(of_wrong, _has_fallen(untuned, tuned, lambda sample: bool(sample.cause)), of_each),
     ]
 
 
@@ -232,9 +235,36 @@ def _change(untuned: Awareness, tuned: Awareness, figure: Callable[[Any], float]
     return paired(before, after, [sample.unit for sample in untuned.each]).difference
 
 
-def _has_fallen(before: Estimate, after: Estimate) -> bool | None:
-    """Return whether a share fell by at least a third, or None if it was 0 before."""
-    return 1 - after.value / before.value >= FEWER_WRONG_TOOLS if before.value else None
+def _has_fallen(
+    untuned: Awareness, tuned: Awareness, counted: Callable[[SampleFigures], float]
+) -> bool | None:
+    """Return whether the share of answers that are wrong for a wrong tool fell by a third.
+
+    It did if the 95 % interval of the share after, less two thirds of the share before, lies below
+    0. Questions of one unit are resampled together, with both answers.
+
+    Args:
+        counted: 1 for answers that the share is of, else 0.
+
+    Returns:
+        None if no answer was wrong for a wrong tool before.
+    """
+    before, after = (
+        sums_of(
+            [float(sample.cause == WRONG_TOOL) for sample in each.each],
+            [float(counted(sample)) for sample in each.each],
+            [sample.unit for sample in untuned.each],
+        )
+        for each in (untuned, tuned)
+    )
+    if not before.numerators.any():
+        return None
+    draws = np.random.default_rng(0).integers(0, before.count, (RESAMPLES, before.count))
+    old, new = (
+        each.numerators[draws].sum(axis=1) / np.maximum(1, each.denominators[draws].sum(axis=1))
+        for each in (before, after)
+    )
+    return bool(np.percentile(new - (1 - FEWER_WRONG_TOOLS) * old, 97.5) < 0)
 
 
 def reproduce_dwim(study: DwimStudy, *, quick: bool) -> Reproduction:
@@ -282,7 +312,7 @@ def run_dwim(
     bound_arenas()
     name, splits = options.set_name, data_set(options.set_name).splits
     train = train_split or ("train:question" if options.is_world else named_like(splits, "train"))
-    test = options.split or ("val:question" if options.is_world else named_like(splits, "val"))
+    test = options.split or ("test:question" if options.is_world else named_like(splits, "val"))
     if train is None or test is None:
         raise UsageError(
             f"{name} has no split train or val; say --train-split and --split, of "

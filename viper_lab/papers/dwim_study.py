@@ -100,7 +100,7 @@ class SampleSplits:
     set_name: str = "world"
     root: Path | None = None
     train: str = "train:question"
-    test: str = "val:question"
+    test: str = "test:question"
 
 
 @dataclass

@@ -12,7 +12,7 @@ import copy
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,18 +40,22 @@ STEPS, RATE, BATCH = 100, 1e-4, 16
 
 
 def figure(
-    toolbox: Toolbox, count: int, seeds: Sequence[int], folder: Path, say: Callable[[str], None]
+    toolbox: Toolbox,
+    asked: ToolSetup,
+    seeds: Sequence[int],
+    folder: Path,
+    say: Callable[[str], None],
 ) -> Iterator[TableCell]:
     """Yield rows for new and old concepts by number of pictures, with soft prompts and with fine-
     tuning.
 
     Args:
-        count: questions about each concept.
+        asked: questions and their split.
     """
     for positives in COUNTS:
         by_method: defaultdict[str, list[tuple[Sequence[ToolAnswer], ...]]] = defaultdict(list)
         for seed in seeds:
-            setup = ToolSetup("match", seed, count, positives)
+            setup = replace(asked, tool="match", seed=seed, positives=positives)
             say(f"{positives} pictures, seed {seed}")
             if positives > 1:
                 outcome = tool_outcome(toolbox, setup, folder, say)

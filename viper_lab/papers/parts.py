@@ -16,7 +16,7 @@ from viper.search.named import NamedPictures, NamedTexts
 from viper.strategies.base import Components
 from viper_lab.datasets.world import EDITIONS
 from viper_lab.world.knowledge.catalogue import DESIGNS, catalogue
-from viper_lab.world.knowledge.questions import KnowledgeQuestion, questions
+from viper_lab.world.knowledge.questions import UNANSWERABLE, KnowledgeQuestion, questions
 from viper_lab.world.knowledge.write import GALLERY, TEXTS, write_world
 
 
@@ -100,12 +100,11 @@ class KnowledgePart:
     Attributes:
         folder: takes ``worlds/SPLIT-SEED`` and, below ``state``, their indexes.
         count: questions of a seed at most; pictures of that many stand in the gallery.
-        split: ``val``, or ``test`` at the very end.
     """
 
     folder: Path
     count: int
-    split: str = "val"
+    split: str
     name: str = "knowledge"
     _searches: dict[int, Mapping[str, Callable[[], Any]]] = field(default_factory=dict, repr=False)
 
@@ -114,6 +113,11 @@ class KnowledgePart:
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return replace(self, split="train").evaluation(seed, limit)
+
+    @property
+    def unanswerable(self) -> UnanswerablePart:
+        """Return more questions about the same catalogues, all without an answer in the texts."""
+        return UnanswerablePart(self)
 
     def questions(self, seed: int) -> dict[str, KnowledgeQuestion]:
         """Return the questions of a seed by id, each with its path to the answer."""
@@ -151,3 +155,25 @@ class KnowledgePart:
                 pass
             part.rename(world)
         return world
+
+
+UNANSWERABLE_EACH = 40
+"""Number of unanswerable questions under each seed. Among all questions only 1 in 12 is."""
+
+
+@dataclass(frozen=True)
+class UnanswerablePart:
+    """Questions that no text answers, about the catalogues of a part and with its indexes."""
+
+    of: KnowledgePart
+    name: str = UNANSWERABLE
+
+    def evaluation(self, seed: int, limit: int) -> Evaluation:
+        spec = DatasetSpec(None, f"{self.of.split}:{UNANSWERABLE}", seed)
+        return Evaluation("world-knowledge", spec, min(limit, UNANSWERABLE_EACH), (seed,))
+
+    def shots(self, seed: int, limit: int) -> Evaluation:
+        return self.of.shots(seed, limit)
+
+    def equipped(self, components: Components, seed: int) -> Components:
+        return self.of.equipped(components, seed)

@@ -87,21 +87,28 @@ def cells_of(rows: Sequence[TableCell]) -> list[list[str]]:
     for name in dict.fromkeys(row.name for row in rows):
         by_family = {row.family: row for row in rows if row.name == name}
         cells = [_figure(by_family.get(family)) for family in families]
-        counts = sorted({row.n for row in by_family.values()})
         notes = "; ".join(dict.fromkeys(row.note for row in by_family.values() if row.note))
-        lines.append([name, *cells, " / ".join(f"{n:,}" for n in counts), notes])
+        counts = [by_family[family].n for family in families if family in by_family]
+        lines.append([name, *cells, _counts(counts), notes])
     return lines
 
 
 def gains_of(steps: Sequence[Gain]) -> list[list[str]]:
     """Return a header and one line per step, with one column per family."""
     families = list(dict.fromkeys(step.family for step in steps))
-    lines = [["", *families]]
+    lines = [["", *families, "n"]]
     for name in dict.fromkeys(step.name for step in steps):
         by_family = {step.family: step.difference for step in steps if step.name == name}
         cells = (in_points(by_family[f]) if f in by_family else "–" for f in families)
-        lines.append([name, *cells])
+        counts = [by_family[family].n for family in families if family in by_family]
+        lines.append([name, *cells, _counts(counts)])
     return lines
+
+
+def _counts(by_family: Sequence[int]) -> str:
+    """Return the n that all families of a line share, or that of each in order."""
+    shown = by_family if len(set(by_family)) > 1 else by_family[:1]
+    return " / ".join(f"{n:,}" for n in shown)
 
 
 def _figure(row: TableCell | None) -> str:

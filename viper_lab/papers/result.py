@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viper.evaluate.intervals import Estimate, OverSeeds, over_seeds
+from viper.evaluate.intervals import Estimate, OverSeeds, over_seeds, proportion
 
 POINTS = "points"
 
@@ -58,7 +58,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that must hold, judged.
+    """Something that must hold, judged by a 95 % interval, never by a value alone.
 
     Attributes:
         claim: in words.
@@ -79,31 +79,37 @@ class Claim:
         cls,
         claim: str,
         gain: Gain | Estimate | None,
-        least: float | None = None,
+        least: float = 0.0,
         prefix: str = "",
         *,
         holds: bool | None = None,
     ) -> Claim:
-        """Return a claim about a difference, which is said in points behind ``told``.
+        """Return a claim about a difference, which is stated in points after ``prefix``.
 
         Args:
             gain: None where nothing was answered: the claim is not judged.
-            least: what the gain must reach; None asks that its interval lie above 0.
-            holds: the verdict, where neither decides.
+            least: must lie below the interval of the gain.
+            holds: the verdict, if this interval does not decide.
         """
         if gain is None:
             return cls(claim, None, "no answers")
         difference = gain.difference if isinstance(gain, Gain) else gain
         if holds is None:
-            holds = difference.low > 0 if least is None else difference.value >= least
+            holds = difference.low > least
         reason = f"{prefix}{in_points(difference)}, n = {difference.n:,}"
         return cls(claim, holds, reason, difference.value, (difference.low, difference.high))
 
     @classmethod
     def of_share(cls, claim: str, share: Estimate, least: float) -> Claim:
-        """Return a claim that a share reaches at least this much; not judged of no answers."""
+        """Return the claim that a share is at least this much, so that its interval lies above.
+
+        It is not judged if there are too few answers: even if all were right, the interval would
+        include ``least``.
+        """
         reason = f"{in_percent(share)}, n = {share.n:,}"
-        return cls(claim, share.value >= least if share.n else None, reason)
+        if proportion(share.n, share.n).low <= least:
+            return cls(claim, None, f"{reason}: too few to judge")
+        return cls(claim, share.low > least, reason)
 
     def to_json(self) -> dict[str, Any]:
         """Return ``{claim, holds, reason, gain, interval}``."""

@@ -78,7 +78,7 @@ def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | No
         claim: str,
         table: Table[Cell],
         step: tuple[str, str],
-        least: float | None = None,
+        least: float = 0.0,
         among: Sequence[Part] = parts,
         without: str = "not measured",
     ) -> Claim:
@@ -101,14 +101,17 @@ def judged(runner: CellRunner, measured: ZeroShotParts, renamed: RenamedApi | No
         ),
         _no_step_back(runner, parts),
         _examples_alone(runner, parts),
-        _scores_matter(runner, parts),
+        of_step(
+            "16 mined examples beat 16 kept at random (interval excludes 0)",
+            KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name),
+        ),
         of_step(
             "100 random shots are at least 16 chosen ones - 2 points",
             SHOTS, ("16 chosen", "100 random"), -TOLERANCE,
         ),
         of_step(
             "self-tuning: the gain's interval excludes 0 on referring",
-            tuning, (UNTUNED_CELL.name, TUNED_CELL.name), None, grounding,
+            tuning, (UNTUNED_CELL.name, TUNED_CELL.name), among=grounding,
         ),
         _feedback(runner, measured),
         *_renamed(renamed, measured.quick),
@@ -123,19 +126,15 @@ def _examples_alone(runner: CellRunner, parts: Sequence[Part]) -> Claim:
     step = (ABSTRACT_CELL.name, ACE_CELL.name)
     by_part = [g for part in parts if (g := gain(runner, ABLATION, step, [part])) is not None]
     sure = sum(g.difference.low > 0 for g in by_part)
-    each = "; ".join(f"{g.family} {in_points(g.difference)}" for g in by_part)
+    each = "; ".join(
+        f"{g.family} {in_points(g.difference)}, n = {g.difference.n:,}" for g in by_part
+    )
     return Claim.of_gain(
         "ACE alone: the gain's interval excludes 0 in at least two families",
         gain(runner, ABLATION, step, parts),
         prefix=f"{each}; together ",
         holds=sure >= min(2, len(parts)),
     )
-
-
-def _scores_matter(runner: CellRunner, parts: Sequence[Part]) -> Claim:
-    change = gain(runner, KEPT, (AT_RANDOM_CELL.name, ACE_CELL.name), parts)
-    holds = change is not None and change.difference.value > 0
-    return Claim.of_gain("16 mined examples beat 16 kept at random", change, holds=holds)
 
 
 def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:

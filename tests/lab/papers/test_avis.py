@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from viper_lab.papers.avis import (
     FIXED,
     GRAPH_TABLE,
     QUESTION_ONLY,
+    SEEK,
     UNGUIDED,
     WITHOUT,
     AvisStudy,
@@ -28,6 +30,7 @@ from viper_lab.papers.avis import (
 from viper_lab.papers.cell_runner import CellRunner
 from viper_lab.papers.parts import KnowledgePart
 from viper_lab.papers.tables import entries, gains
+from viper_lab.world.knowledge.questions import UNANSWERABLE
 
 PART = APart("okvqa")
 
@@ -82,6 +85,19 @@ def test_claims_name_the_best_sequence() -> None:
     assert above.holds is True and graph.holds is None and "--quick" in graph.reason
 
 
+def test_enough_unanswerable_questions_are_asked_in_the_full_run() -> None:
+    part = KnowledgePart(Path("unused"), 120, "test")
+    assert AvisStudy([part], quick=True).unanswerable == []
+    (more,) = AvisStudy([part]).unanswerable
+    asked = [sample for seed in range(3) for sample in more.evaluation(seed, 120).samples()]
+    assert len({sample.sample_id for sample in asked}) == len(asked) >= 60
+    assert {sample.target for sample in asked} == {UNANSWERABLE}
+    assert (SEEK, more) in AvisStudy([part]).cells()
+    among = [one for one in part.evaluation(0, 120).samples() if one.target == UNANSWERABLE]
+    designs = {one.sample_id for one in among if one.groups["kind"] in ("design", "marked")}
+    assert designs and designs <= {sample.sample_id for sample in asked}
+
+
 def test_what_was_picked_is_what_ended_the_looking() -> None:
     path = [
         {"question": "who makes the red cube?", "visual": "what is it called?"},
@@ -95,7 +111,7 @@ def test_what_was_picked_is_what_ended_the_looking() -> None:
 def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:
     components = load_profile("embedded").without_examples().components()
     try:
-        part = KnowledgePart(tmp_path, 3)
+        part = KnowledgePart(tmp_path, 3, "val")
         first, second = (part.equipped(components, seed) for seed in (1, 1))
         assert first.toolbox.models.trait("text_search", "name") == "texts:val-1"
         assert part.questions(1).keys() == {
@@ -107,7 +123,7 @@ def test_a_seed_s_catalogue_is_indexed_once_and_searched(tmp_path) -> None:
         texts = first.toolbox.models.get("text_search")
         assert any(design.name in one.text for one in texts.search(design.name, 5).passages)
         assert components.toolbox.models.trait("text_search", "name") != "texts:val-1"
-        again = KnowledgePart(tmp_path, 3).equipped(components, 1)
+        again = KnowledgePart(tmp_path, 3, "val").equipped(components, 1)
         assert again.toolbox.models.trait("image_search", "model_id") == first.toolbox.models.trait(
             "image_search", "model_id"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ def test_seeds_are_rows_of_one_table() -> None:
 
 def test_strict_tools_must_come_from_below_to_above() -> None:
     (claim, kept) = _tools(tools({"loc": [LEARNT]}), "")
-    assert claim.holds and "10.0 -> 95.0" in claim.reason and kept.holds
+    assert claim.holds and kept.holds
+    assert "10.0 % [0.0, 30.0] -> 95.0 % [85.0, 100.0]: " in claim.reason
     knew = outcome("loc", [1.0] * 10 + [0.0] * 10, [1.0] * 20)
     assert not _tools(tools({"loc": [knew]}), "")[0].holds
     assert _tools(tools({"seg": [knew]}), "")[0].holds
@@ -74,15 +76,17 @@ def test_what_is_lost_on_old_concepts_counts() -> None:
 
 def test_wrong_pictures_are_counted() -> None:
     checked = outcome(
-        "select", [0.0] * 20, [1.0] * 20, kept_wrong=1, wrong=10, kept_good=8, good=10
+        "select", [0.0] * 20, [1.0] * 20, kept_wrong=2, wrong=100, kept_good=80, good=100
     )
     unchecked = outcome("select", [0.0] * 20, [1.0] * 8 + [0.0] * 12)
     found = _noise(tools({"match": [checked]}, ([checked], [unchecked])), "")
     assert [claim.holds for claim in found] == [True, True, True]
-    assert found[0].reason == "9 of 10 discarded" and found[1].reason == "8 of 10 kept"
-    loose = outcome("select", [0.0] * 20, [1.0] * 20, kept_wrong=2, wrong=10, kept_good=6, good=10)
+    assert found[0].reason == "98.0 % [93.0, 99.4], n = 100"
+    loose = replace(checked, kept_wrong=6, kept_good=74)  # intervals from 87.5 and from 64.6
     found = _noise(tools({"match": [loose]}, ([loose], [loose])), "")
     assert [claim.holds for claim in found] == [False, False, False]
+    few = replace(checked, kept_wrong=0, wrong=10)
+    assert _noise(tools({"match": [few]}, ([few], [few])), "")[0].holds is None
 
 
 def test_what_was_not_measured_is_open() -> None:

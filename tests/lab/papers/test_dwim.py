@@ -32,7 +32,7 @@ from viper_lab.papers.report import as_text, page
 from viper_lab.papers.result import Reproduction
 from viper_lab.papers.tables import entries, gain
 
-COUNT_OF = 40
+COUNT_OF = 200
 
 
 @dataclass
@@ -100,30 +100,30 @@ def aware(calls: int, wrong_tool: int, wrong: int) -> list[Awareness]:
 @pytest.mark.parametrize(
     ("after", "holds"),
     [
-        ((0.75, 2, 4, 10), [True, True, True, True, True, True]),
-        ((0.75, 2, 9, 10), [True, True, True, True, True, False]),
-        ((0.55, 3, 18, 18), [True, True, False, False, False, False]),
+        ((0.75, 2, 20, 50), [True, True, True, True, True, True]),
+        ((0.75, 2, 45, 50), [True, True, True, True, True, False]),
+        ((0.55, 3, 90, 90), [True, True, False, False, False, False]),
     ],
 )
 def test_claims(after: tuple[float, int, int, int], holds: list[bool]) -> None:
     right, calls, wrong_tool, wrong = after
     study = fake({"standard": 0.5, "discrepancy": 0.8}, {UNTUNED.name: 0.5, MASKED.name: right})
     found = judged(
-        study, {UNTUNED.name: aware(3, 18, 20), MASKED.name: aware(calls, wrong_tool, wrong)}
+        study, {UNTUNED.name: aware(3, 90, 100), MASKED.name: aware(calls, wrong_tool, wrong)}
     )
     assert [one.holds for one in found] == holds
     fallen = found[4].reason
     assert fallen.startswith("45.0 % [") and f"-> {100 * wrong_tool / COUNT_OF:.1f} % [" in fallen
-    assert f"of 20 -> {100 * wrong_tool / wrong:.1f} % [" in found[5].reason
+    assert f"of 100 -> {100 * wrong_tool / wrong:.1f} % [" in found[5].reason
 
 
 def test_rows_of_awareness() -> None:
-    rows = list(awareness_rows({MASKED.name: aware(2, 4, 10)}))
+    rows = list(awareness_rows({MASKED.name: aware(2, 20, 50)}))
     found = {(one.table, one.family): one for one in rows}
     assert found[OF_A_QUESTION, "calls of tools"].figure.mean == 2.5
     assert found[BY_CAUSE, "wrong tool"].figure.mean == 0.1
     assert found[OF_WRONG, "wrong tool"].figure.mean == 0.4
-    assert found[OF_WRONG, "wrong tool"].n == 10
+    assert found[OF_WRONG, "wrong tool"].n == 50
 
 
 def test_rows_by_tool_stand_beside_each_other_in_numbers_and_in_points() -> None:

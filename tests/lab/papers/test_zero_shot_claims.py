@@ -97,6 +97,8 @@ def test_all_hold_on_good_rows() -> None:
     ("begins", "changes", "said"),
     [
         (NAMES[0], {"+ self-tuning @ referring": 0.325}, "+12.5 ["),
+        # the value is above 15 points, its interval is not
+        (NAMES[0], {"+ self-tuning @ referring": 0.375}, "+17.5 ["),
         (NAMES[1], {"+ self-tuning @ question": 0.2}, "+0.0 ["),
         (NAMES[2], {"+ self-tuning @ video": 0.0}, "-20.0 ["),
         (NAMES[3], {"+ self-debugging @ video": 0.1}, "+ ACE -> + self-debugging, video: -40.0"),
@@ -145,8 +147,8 @@ def test_whichever_of_feedback_and_from_scratch_wins_is_reported() -> None:
         (renamed({"a"}, {"a", "b"}), False, (True, True)),
         (renamed(set(), {"b"}), False, (True, True)),
         (renamed(set(), set()), None, (True, True)),
-        (renamed({"a"}, {"a"}, -0.019, -0.021), True, (True, False)),
-        (renamed({"a"}, {"a"}, -0.021, -0.019), True, (False, True)),
+        (renamed({"a"}, {"a"}, -0.009, -0.011), True, (True, False)),
+        (renamed({"a"}, {"a"}, -0.011, -0.009), True, (False, True)),
     ],
 )
 def test_renamed_routines(

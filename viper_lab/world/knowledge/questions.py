@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
+from itertools import count as counted
 from random import Random
 
 from viper_lab.world.knowledge.articles import left_out
@@ -94,8 +95,21 @@ def questions(catalogue: Catalogue, count: int, kind: str = "") -> Iterator[Know
     Args:
         kind: one of :data:`KINDS`; "" draws them by their shares.
     """
+    yield from islice(_endless(catalogue, kind), count)
+
+
+def unanswerable(catalogue: Catalogue, count: int) -> Iterator[KnowledgeQuestion]:
+    """Yield ``count`` questions about designs that no text answers.
+
+    The first ones are among those of :func:`questions`, under the same ids.
+    """
+    about_designs = (q for q in _endless(catalogue, "") if q.kind in ("design", "marked"))
+    yield from islice((q for q in about_designs if not q.is_answerable), count)
+
+
+def _endless(catalogue: Catalogue, kind: str) -> Iterator[KnowledgeQuestion]:
     untold = left_out(catalogue)
-    for number in range(count):
+    for number in counted():
         random = Random(f"question {catalogue.split} {catalogue.seed} {number} {kind}")
         chosen = kind or random.choices(KINDS, _SHARES)[0]
         yield _question(catalogue, untold, number, chosen, random)

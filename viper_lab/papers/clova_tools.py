@@ -31,6 +31,9 @@ from viper_lab.world.reserved import CONCEPTS
 
 POSITIVES = 7
 
+FORM = 2
+"""Number in the names of stored outcomes; those of another measurement are not read."""
+
 NOISE = 0.3
 """Share of wrong pictures in the tables on validation."""
 
@@ -63,7 +66,8 @@ class ToolOutcome:
         seconds: of teaching, for each concept.
         kept_wrong, wrong: prompts that were trained on wrong pictures: kept, and in all.
         kept_good, good: the same of right ones.
-        same_without: whether all answers are those of before once the pool is put aside.
+        same_without: whether the taught tools, asked again without any stored result once the
+            prompts are removed, give all answers of before.
     """
 
     new: tuple[Sequence[ToolAnswer], Sequence[ToolAnswer]]
@@ -73,14 +77,14 @@ class ToolOutcome:
     wrong: int = 0
     kept_good: int = 0
     good: int = 0
-    same_without: bool = True
+    same_without: bool = False
 
 
 def tool_outcome(
     toolbox: Toolbox, setup: ToolSetup, folder: Path, say: Callable[[str], None]
 ) -> ToolOutcome:
     """Teach a tool and test it, or read the outcome if the folder already holds it."""
-    path = folder / f"{setup.tool}-{slug_of(setup)}.json"
+    path = folder / f"{setup.tool}-{slug_of(setup)}-{FORM}.json"
     if path.is_file():
         return record_from_json(ToolOutcome, json.loads(path.read_text("utf-8")))
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +122,9 @@ def _measured(
             counts[is_wrong, prompt.kept] += 1
     say(f"asking {setup.tool}")
     after = asked_about(questions, new_toolbox, setup)
-    repeated = asked_about(questions, toolbox, setup)
+    pool.remove(setup.tool)
+    sizes = toolbox.settings.cache_entries, toolbox.settings.cache_mb
+    repeated = asked_about(questions, new_toolbox.with_caches(*sizes), setup)
     pool.close()
     new, old = zip(before, after, strict=True)
     wrong, good = (counts[is_wrong, True] + counts[is_wrong, False] for is_wrong in (True, False))

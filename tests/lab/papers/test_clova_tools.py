@@ -31,7 +31,7 @@ def outcome(
     kind: str, before: Sequence[float], after: Sequence[float], **more: object
 ) -> ToolOutcome:
     old = asked(kind, [1.0] * 20)
-    given = {"old": (old, old), "seconds": [10.0], **more}
+    given = {"old": (old, old), "seconds": [10.0], "same_without": True, **more}
     return ToolOutcome((asked(kind, before), asked(kind, after)), **given)  # type: ignore[arg-type]
 
 

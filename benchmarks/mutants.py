@@ -181,8 +181,9 @@ def check_unchanged(copy: Copy, mutants: Sequence[Mutant], results: Results, roo
     Raises:
         SystemExit: a test fails, so that it would seem to catch any mutant.
     """
-    for name in sorted({name for mutant in mutants for name in mutant.tests}):
-        digest = Mutant(name, "", name, "", "", ()).digest(root)
+    names = sorted({name for mutant in mutants for name in mutant.tests})
+    digests = {name: Mutant(name, "", name, "", "", ()).digest(root) for name in names}
+    for name, digest in digests.items():
         if results.get(name, digest):
             continue
         began = time.monotonic()
@@ -196,7 +197,8 @@ def run_mutants(
     mutants: Sequence[Mutant], results: Results, root: Path, jobs: int, limit_s: float
 ) -> dict[str, str]:
     """Return the result of each mutant by name; run those that have none yet."""
-    known = {mutant.name: results.get(mutant.name, mutant.digest(root)) for mutant in mutants}
+    digests = {mutant.name: mutant.digest(root) for mutant in mutants}
+    known = {name: results.get(name, digest) for name, digest in digests.items()}
     todo = [mutant for mutant in mutants if known[mutant.name] is None]
     found = {name: result for name, result in known.items() if result is not None}
     if todo:
@@ -212,7 +214,7 @@ def run_mutants(
                 finally:
                     queue.put(copy)
                 seconds = time.monotonic() - began
-                results.add(mutant.name, mutant.digest(root), result, seconds)
+                results.add(mutant.name, digests[mutant.name], result, seconds)
                 found[mutant.name] = result
                 print(f"{result:<7} {mutant.area}: {mutant.name} ({seconds:.0f} s)", flush=True)
 

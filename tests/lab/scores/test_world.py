@@ -72,6 +72,20 @@ def test_a_run_that_breaks_is_wrong_and_keeps_its_error() -> None:
     assert scored[0].outcome == "error" and "ScriptExhausted" in str(scored[0].error)
 
 
+def test_a_run_that_breaks_counts_in_every_share() -> None:
+    right = ScoredSample(SAMPLE, True, None, {})
+    broken = ScoredSample(SAMPLE, False, None, {}, "ModelError: out of memory")
+    figures = report([right, broken], ScoreRequest(families=("referring",)))
+    shares = (
+        figures["overall"],
+        figures["families"]["referring"],
+        figures["query_types"]["referring/extreme"],
+        figures["steps"]["two_or_more"],
+    )
+    assert [(share.n, share.value) for share in shares] == [(2, 0.5)] * 4
+    assert figures["failures"]["error"].value == 0.5
+
+
 def test_prior_and_chance_of_a_question_alone() -> None:
     samples = [replace(QUESTION, answer=answer) for answer in ("2", "2", "1", "3")]
     assert answer_prior(samples) == {"count": "2"}

@@ -1,0 +1,115 @@
+"""Agents are tuned on what the original one solved, and answer what nobody learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.learning.test_workflows import GUESS, agent, samples
+from tests.strategies.bench import Bench
+from viper.data.sample import Sample
+from viper.errors import UsageError
+from viper.models.llm.scripted import ScriptedLLM
+from viper.tuning.agent.masking import MaskedWorkflow
+from viper.tuning.agent.training import TunedAgent, TuneSettings
+from viper_lab.papers import dwim_study
+from viper_lab.papers.dwim_study import (
+    MASKED,
+    OTHERS,
+    SFT,
+    UNTUNED,
+    DwimScale,
+    DwimStudy,
+    SampleSplits,
+)
+
+TRAIN, TEST = "train:question", "test:question"
+
+
+def looking(prompt: str) -> str:
+    """Answer as the agent that was tuned: find the cubes first, whatever is asked."""
+    steps = prompt.split("# caption: ")[1]
+    if "final_answer" in steps:
+        return "<done>"
+    return "<code>final_answer = str(len(image_patch.find('cube')))"
+
+
+def named(split: str, count: int, target: str = "2") -> list[Sample]:
+    return [replace(one, sample_id=f"{split} {one.sample_id} {target}")
+            for one in samples(count, target)]  # fmt: skip
+
+
+class Tuned(list[Sequence[MaskedWorkflow]]):
+    """The texts of every tuning, in place of a tuning."""
+
+    def tune(
+        self, agent: TunedAgent, texts: Sequence[MaskedWorkflow], settings: TuneSettings,
+        model: Path, *_: Any, **__: Any,
+    ) -> None:  # fmt: skip
+        self.append(texts)
+        model.mkdir(parents=True)
+
+    def workflows(self) -> set[str]:
+        """Return the ids of the workflows of the last tuning."""
+        return {text.workflow for text in self[-1]}
+
+
+@pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> Tuned:
+    made = Tuned()
+    monkeypatch.setattr(dwim_study, "tune", made.tune)
+    monkeypatch.setattr(dwim_study, "TransformersLLM", lambda *_, **__: ScriptedLLM(looking))
+    return made
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[DwimStudy]:
+    """Four questions that the original agent solves once it is corrected, and two it does not."""
+    parts = {"models": {"explorer": ScriptedLLM(agent)}, "styles": {"explorer": "compact"}}
+    scale = DwimScale(6, 3, (0,), TuneSettings())
+    with Bench([], parts=parts, max_turns=8) as bench:
+        made = DwimStudy(
+            bench.reasoner.components, TunedAgent("m"), "compact", tmp_path,
+            SampleSplits(train=TRAIN, test=TEST), scale,
+        )  # fmt: skip
+        made._by_split[TRAIN, 0] = [*named("train", 4), *named("train", 2, "7")]
+        made._by_split[TEST, 0] = named("test", 3)
+        yield made
+
+
+def test_only_right_workflows_are_learned_from(study: DwimStudy, tuned: Tuned) -> None:
+    outcomes = [one.outcome for one in study.made(0, "discrepancy")]
+    assert outcomes[:4] == ["right"] * 4 and "right" not in outcomes[4:]
+    study.answers(MASKED, 0)
+    assert tuned.workflows() == {f"train s{n} 2" for n in range(4)}
+
+
+def test_the_tuned_agent_answers(study: DwimStudy, tuned: Tuned) -> None:
+    answered = {each: study.answers(each, 0) for each in (UNTUNED, MASKED)}
+    for agents in answered.values():
+        assert [one.id for one in agents] == [f"test s{n} 2" for n in range(3)]
+    assert {one.outcome for one in answered[MASKED]} == {"right"}
+    assert {one.outcome for one in answered[UNTUNED]} == {"wrong"}
+    assert len(tuned) == 1
+
+
+def test_each_agent_learns_by_its_own_mode_and_variant(study: DwimStudy, tuned: Tuned) -> None:
+    first = GUESS.removeprefix("<code>")
+    has_guess = {}
+    for each in (MASKED, SFT):
+        study.answers(each, 0)
+        has_guess[each.variant] = any(first in text.target for text in tuned[-1])
+    assert has_guess == {"masking": False, "sft": True}
+    study.answers(OTHERS[0], 0)
+    assert OTHERS[0].mode == "standard" and tuned[-1] == []  # nothing is solved uncorrected
+
+
+def test_a_sample_to_learn_from_is_never_answered(study: DwimStudy) -> None:
+    study._check_apart()
+    study._by_split[TEST, 0] = [*study._by_split[TEST, 0], study._by_split[TRAIN, 0][0]]
+    with pytest.raises(UsageError, match="1 of 4 samples of test:question would be learned from"):
+        study._check_apart()

@@ -7,7 +7,7 @@ false, and says why.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from viper_lab.papers.cell_runner import Cell, CellRunner
@@ -148,7 +148,8 @@ def _feedback(runner: CellRunner, measured: ZeroShotParts) -> Claim:
     elif feedback is not None and feedback.difference.high < 0:
         winner = "from scratch is better"
     prefix = f"{winner}: feedback against from scratch "
-    return Claim.of_gain(claim, feedback, prefix=prefix, holds=True)
+    # Either may win: no figures would be against it, so it gets no verdict.
+    return replace(Claim.of_gain(claim, feedback, prefix=prefix), holds=None)
 
 
 def _no_step_back(runner: CellRunner, parts: Sequence[Part]) -> Claim:

@@ -11,7 +11,10 @@ from tests.evaluate.engine_doubles import a_sample
 from tests.lab.papers.fake_study import FilePart, Noted, Questions
 from viper.ace.bank import read_bank
 from viper.errors import UsageError
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
+from viper.strategies.base import Components
+from viper_lab.papers import cell_runner
 from viper_lab.papers.cell_runner import Cell, Mining, mined_from
 
 PLAIN = RunOptions(api="abstract", examples=0, trials=1, self_tune=False)
@@ -71,6 +74,42 @@ def test_examples_are_mined_from_the_pool_alone(questions: Questions) -> None:
     folder = questions.folder / "out" / "banks" / "question-0-main-abstract"
     assert read_bank(folder / "100-random-16-best.jsonl").items == bank.items
     assert (folder / "2-random-16-at-random.jsonl").exists()
+
+
+def test_a_bank_comes_from_its_own_shots_by_score_or_at_random(questions: Questions) -> None:
+    with questions.runner(pool=8) as runner:
+        pool = runner.pool(questions.part, 0).samples
+        few = Mining("abstract", shots=4, scored=False)
+        drawn, best = (
+            runner.bank(mining, questions.part, 0).items for mining in (few, Mining("abstract"))
+        )
+    shots = {sample.sample_id for sample in mined_from(pool, few, 0)}
+    assert {one.sample_id for one in drawn} == shots and len(shots) == 4
+    assert {one.score for one in drawn} == {0.0, 1.0} and {one.score for one in best} == {1.0}
+
+
+def test_a_cell_is_answered_with_its_thresholds_and_its_bank(
+    questions: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = '"detector.threshold" = { start = 0.4, step = 0.1, floor = 0.1 }'
+    profile = Path(questions.profile)
+    profile.write_text(profile.read_text() + f"[sensitivities]\n{schedule}\n")
+    with questions.runner() as runner:
+        runner.bank(Mining("abstract"), questions.part, 0)
+        given: list[Components] = []
+
+        def answer_all(components: Components, *_: object) -> list[SampleResult]:
+            given.append(components)
+            return []
+
+        monkeypatch.setattr(cell_runner, "answer_all", answer_all)
+        strict = replace(ZERO, name="strict", thresholds={"detector.threshold": 0.7})
+        for cell in (ZERO, strict, MINED):
+            runner.results(cell, questions.part, 0)
+        bank = runner.bank(Mining("abstract"), questions.part, 0)
+    starts = [one.toolbox.settings.start_thresholds(self_tune=False) for one in given]
+    assert [each["detector.threshold"] for each in starts] == [0.4, 0.7, 0.4]
+    assert [one.examples is bank for one in given] == [False, False, True] and bank.items
 
 
 def test_banks_of_several_sizes_are_told(questions: Questions) -> None:

@@ -12,6 +12,7 @@ from tests.lab.papers.fake_runner import REFERRING, FakeRunner
 from viper.ace.bank import Bank
 from viper.api.library import Library, library_for
 from viper.schema import Example
+from viper_lab.papers import renamed_api as renamed
 from viper_lab.papers.cell_runner import CellRunner
 from viper_lab.papers.renamed_api import COMMON, INVENTED, RENAMINGS, Renaming, renamed_api
 from viper_lab.recipes.writer_words import made_up_names
@@ -62,6 +63,17 @@ def test_broken_examples_are_named(programs: list[str], broken: set[str]) -> Non
     assert found.examples == 4 * len(programs)
     everywhere = {f"{renaming.words} {name}" for renaming in RENAMINGS for name in broken}
     assert found.broken == found.named == everywhere
+
+
+def test_what_the_check_names_is_counted_whatever_is_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runner = cast(CellRunner, BankRunner([CALLS_NONE, CALLS_GONE]))
+    monkeypatch.setattr(renamed, "problems", lambda example, *_, **__: [])
+    found = renamed_api(runner, REFERRING)
+    assert len(found.broken) == 4 and not found.named
+    monkeypatch.setattr(renamed, "problems", lambda example, *_, **__: ["wrong"])
+    assert len(renamed_api(runner, REFERRING).named) == 8
 
 
 def test_the_new_bank_is_compared_with_the_old_one() -> None:

@@ -12,7 +12,8 @@ NAMES_OF_BOTH_PAPERS = """
     ImagePatch VideoSegment best_image_match distance bool_to_yesno bool_to_yn llm_query
     select_answer process_guesses coerce_to_numeric get_patch_left_of get_patch_right_of
     get_patch_above_of get_patch_below_of get_patch_around_of get_middle_patch
-    get_patch_closest_to_anchor_object sort_patches_left_to_right sort_patches_bottom_to_top
+    get_patch_closest_to_anchor_object is_on is_next_to is_between
+    sort_patches_left_to_right sort_patches_bottom_to_top
     sort_patches_front_to_back best_description_from_options
 """
 

@@ -125,3 +125,37 @@ def test_best_description(patch: Maker, client: ScriptedClient) -> None:
     p = patch()
     assert spatial.best_description_from_options(p, "fence", ["wooden", "metal"]) == "metal"
     assert client.calls == [("best_description_from_options", p, "fence", ["wooden", "metal"])]
+
+
+def test_what_rests_on_another_stands_on_its_upper_part(
+    client: ScriptedClient, patch: Maker
+) -> None:
+    support = patch(20, 10, 60, 50)
+    ball = patch(30, 45, 50, 65)
+    for depth, expected in ((5.0, True), (7.0, False)):
+        client.will("compute_depth", depth, 5.0)
+        assert spatial.is_on(ball, support) is expected
+    assert not spatial.is_on(support, ball)
+    assert not spatial.is_on(patch(70, 45, 90, 65), support)
+    assert not spatial.is_on(patch(30, 60, 50, 80), support)
+    assert not spatial.is_on(support, support)
+
+
+def test_neighbours_are_near_in_the_picture_and_in_depth(
+    client: ScriptedClient, patch: Maker
+) -> None:
+    cup, saucer = patch(10, 10, 30, 30), patch(35, 10, 55, 30)
+    for depth, expected in ((4.0, True), (8.0, False)):
+        client.will("compute_depth", 4.0, depth)
+        assert spatial.is_next_to(cup, saucer) is expected
+    assert not spatial.is_next_to(cup, patch(60, 10, 80, 30))
+    assert not spatial.is_next_to(cup, cup)
+
+
+def test_between_goes_by_the_longer_way(patch: Maker) -> None:
+    left, right = patch(0, 0, 10, 10), patch(80, 5, 90, 15)
+    assert spatial.is_between(patch(40, 50, 50, 60), left, right)
+    assert not spatial.is_between(patch(92, 0, 99, 10), right, left)
+    low, high = patch(0, 0, 10, 10), patch(5, 80, 15, 90)
+    assert spatial.is_between(patch(50, 40, 60, 50), low, high)
+    assert not spatial.is_between(patch(5, 92, 15, 99), low, high)

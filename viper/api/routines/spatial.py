@@ -156,6 +156,78 @@ def get_patch_closest_to_anchor_object(
     return min(others, key=lambda patch: distance(patch, anchor_object), default=None)
 
 
+@routine(IMAGE_TASKS, summary="tell whether a patch rests on another")
+def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
+    """Tell whether a patch rests on another.
+
+    The patch must be above the middle of the support, its lower edge on the support's upper
+    part, and it must not be behind the support.
+
+    Example:
+        # Is there a cat on the chair?
+        def execute_command(image):
+            image_patch = ImagePatch(image)
+            chair_patches = image_patch.find("chair")
+            cat_patches = image_patch.find("cat")
+            return any(is_on(cat, chair) for cat in cat_patches for chair in chair_patches)
+    """
+    aside = abs(patch.horizontal_center - support.horizontal_center)
+    below_top = support.upper - patch.lower
+    return (
+        aside < 0.4 * max(support.width, patch.width)
+        and -0.1 * support.height < below_top < 0.5 * support.height
+        and patch.vertical_center > support.vertical_center + 0.3 * support.height
+        and patch.compute_depth() < 1.08 * support.compute_depth()
+    )
+
+
+@routine(IMAGE_TASKS, summary="tell whether two patches are side by side")
+def is_next_to(patch: ImagePatch, other: ImagePatch) -> bool:
+    """Tell whether two patches are next to each other.
+
+    The gap between them is at most two thirds of their mean width, and their depths differ by
+    less than a third. A patch is not next to itself.
+
+    Example:
+        # How many chairs are next to the table?
+        def execute_command(image):
+            image_patch = ImagePatch(image)
+            table_patches = image_patch.find("table")
+            chair_patches = image_patch.find("chair")
+            return sum(any(is_next_to(c, t) for t in table_patches) for c in chair_patches)
+    """
+    gap = distance(patch, other)
+    if gap < -0.5 or gap > (patch.width + other.width) / 3:
+        return False
+    near, far = sorted((patch.compute_depth(), other.compute_depth()))
+    return far <= 1.33 * near
+
+
+@routine(IMAGE_TASKS, summary="tell whether a patch is between two others")
+def is_between(patch: ImagePatch, first: ImagePatch, second: ImagePatch) -> bool:
+    """Tell whether a patch is between two others.
+
+    Its centre lies between theirs, from left to right if they are farther apart that way, else
+    from bottom to top.
+
+    Example:
+        # the plate between the fork and the knife
+        def execute_command(image):
+            image_patch = ImagePatch(image)
+            forks, knives = image_patch.find("fork"), image_patch.find("knife")
+            plates = image_patch.find("plate") or [image_patch]
+            if not forks or not knives:
+                return plates[0]
+            between = [p for p in plates if is_between(p, forks[0], knives[0])]
+            return (between or plates)[0]
+    """
+    across = sorted((first.horizontal_center, second.horizontal_center))
+    along = sorted((first.vertical_center, second.vertical_center))
+    if across[1] - across[0] >= along[1] - along[0]:
+        return across[0] < patch.horizontal_center < across[1]
+    return along[0] < patch.vertical_center < along[1]
+
+
 @routine(IMAGE_TASKS, summary="region left of a patch")
 def get_patch_left_of(patch: ImagePatch) -> ImagePatch:
     """Return the region left of a patch.

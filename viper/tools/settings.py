@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from viper.errors import UnknownNameError, UsageError
 
@@ -20,6 +23,12 @@ THRESHOLD_NAMES = (
 
 FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
+
+LEAST_TYPO, TYPO_LIKENESS = 4, 0.8
+"""Letters of the shortest word that is read as a typing error, and its likeness to the right one
+(1: the same)."""
+
+_WORD = re.compile(r"[A-Za-z]+")
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,8 @@ class ToolSettings:
         crop_margin: context shown around a box, as a share of the picture's shorter side.
         attribute_families: words that exclude each other (colours, materials, …);
             ``verify_property`` compares a word against the others of its family.
+        synonyms: word of the models -> other words for it. Tools replace these, plurals and small
+            typing errors of them by the models' word; a name with an unknown word stays as it is.
         cache_entries, cache_mb: limits of the cache of encodings, and again of results.
         batch: maximum number of requests of different runs in one forward pass of a model.
 
@@ -80,6 +91,7 @@ class ToolSettings:
     exists_check: str = "detector"
     crop_margin: float = 0.1
     attribute_families: tuple[tuple[str, ...], ...] = ()
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cache_entries: int = 4096
     cache_mb: int = 256
     batch: int = 32
@@ -96,6 +108,30 @@ class ToolSettings:
         for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected {least} or more")
+
+    @cached_property
+    def _models_words(self) -> Mapping[str, str]:
+        """Every word of ``synonyms`` and ``attribute_families`` -> the models' word for it."""
+        own = [word for family in self.attribute_families for word in family]
+        words = {word: word for word in (*own, *self.synonyms)}
+        return {**{w: own for own, others in self.synonyms.items() for w in others}, **words}
+
+    def in_models_words(self, text: str) -> str:
+        """Return a text with every synonym replaced by the word that the models know."""
+        if not self.synonyms:
+            return text
+        return _WORD.sub(lambda match: self._models_word(match.group()), text)
+
+    def _models_word(self, word: str) -> str:
+        known, lower = self._models_words, word.lower()
+        stems = (lower, lower.removesuffix("s"), lower.removesuffix("es"))
+        for stem in stems:
+            if stem in known:
+                return known[stem]
+        if len(lower) < LEAST_TYPO:
+            return word
+        near = difflib.get_close_matches(lower, known, 1, cutoff=TYPO_LIKENESS)
+        return known[near[0]] if near else word
 
     def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
         """Return the value that every threshold starts from, or its fixed value without

@@ -32,7 +32,7 @@ def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:
 
     An empty result records ``detector.threshold`` if it left out weaker boxes.
     """
-    region, name = session.region(patch), _text(object_name, "object_name")
+    region, name = session.region(patch), _words(session, object_name, "object_name")
     threshold = session.threshold("detector.threshold")
     boxes = detections(session, region, name)
     matches = [item for item in boxes if item.score >= threshold]
@@ -104,8 +104,8 @@ def verify_property(
 
     A matcher by likelihood judges the property alone.
     """
-    name = _text(object_name, "object_name")
-    word = _text(visual_property, "visual_property")
+    name = _words(session, object_name, "object_name")
+    word = _words(session, visual_property, "visual_property")
     region = session.region(patch)
     if _matches_by_likelihood(session):
         score = float(likelihoods(session, [region], [f"{word} {name}"])[0, 0])
@@ -127,7 +127,8 @@ def property_family(session: ToolSession, word: str) -> tuple[str, ...]:
 def best_text_match(session: ToolSession, patch: Any, option_list: Any) -> str:
     """Return the option that fits the patch best, or the first of equals."""
     options = _texts(option_list, "option_list")
-    return options[int(np.argmax(similarities(session, [session.region(patch)], options)[0]))]
+    texts = [session.toolbox.settings.in_models_words(option) for option in options]
+    return options[int(np.argmax(similarities(session, [session.region(patch)], texts)[0]))]
 
 
 def best_description_from_options(
@@ -135,7 +136,8 @@ def best_description_from_options(
 ) -> str:
     """Return the option that fits the patch best when put before the object's name."""
     words = _texts(options, "options")
-    texts = [f"{word} {_text(object_name, 'object_name')}" for word in words]
+    name = _words(session, object_name, "object_name")
+    texts = [f"{session.toolbox.settings.in_models_words(word)} {name}" for word in words]
     return words[int(np.argmax(similarities(session, [session.region(patch)], texts)[0]))]
 
 
@@ -198,7 +200,7 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     occur.
     """
     start, end = session.segment(segment)
-    phrase, encoding = _text(event, "event"), video_encoding(session)
+    phrase, encoding = _words(session, event, "event"), video_encoding(session)
     key = (session.media.content_hash("video0"), phrase)
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
@@ -214,7 +216,7 @@ def caption_video(session: ToolSession, segment: Any, question: str | None = Non
     start, end = session.segment(segment)
     if start >= end:
         return ""
-    query = None if question is None else _text(question, "question")
+    query = None if question is None else _words(session, question, "question")
     encoding = video_encoding(session)
     key = (session.media.content_hash("video0"), start, end, query)
     return session.computed("video", key, "describe", encoding, start, end, query)
@@ -360,6 +362,11 @@ def _text(value: Any, name: str) -> str:
     if not value.strip() or len(value) > MAX_TEXT:
         raise ToolError(f"{name} must have 1 to {MAX_TEXT} characters, got {len(value)}")
     return value.strip()
+
+
+def _words(session: ToolSession, value: Any, name: str) -> str:
+    """Return a text in the words of the models, see ``ToolSettings.synonyms``."""
+    return session.toolbox.settings.in_models_words(_text(value, name))
 
 
 def _texts(values: Any, name: str) -> list[str]:

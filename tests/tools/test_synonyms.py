@@ -1,0 +1,47 @@
+"""Synonyms, plurals and small typing errors of the words that models know."""
+
+from __future__ import annotations
+
+import pytest
+
+from viper.profiles.document import read_profile
+from viper.tools.settings import ToolSettings
+
+SETTINGS = ToolSettings(
+    attribute_families=(("red", "gray"),),
+    synonyms={"ball": ("sphere", "orb"), "gray": ("grey",), "cylinder": ("tube",)},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("red sphere", "red ball"),
+        ("Grey orbs", "gray ball"),
+        ("gray cylnider", "gray cylinder"),
+        ("the tubes stop", "the cylinder stop"),
+        ("dog", "dog"),
+        ("red", "red"),
+    ],
+)
+def test_words_become_those_of_the_models(text: str, expected: str) -> None:
+    assert SETTINGS.in_models_words(text) == expected
+
+
+def test_without_synonyms_a_text_stays_as_it_is() -> None:
+    settings = ToolSettings(attribute_families=(("red", "gray"),))
+    assert settings.in_models_words("Grey orbs, rde") == "Grey orbs, rde"
+
+
+def test_the_words_of_programs_for_the_embedded_world_are_no_typing_errors() -> None:
+    settings = read_profile("embedded").tools
+    for text in (
+        "what happens?",
+        "the red cube falls off the table",
+        "the red cube hits the blue ball",
+        "what starts moving?",
+        "what does the red cube do?",
+        "the red cube appears",
+        "what stops?",
+    ):
+        assert settings.in_models_words(text) == text

@@ -18,6 +18,7 @@ from viper.schema import Box
 from viper.tools.crops import box_depth
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 from viper_lab.world.events import event_phrase
+from viper_lab.world.everyday.words import in_world_words
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 from viper_lab.world.queries.scene_nouns import attribute_words
 from viper_lab.world.queries.truth import SceneTruth
@@ -87,7 +88,8 @@ class Oracle:
         """Return the named objects whose centre lies in the patch, largest first."""
         x0, y0, x1, y1 = self.pixel_box(patch)
         truth, height = self.truth, self.truth.rendered.depth.shape[0]
-        matching = truth.matching(object_name) or truth.matching(object_name.removesuffix("s"))
+        name = in_world_words(object_name)
+        matching = truth.matching(name) or truth.matching(name.removesuffix("s"))
         inside = [i for i in matching if x0 <= truth.x[i] <= x1 and y0 <= truth.y[i] <= y1]
         inside.sort(key=lambda i: -truth.area[i])
         image_id = patch.fields[0]
@@ -98,11 +100,12 @@ class Oracle:
         return bool(self.find(patch, object_name))
 
     def verify_property(self, patch: Any, object_name: str, visual_property: str) -> bool:
-        return visual_property in self.truth.words[self.seen(patch)].values()
+        word = in_world_words(visual_property)
+        return word in self.truth.words[self.seen(patch)].values()
 
     def best_text_match(self, patch: Any, options: Sequence[str]) -> str:
         own = set(self.truth.words[self.seen(patch)].values())
-        return max(options, key=lambda option: len(own & set(option.split())))
+        return max(options, key=lambda option: len(own & set(in_world_words(option).split())))
 
     def best_description_from_options(
         self, patch: Any, object_name: str, options: Sequence[str]
@@ -140,6 +143,7 @@ class Oracle:
     def locate_event(self, segment: Any, event: str) -> list[int]:
         """Return the frames of the event with that sentence; an empty range if there is none."""
         start, end = self._frames(segment)
+        event = in_world_words(event)
         for happened in self._events:
             if event_phrase(happened, self._objects) == event and start <= _middle(happened) < end:
                 return [max(start, happened.start), min(end, happened.end)]
@@ -153,7 +157,8 @@ class Oracle:
             for event in self._events
             if start <= _middle(event) < end
         ]
-        relevant = [sentence for sentence in sentences if bears_on(question, sentence)]
+        asked = None if question is None else in_world_words(question)
+        relevant = [sentence for sentence in sentences if bears_on(asked, sentence)]
         return " ".join(f"{sentence}." for sentence in relevant)
 
     def _frames(self, ref: Any) -> tuple[int, int]:

@@ -1,0 +1,98 @@
+"""Every kind of everyday question: its program, with perfect tools, gives the scene's answer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from viper.api.prelude import PRELUDE
+from viper.sandbox import Ref, Sandbox
+from viper_lab.world.clips import sample_clip
+from viper_lab.world.everyday.clips import CLIP_SHARES, clip_names, clip_program, draw_clip_ask
+from viper_lab.world.everyday.draw import HELD_OUT_PAIRS, SHARES, FreeKinds, draw_ask
+from viper_lab.world.everyday.meaning import constructs, depth
+from viper_lab.world.everyday.programs import program_of
+from viper_lab.world.everyday.samples import PARTS, everyday_samples
+from viper_lab.world.layout import sample_scene
+from viper_lab.world.oracle import Oracle
+from viper_lab.world.perfect import answer_perfectly
+from viper_lab.world.render import render_scene
+
+LOOSE = {"choose", "which"}
+"""Types whose programs may take another reading: a perfect matcher has no likelihood for sizes."""
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(prelude=PRELUDE) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("part", ["seen", "wordings", "synonyms"])
+def test_programs_about_scenes_are_right(part: str, sandbox: Sandbox) -> None:
+    wrong, count = [], 0
+    for sample in everyday_samples("train", 5, 40, PARTS[part]):
+        scene = render_scene(sample_scene("train", sample.index))
+        answer, _ = answer_perfectly(program_of(sample.ask), sample.query, [scene], sandbox)
+        count += 1
+        value = getattr(answer, "value", None)
+        if sample.box is not None:
+            height = scene.image.shape[0]
+            x0, y0, x1, y1 = sample.box
+            expected = pytest.approx([x0, height - y1, x1, height - y0], abs=1.5)
+            if value != expected and value != pytest.approx(list(sample.box), abs=1.5):
+                wrong.append(sample)
+        elif str(value) != str(sample.answer) and sample.type not in LOOSE:
+            wrong.append(sample)
+    assert count == 40
+    assert not wrong, [(s.query.text, s.answer) for s in wrong]
+
+
+def test_programs_about_clips_are_right(sandbox: Sandbox) -> None:
+    right = count = 0
+    for sample in everyday_samples("train", 3, 40, clips=True):
+        if sample.type in ("count_at", "seen", "look_of"):
+            continue  # about single frames, which the oracle of clips does not know
+        clip = sample_clip("train", sample.index)
+        arguments = {
+            "video": Ref("video", ("video0", 32, 160, 120)),
+            "question": sample.query.text,
+            "possible_answers": [],
+        }
+        outcome = sandbox.run(
+            clip_program(sample.ask, options=False),
+            tools=Oracle(None, clip.objects, clip.events),
+            entry="execute_command",
+            args=arguments,
+        )
+        count += 1
+        right += str(outcome.value).rstrip(".") == str(sample.answer)
+    assert right >= 0.9 * count
+
+
+def test_every_type_is_drawn_and_compiles() -> None:
+    random = Random(0)
+    kinds = FreeKinds(random)
+    asks = [draw_ask(random, kinds) for _ in range(1500)]
+    assert {ask.type for ask in asks} == set(SHARES)
+    assert max(depth(ask) for ask in asks) >= 4
+    for ask in asks:
+        ast.parse(program_of(ask))
+    names = clip_names(random)
+    clip_asks = [draw_clip_ask(random, names) for _ in range(800)]
+    assert {ask.type for ask in clip_asks} == set(CLIP_SHARES)
+    for clip_ask in clip_asks:
+        ast.parse(clip_program(clip_ask, options=random.random() < 0.5))
+
+
+def test_compositions_that_are_held_out_stay_out_of_training() -> None:
+    random = Random(1)
+    kinds = FreeKinds(random)
+    for _ in range(1500):
+        assert not any(pair <= constructs(draw_ask(random, kinds)) for pair in HELD_OUT_PAIRS)
+    for _ in range(100):
+        ask = draw_ask(random, kinds, held_out=True)
+        assert any(pair <= constructs(ask) for pair in HELD_OUT_PAIRS)

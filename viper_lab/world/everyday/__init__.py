@@ -1,0 +1,1 @@
+"""Everyday English about scenes and clips: meanings that compose, their programs and wordings."""

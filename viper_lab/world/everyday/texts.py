@@ -1,0 +1,155 @@
+"""Everyday questions and programs as text alone, for training language models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from viper_lab.world.events import EVENT_KINDS
+from viper_lab.world.everyday.clips import (
+    ClipAsk,
+    Event,
+    clip_names,
+    clip_program,
+    draw_clip_ask,
+    say_clip,
+    verb_forms,
+)
+from viper_lab.world.everyday.draw import SHARES, FreeKinds, draw_ask
+from viper_lab.world.everyday.meaning import YES_NO
+from viper_lab.world.everyday.programs import program_of
+from viper_lab.world.everyday.say import Wording, say
+from viper_lab.world.everyday.words import Words, in_world_words, world_words
+from viper_lab.world.queries.lexicon import WORLD, Lexicon
+from viper_lab.world.queries.meaning import Meaning
+from viper_lab.world.queries.sample import SelectionSample, TextSample
+
+_REFER = {"refer": 1.0}
+_QUESTIONS = {type_: share for type_, share in SHARES.items() if type_ != "refer"}
+_STATEMENTS = {type_: SHARES[type_] for type_ in YES_NO}
+
+_TYPES = {"ground": _REFER, "question": _QUESTIONS, "statement": _STATEMENTS}
+
+OPTIONS_SHARE = 0.6
+"""Share of questions about clips that come with options."""
+
+
+def everyday_text(
+    random: Random,
+    task: str,
+    *,
+    lexicon: Lexicon = WORLD,
+    wording: Wording = "seen",
+    held_out: bool = False,
+    words: Words | None = None,
+) -> TextSample:
+    """Draw one everyday question with its program, true of no particular picture or clip.
+
+    Args:
+        task: ``ground``, ``question``, ``statement`` or ``choice``.
+        lexicon: an invented one replaces the world's words and their synonyms.
+        held_out: compose pairs of constructs that are held out.
+        words: of nouns; None: those for training.
+    """
+    words = words or _words_of(lexicon)
+    if task == "choice":
+        names = clip_names(random, words)
+        clip_ask = draw_clip_ask(random, names)
+        options = _options(clip_ask, random, names) if random.random() < OPTIONS_SHARE else ()
+        text = say_clip(clip_ask, random, wording)
+        program = clip_program(clip_ask, options=bool(options))
+        return _sample(text, program, task, clip_ask.type, options)
+    ask = draw_ask(random, FreeKinds(random, words), types=_TYPES[task], held_out=held_out)
+    text = say(ask, random, wording, statement=task == "statement")
+    return _sample(text, program_of(ask), task, ask.type)
+
+
+def everyday_selection(random: Random) -> SelectionSample:
+    """Draw what a program found in a clip, an everyday question, and options in other words."""
+    names = clip_names(random)
+    ask = draw_clip_ask(random, names)
+    info, answer, other = _found(ask, random, names)
+    options = list(dict.fromkeys((answer, *(other() for _ in range(random.choice((1, 2, 3, 4)))))))
+    random.shuffle(options)
+    return SelectionSample(info, say_clip(ask, random), tuple(options), answer)
+
+
+def _words_of(lexicon: Lexicon) -> Words:
+    if lexicon is WORLD:
+        return world_words()
+    return Words(lexicon.sizes, lexicon.colors, lexicon.materials, lexicon.shapes)
+
+
+def _sample(
+    text: str, program: str, task: str, type_: str, options: tuple[str, ...] = ()
+) -> TextSample:
+    return TextSample(text, program, task, "abstract", type_, "", Meaning(type_, {}), options)
+
+
+def _options(ask: ClipAsk, random: Random, names: Callable[[], str]) -> tuple[str, ...]:
+    _, answer, other = _found(ask, random, names)
+    options = dict.fromkeys((answer, *(other() for _ in range(random.choice((2, 3, 3, 4))))))
+    shuffled = list(options)
+    random.shuffle(shuffled)
+    return tuple(shuffled)
+
+
+def _found(
+    ask: ClipAsk, random: Random, names: Callable[[], str]
+) -> tuple[str, str, Callable[[], str]]:
+    """Return what a program may find, the option that says so, and a source of wrong options."""
+    if ask.type in ("ever", "before", "seen"):
+        info = random.choice(("yes", "no"))
+        return info, info, lambda: "no" if info == "yes" else "yes"
+    if ask.type in ("times", "count_at"):
+        number = random.randint(0, 4)
+        return str(number), str(number), lambda: str(random.randint(0, 6))
+    if ask.type in ("property", "look_of"):
+        words = getattr(world_words(), ask.word)
+        info = in_world_words(random.choice(words))
+        return info, info, _unlike(info, lambda: random.choice(words))
+    if ask.type in ("which", "hits", "hit_by"):
+        name = in_world_words(names())
+        shown = random.choice(("the {}", "{}", "a {}"))
+        wrong = _unlike(name, names)
+        return f"the {name}", shown.format(name), lambda: shown.format(wrong())
+    event = _event(random, names, ask)
+    sentence = in_world_words(event.sentence())
+    form = random.choice(("the {a} {v}", "{a} {v}", "it {v}", "{v}"))
+    if ask.type == "happens":
+        form = random.choice(("the {a} {v}", "{a} {v}"))
+    if ask.type == "why":
+        form = random.choice(("the {a} {v}", "because the {a} {v}", "{a} {v}"))
+
+    def worded(event: Event) -> str:
+        verb = random.choice(verb_forms(event.kind, "sg"))
+        verb = f"{verb} the {event.target}" if event.target else verb
+        return form.format(a=event.actor, v=verb)
+
+    def wrong() -> str:
+        while True:
+            other = _event(random, names, ask)
+            same_kind = other.kind == event.kind and "{a}" not in form
+            if not same_kind and in_world_words(other.sentence()) != sentence:
+                return worded(other)
+
+    return sentence, worded(event), wrong
+
+
+def _event(random: Random, names: Callable[[], str], ask: ClipAsk) -> Event:
+    if ask.type == "why":
+        return Event("hit", names(), ask.actor)
+    kind = random.choice(EVENT_KINDS)
+    return Event(kind, ask.actor or names(), names() if kind == "hit" else "")
+
+
+def _unlike(known: str, draw: Callable[[], str]) -> Callable[[], str]:
+    """Return a function that draws until it means something else."""
+
+    def other() -> str:
+        while True:
+            text = draw()
+            if in_world_words(text) != in_world_words(known):
+                return text
+
+    return other

@@ -2,8 +2,8 @@
 
 ``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens per second. The
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
-(``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), last realistic prompts
-(``LAST_PART``).
+(``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
+(``LAST_PART``), last everyday English, in a model with more layers and words (``EVERYDAY_PART``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch import Tensor
 
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
+from viper_lab.recipes.writer_growth import grown_tokenizer, grown_writer
 from viper_lab.recipes.writer_init import LineTokens, WriterShape, build_writer
 from viper_lab.recipes.writer_score import evaluate
 from viper_lab.recipes.writer_tokenizer import (
@@ -38,6 +39,9 @@ from viper_lab.recipes.writer_words import spelling_samples
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
+
+NEW_WORDS = 400
+"""Words of everyday English that become tokens."""
 
 PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
 
@@ -80,7 +84,7 @@ def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
     return Stage(until, max_tokens, DocumentOptions(**options))
 
 
-GROUND_PART, FURTHER_PART, LAST_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
@@ -163,6 +167,18 @@ def train_part(
         return loss_of(hidden_states, model.lm_head, batches, options.device)
 
     return fit(model, loss_at, plan, options.work / f"{part.name}.pt")
+
+
+def everyday_writer(
+    model: Any, tokenizer: Tokenizer, options: TrainOptions, *, compiled: bool = False
+) -> tuple[Any, Tokenizer]:
+    """Return a larger writer after the phase of everyday English; resume from ``options.work``."""
+    random = Random(f"everyday words {options.seed}")
+    documents = replace(PLAIN, everyday=1.0, selections=0.15, full_header=0.0, programs=8)
+    texts = ("".join(p.text for p in document(random, documents)) for _ in range(1500))
+    larger = grown_tokenizer(tokenizer, texts, NEW_WORDS)
+    grown = grown_writer(model, tokenizer, larger)
+    return train_part(grown, larger, options, EVERYDAY_PART, compiled=compiled), larger
 
 
 def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:

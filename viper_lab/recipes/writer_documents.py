@@ -28,6 +28,7 @@ from viper.prompting.compact import (
     compact_selection,
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
+from viper_lab.world.everyday.texts import everyday_selection, everyday_text
 from viper_lab.world.queries.ambiguous import WEIGHTS as AMBIGUOUS_SORTS
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
 from viper_lab.world.queries.conventions import draw_conventions
@@ -39,6 +40,9 @@ from viper_lab.world.queries.texts import ambiguous_text_sample, selection_sampl
 FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "video": 0.20}
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
+
+STATEMENTS = 0.12
+"""Share of statements among everyday questions about pictures."""
 
 FAILURES: Sequence[tuple[str, str]] = [(kind, message) for kind, message in _TEXTS["failures"]]
 """Kinds and messages of failures that a later prompt may report."""
@@ -83,6 +87,9 @@ class DocumentOptions:
         bank_examples: least and most programs of such a bank.
         failed: share of documents that report before their last query how an earlier program for it
             failed; the right program is the same.
+        everyday: share of documents with everyday English (:mod:`viper_lab.world.everyday`).
+        everyday_mixed: share of these whose queries are half everyday ones and half of the older
+            sort, as behind a bank.
     """
 
     programs: int = 5
@@ -102,23 +109,31 @@ class DocumentOptions:
     banks: float = 0.0
     bank_examples: tuple[int, int] = (4, 10)
     failed: float = 0.0
+    everyday: float = 0.0
+    everyday_mixed: float = 0.3
 
 
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
     """Draw one document of the training split."""
     if random.random() < options.selections:
-        return selection_document(random)
+        return selection_document(random, everyday=_happens(random, options.everyday))
     return program_document(random, options)
 
 
 def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     """Draw a header and one or more solved queries."""
     family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
-    api = "vipergpt" if random.random() < options.vipergpt else "abstract"
+    everyday = _happens(random, options.everyday)
+    api = "vipergpt" if random.random() < options.vipergpt and not everyday else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
-    samples, bare = _samples_and_bare(random, options, family, api, lexicon)
+    task = TASK_OF_FAMILY[family]
+    if everyday:
+        task = "statement" if task == "question" and random.random() < STATEMENTS else task
+        samples, bare = _everyday_samples(random, options, family, task, lexicon), 0
+    else:
+        samples, bare = _samples_and_bare(random, options, family, api, lexicon)
     listed = "vipergpt+abstract" if api == "abstract" and random.random() < 0.1 else api
-    entries = listed_entries(listed, TASK_OF_FAMILY[family])
+    entries = listed_entries(listed, task)
     programs = [_annotate(sample.program, entries) for sample in samples]
     header = header_entries(random, options, entries, programs)
     mapping = name_mapping(random, options, [entry.name for entry in entries])
@@ -126,13 +141,31 @@ def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     failed = len(samples) - 1 if _happens(random, options.failed) else None
     pieces = [Piece(compact_header(header), learned=False)]
     for place, (sample, program) in enumerate(zip(samples, programs, strict=True)):
-        text = varied(random, sample.text)
+        text = sample.text if everyday else varied(random, sample.text)
         failure = compact_failure(*random.choice(FAILURES)) if place == failed else ""
-        query = compact_request(TASK_OF_FAMILY[family], text, sample.options, failure)
+        query = compact_request(task, text, sample.options, failure)
         code = strip_comments(program) if place < bare else program
         solved = compact_program(rename(code, mapping)) + END_OF_PROGRAM
         pieces += [Piece(query, learned=False), Piece(solved, learned=place >= bare)]
     return pieces
+
+
+def _everyday_samples(
+    random: Random, options: DocumentOptions, family: str, task: str, lexicon: Lexicon
+) -> list[TextSample]:
+    """Draw everyday queries of one task, in some documents among others."""
+    lone = _happens(random, options.lone)
+    count = 1 if lone else random.randint(2, options.programs)
+    mixed = task != "statement" and random.random() < options.everyday_mixed
+    samples = [
+        evened_sample(random, family, "abstract", lexicon)
+        if mixed and random.random() < 0.5
+        else everyday_text(random, task, lexicon=lexicon)
+        for _ in range(count)
+    ]
+    if mixed:
+        samples[-1] = everyday_text(random, task, lexicon=lexicon)
+    return samples
 
 
 def _happens(random: Random, share: float) -> bool:
@@ -198,8 +231,10 @@ def _samples(
             yield evened_sample(random, family, api, lexicon)
 
 
-def selection_document(random: Random) -> list[Piece]:
+def selection_document(random: Random, *, everyday: bool = False) -> list[Piece]:
     """Draw a question whose answer is selected from known facts."""
+    if everyday:
+        return selection_pieces(everyday_selection(random))
     lexicon = made_up_lexicon(random) if random.random() < 0.4 else WORLD
     sample = selection_sample(random, lexicon=lexicon)
     return selection_pieces(sample)

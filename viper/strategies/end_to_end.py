@@ -92,9 +92,14 @@ def captions(frames: int = FRAMES) -> EndToEndStrategy:
     return EndToEndStrategy("captions", partial(_ask_captions, frames=frames))
 
 
-def description() -> EndToEndStrategy:
-    """Ask the language model about the video model's description of the whole clip."""
-    return EndToEndStrategy("description", _ask_video, ("video",))
+def description(asked: bool = True) -> EndToEndStrategy:
+    """Ask the language model about the video model's description of the whole clip.
+
+    Args:
+        asked: the video model reads the query and describes what bears on it; otherwise it
+            describes everything that happens.
+    """
+    return EndToEndStrategy("description", partial(_ask_video, asked=asked), ("video",))
 
 
 def language() -> EndToEndStrategy:
@@ -179,12 +184,12 @@ def _ask_captions(session: ToolSession, query: Query, frames: int) -> Any:
     return _answer_from(session, query, ". ".join(captions))
 
 
-def _ask_video(session: ToolSession, query: Query) -> Any:
+def _ask_video(session: ToolSession, query: Query, asked: bool) -> Any:
     video = session.media.video
     assert video is not None
     count, height, width = video.shape[:3]
     clip = Ref("video", ("video0", count, width, height))
-    info = session.call("caption_video", (clip, query.text), {}, None)
+    info = session.call("caption_video", (clip, query.text if asked else None), {}, None)
     return _answer_from(session, query, str(info))
 
 

@@ -192,6 +192,8 @@ class ScoreOptions(ProfileChoice):
         help="Number of queries, the same for each family.")
     baselines: bool = option("--baselines", default=False, show_default=False,
         help="Score the baselines without programs as well.")
+    vqa_baseline: Path | None = option("--vqa-baseline",
+        help="Weights of viper lab world train vqa-baseline, for --baselines.")
     perception: bool = option("--perception/--no-perception", default=True,
         help="Score each vision model alone as well.")
     examples: bool = option("--examples/--zero-shot", default=True,
@@ -218,7 +220,15 @@ def score(options: ScoreOptions) -> int:
     from viper_lab.scores.world import ScoreRequest, draw, report, score_samples
 
     split, seed, limit = options.split, options.seed, options.limit
-    request = ScoreRequest(split, seed, limit, options.baselines, options.workers)
+    if options.vqa_baseline is not None and not (options.vqa_baseline / "config.json").is_file():
+        raise UsageError(
+            f"{options.vqa_baseline}: no weights there; make them with viper lab world train "
+            f"vqa-baseline --out {options.vqa_baseline}"
+        )
+    with_baselines = options.baselines or options.vqa_baseline is not None
+    request = ScoreRequest(
+        split, seed, limit, with_baselines, options.vqa_baseline, options.workers
+    )
     if not options.examples:
         profile = profile.without_examples()
     samples = draw(request)

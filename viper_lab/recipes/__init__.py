@@ -11,7 +11,10 @@ RECIPES: Mapping[str, str] = {
     role: f"viper_lab.recipes.{role}:train"
     for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter", "writer")
     + ("planner", "critic", "seeker", "explorer")
-} | {"writer-small": "viper_lab.recipes.writer:train_small"}
+} | {
+    "writer-small": "viper_lab.recipes.writer:train_small",
+    "vqa-baseline": "viper_lab.recipes.vqa_baseline:train",
+}
 """Map each role to ``module:function``; the function takes ``TrainOptions`` and returns figures.
 
 A module is loaded only when its recipe is requested.

@@ -160,13 +160,14 @@ def evaluate(
     return figures | about_pictures | {"pictures": float(len(scenes))}
 
 
-def build_model(tokenizer: Any) -> Any:
+def build_model(tokenizer: Any, image_size: int = IMAGE_SIZE) -> Any:
     """Build an untrained ``BlipForQuestionAnswering``; BLIP's own vision init does not train."""
     from transformers import BlipConfig, BlipForQuestionAnswering
 
     text = {**_CONFIG["text"], **token_ids(tokenizer), "sep_token_id": tokenizer.sep_token_id}
-    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=_CONFIG["vision"]))
-    embeddings, side = model.vision_model.embeddings, IMAGE_SIZE // PATCH
+    vision = {**_CONFIG["vision"], "image_size": image_size}
+    model = BlipForQuestionAnswering(BlipConfig(text_config=text, vision_config=vision))
+    embeddings, side = model.vision_model.embeddings, image_size // PATCH
     with torch.no_grad():
         embeddings.position_embedding[0, 1:] = 0.3 * grid_positions(side, side, WIDTH)
         embeddings.patch_embedding.weight.normal_(0, (3 * PATCH * PATCH) ** -0.5)
@@ -224,12 +225,12 @@ def answer_loss(model: Any, tokenizer: Any, seen: Tensor, pairs: Sequence[QAPair
     )
 
 
-def save(model: Any, tokenizer: Any, folder: Path) -> None:
+def save(model: Any, tokenizer: Any, folder: Path, image_size: int = IMAGE_SIZE) -> None:
     """Write the folder that ``from_pretrained`` loads, in half precision."""
     from transformers import BlipImageProcessor
 
     processor = BlipImageProcessor(
-        size={"height": IMAGE_SIZE, "width": IMAGE_SIZE},
+        size={"height": image_size, "width": image_size},
         image_mean=[0.5, 0.5, 0.5],
         image_std=[0.5, 0.5, 0.5],
     )

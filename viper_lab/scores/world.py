@@ -6,13 +6,16 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics.accuracy import answer_correct, right_by_task
 from viper.evaluate.sample_result import Prediction
 from viper.models.media import Media, media_from
+from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.schema import Answer
 from viper.strategies.base import Components, RunContext, Strategy
@@ -46,12 +49,17 @@ class ScoredSample:
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """Samples to score: a fresh set drawn by ``seed``, ``limit`` samples in all."""
+    """Samples to score: a fresh set drawn by ``seed``, ``limit`` samples in all.
+
+    Attributes:
+        vqa_baseline: weights of ``viper_lab.recipes.vqa_baseline`` to score among the baselines.
+    """
 
     split: str = "test"
     seed: int = 0
     limit: int = 600
     with_baselines: bool = False
+    vqa_baseline: Path | None = None
     workers: int = 2
     families: tuple[str, ...] = FAMILIES
 
@@ -73,13 +81,11 @@ def score_samples(
     on_done: Callable[[ScoredSample], None] | None = None,
 ) -> list[ScoredSample]:
     """Answer every sample; one that breaks counts as wrong and keeps its error."""
-    prior = {}
-    if request.with_baselines and "question" in request.families:
-        prior = dict(answer_prior(generate("question", "train", 0, PRIOR_SAMPLES)))
+    rivals = _rivals(reasoner.components, request) if request.with_baselines else None
     lock = threading.Lock()
 
     def score(sample: WorldSample) -> ScoredSample:
-        scored = _score_one(reasoner, sample, prior if request.with_baselines else None)
+        scored = _score_one(reasoner, sample, rivals)
         if on_done is not None:
             with lock:
                 on_done(scored)
@@ -95,15 +101,30 @@ def score_samples(
             raise
 
 
-def _score_one(reasoner: Reasoner, sample: WorldSample, prior: Any) -> ScoredSample:
+def _rivals(components: Components, request: ScoreRequest) -> Callable[..., dict[str, bool]]:
+    """Return what scores the baselines on a sample and its pixels."""
+    prior, trained = {}, None
+    if "question" in request.families:
+        prior = dict(answer_prior(generate("question", "train", 0, PRIOR_SAMPLES)))
+    if request.vqa_baseline is not None:
+        answerer = BlipAnswerer.from_pretrained(request.vqa_baseline)
+        trained = replace(
+            components, toolbox=components.toolbox.with_roles({"vqa": lambda: answerer})
+        )
+    return partial(baselines, components, prior=prior, trained=trained)
+
+
+def _score_one(
+    reasoner: Reasoner, sample: WorldSample, rivals: Callable[..., dict[str, bool]] | None
+) -> ScoredSample:
     pixels = world_media(sample)()
     query = sample.query
     baseline_hits: dict[str, bool] = {}
     try:
         options = RunOptions(task=query.task, options=query.options, sample_id=query.sample_id)
         result = reasoner.run(pixels, query.text, options)
-        if prior is not None:
-            baseline_hits = baselines(reasoner.components, sample, pixels, prior)
+        if rivals is not None:
+            baseline_hits = rivals(sample, pixels)
     except Exception as error:  # noqa: BLE001  (boundary: one sample must not end the set)
         return ScoredSample(sample, False, None, baseline_hits, f"{type(error).__name__}: {error}")
     return ScoredSample(sample, is_right(sample, result.answer), result, baseline_hits)
@@ -190,15 +211,25 @@ def answer_chance(samples: Sequence[WorldSample]) -> Mapping[str, float]:
 
 
 def baselines(
-    components: Components, sample: WorldSample, pixels: Any, prior: Prior
+    components: Components,
+    sample: WorldSample,
+    pixels: Any,
+    prior: Prior,
+    trained: Components | None = None,
 ) -> dict[str, bool]:
-    """Return whether each baseline of the sample's family is right; a failing tool is wrong."""
+    """Return whether each baseline of the sample's family is right; a failing tool is wrong.
+
+    Args:
+        trained: the components with a VQA model that was trained on questions of this family.
+    """
     media = media_from(pixels)
     answers = {
         name: _right(strategy, components, sample, media)
         for name, strategy in _STRATEGIES[sample.family].items()
     }
     if sample.family == "question":
+        if trained is not None:
+            answers["vqa_trained_on_questions"] = _right(vqa(), trained, sample, media)
         answers["question_alone"] = answer_correct(prior.get(sample.query_type), str(sample.answer))
     return answers
 
@@ -219,6 +250,7 @@ _STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {
         "frame_captions": captions(),
         "one_frame": captions(frames=1),
         "clip_description": description(),
+        "clip_events": description(asked=False),
     },
 }
 

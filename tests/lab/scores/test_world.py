@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,7 +117,39 @@ def test_baselines_of_every_family() -> None:
         "frame_captions": True,
         "one_frame": False,
         "clip_description": False,
+        "clip_events": False,
     }
+
+
+def test_a_vqa_model_for_whole_questions_is_reported_beside_the_shipped_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Trained:
+        model_id = "trained"
+
+        def encode(self, images: list[object]) -> list[object]:
+            return images
+
+        def answer(self, encodings: list[object], questions: list[str]) -> list[tuple[str, float]]:
+            return [("2", 0.9) for _ in questions]
+
+    folders: list[Path] = []
+
+    def from_pretrained(folder: Path) -> Trained:
+        folders.append(folder)
+        return Trained()
+
+    monkeypatch.setattr(world_score.BlipAnswerer, "from_pretrained", from_pretrained)
+    monkeypatch.setattr(world_score, "generate", lambda *_: [])
+    request = ScoreRequest(
+        workers=1, with_baselines=True, vqa_baseline=Path("trained"), families=("question",)
+    )
+    program = "def execute_command(image):\n    return '1'\n"
+    with Bench([program]) as bench:
+        scored = score_samples(bench.reasoner, [QUESTION], request)
+    assert folders == [Path("trained")] and not scored[0].right
+    shares = report(scored, request)["baselines"]["question"]
+    assert shares["vqa_trained_on_questions"].value == 1 and shares["vqa_on_question"].value == 0
 
 
 def test_every_family_of_the_request_is_reported_even_if_empty() -> None:

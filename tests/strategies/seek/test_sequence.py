@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more, steps
+from tests.strategies.seek.test_seek import BLUE, RED, SPLIT, Bench, actions, answer, more, steps
 from viper.errors import UnknownNameError, UsageError
+from viper.search.findings import Entity, SimilarPicture
 from viper.strategies.seek.graph import SEQUENCES, FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.search import UNANSWERABLE
 
@@ -57,6 +60,39 @@ def test_selecting_is_left_out_where_nothing_is_listed() -> None:
     bench = Bench([SPLIT, NO, "Next: vqa: x", NO, NO, NO, "Next: text_search: x", "unknown"])
     result = bench.ask(graph="fixed-search", without_actions=("detect",))
     assert actions(result) == ["caption", "vqa", "ocr", "entities", "text_search"]
+
+
+@pytest.mark.parametrize(("best", "name"), [(RED, "velora"), (BLUE, "zorto"), (None, "whole")])
+def test_the_matcher_names_what_resembles_a_picture_most(
+    best: tuple[int, ...] | None, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench([SPLIT, "Next: text_search: x", "1893"])
+
+    def similar(pixels: Any, limit: int) -> list[SimilarPicture]:
+        colour = int(pixels[pixels.shape[0] // 2, pixels.shape[1] // 2].argmax())
+        part = None if len(pixels) == 60 else (RED, None, BLUE)[colour]
+        entity = Entity({None: "whole", RED: "velora", BLUE: "zorto"}[part])
+        unnamed = SimilarPicture("2", 0.99)  # names nothing, so it decides nothing
+        return [unnamed, SimilarPicture("1", 0.9 + 0.05 * (part == best), entities=(entity,))]
+
+    monkeypatch.setattr(bench.pictures, "similar", similar)
+    result = bench.ask(graph="matcher")
+    (search,) = steps(result)
+    assert search["query"] == f"when was the maker of {name} founded?"
+    assert (
+        result.answer.value == "1893" and f"which lamp is red: {name}" in bench.llm.calls[1].prompt
+    )
+    only_name = Bench(["visual: which lamp is red?"])
+    monkeypatch.setattr(only_name.pictures, "similar", similar)
+    assert only_name.ask(graph="matcher").answer.value == name
+
+
+def test_a_matcher_that_finds_nothing_searches_for_the_question() -> None:
+    bench = Bench([SPLIT, "Next: text_search: x", "unknown"])
+    bench.pictures.similar = lambda pixels, limit: []  # type: ignore[method-assign]
+    result = bench.ask(graph="matcher")
+    assert steps(result)[0]["query"] == "which lamp is red?"
+    assert result.answer.value == UNANSWERABLE
 
 
 def test_shipped_ones_can_be_read() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from viper.sandbox import Ref
 from viper.strategies.seek.memory import MemoryState
+from viper.tools.knowledge_tools import similar_pictures
 from viper.tools.session import ToolSession
 
 MAX_OBJECTS = 8
@@ -121,6 +122,25 @@ def resolve_words(action: str, words: str, now: MemoryState) -> str:
         return ""
     # Among objects that fit equally the first is the surest.
     return str(max(left, key=lambda item: (len(keywords & _words(item[1])), -item[0]))[0])
+
+
+def nearest(tools: SeekTools) -> str:
+    """Return the entity of the picture that is most like the run's picture or one of its objects.
+
+    Objects are the detector's boxes. "" if no picture of the collection is like any of them.
+
+    Raises:
+        ViperError: a tool refused or failed.
+    """
+    parts = [tools.picture, *tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]]
+    named = [
+        picture
+        for part in parts
+        for picture in similar_pictures(tools.session, part)
+        if picture.entities
+    ]
+    best = max(named, key=lambda picture: picture.score, default=None)
+    return best.entities[0].name if best is not None else ""
 
 
 def _words(text: str) -> set[str]:

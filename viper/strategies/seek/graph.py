@@ -18,6 +18,7 @@ file, too::
     description = "what is to be seen, then an answer"
     actions = ["caption", "vqa"]       # each once, in this order, whatever they find
     splits = true                      # whether the question is split in two first
+    nearest = false                    # whether the most similar picture names what is asked about
 
 Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3; sequences: sec. 4, baselines.
 """
@@ -186,6 +187,8 @@ class FixedSequence:
 
     Attributes:
         splits: whether the question is split in two first; otherwise it is asked as a whole.
+        nearest: whether the visual part is answered at once, by the entity of the picture in the
+            collection that is most like the whole picture or one of its objects.
     """
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -193,6 +196,7 @@ class FixedSequence:
     name: str
     actions: tuple[str, ...]
     splits: bool = True
+    nearest: bool = False
     description: str = field(default="", compare=False)
 
     def without(self, actions: Collection[str]) -> FixedSequence:

@@ -43,6 +43,7 @@ from viper.strategies.seek.actions import (
     SeekTools,
     exhausted_actions,
     is_possible,
+    nearest,
     perform,
     resolve_words,
 )
@@ -376,6 +377,12 @@ class FixedSeeker(Seeker):
         if split is None:
             return self._budget_failure()
         memory = WorkingMemory(split.visual)
+        if self.sequence.nearest and (name := nearest(self.tools)):
+            if split.is_visual:
+                return name, self._info("")
+            now = memory.now
+            now.query, now.is_visual, now.is_settled = split.about(name), False, True
+            now.context = (f"{split.visual.rstrip(' ?')}: {name}",)
         for action in self.sequence.actions[: self.context.settings.of(SeekSettings).max_steps]:
             if is_possible(action, memory.now):
                 outcome = self._step(memory, (action,), split)

@@ -239,6 +239,12 @@ def test_the_writer_is_asked_for_lines() -> None:
         ("the tag on the shirt", "ground"),
         ("cover of the book", "ground"),
         ("What replaces the bird?", "question"),
+        ("isn't there a cup", "question"),
+        ("hey, count the cups", "question"),
+        ("whats the color of the cup", "question"),
+        ("name the animal on the left", "question"),
+        ("can opener on the table", "ground"),
+        ("can you see a cup", "question"),
     ],
 )
 def test_tasks_by_their_wording(text: str, task: str) -> None:

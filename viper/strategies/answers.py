@@ -18,8 +18,12 @@ from viper.sandbox import Ref
 from viper.schema import Answer, Box, Failure, PixelBox, Query
 
 _ASKING = re.compile(
-    r"^(what|which|who|where|when|why|how|is|are|was|were|does|do|did|can|has|have|will|"
-    r"tell me (what|which|how))\b"
+    r"^((hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)\b[,.!]?\s+)*("
+    r"(what|which|who|whose|where|when|why|how)('?s|'?re)?|"
+    r"(is|are|was|were|does|do|did|has|have)(n't|nt)?|"
+    r"(can't|(can|could|would|will|should)(n't)?) (you|i|we|it|this|that|there)|"
+    r"count|name|describe|any|check|tell me|i wonder|i want to know|true or false|number of"
+    r")\b"
 )
 _WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"
 _EDITING = re.compile(

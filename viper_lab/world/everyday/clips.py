@@ -334,9 +334,9 @@ def say_clip(ask: ClipAsk, random: Random, wording: Wording = "seen", *, noise: 
     ):
         key = key.replace("_any", "_hit")
     frames = _wordings()["frames"]
-    texts = (
-        frames[key]["held"] if wording == "held" and "held" in frames[key] else frames[key]["seen"]
-    )
+    texts = frames[key].get(wording, ())
+    if not texts:
+        raise NoWordingError(key)
     frame = expanded(random.choice(texts), random)
     slots: dict[str, str] = {
         "w": "colour" if ask.word == "color" and random.random() < 0.3 else ask.word

@@ -138,7 +138,10 @@ def _about_scene(
         space = _space(ask, truth)
         if space and not balance.admits((ask.type, ask.word), answer, space):
             continue
-        text = say(ask, random, part.wording)
+        try:
+            text = say(ask, random, part.wording)
+        except NoWordingError:
+            continue
         task = "ground" if ask.type == "refer" else "question"
         box = truth.scene.rendered.box(int(answer)) if ask.type == "refer" else None
         sample_id = f"everyday-{split}-{index}"

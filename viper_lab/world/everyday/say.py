@@ -50,20 +50,21 @@ def say(
     Args:
         wording: ``held`` uses the frames that no training text holds.
         statement: say it as a statement; only for ``YES_NO`` types.
+
+    Raises:
+        NoWordingError: no frame suits the question.
         noise: share of questions with fillers, typing errors, capitals or another final mark.
     """
     name = frame_name(ask)
     frames = wordings()["frames"][name]
-    texts = frames["say"] if statement and ask.type in YES_NO else frames[wording]
-    while True:
-        frame = expanded(random.choice(texts), random)
+    texts = frames["say"] if statement and ask.type in YES_NO else frames.get(wording, ())
+    for frame in random.sample(texts, len(texts)):
         try:
-            text = _filled(frame, ask, random, noise)
+            text = _filled(expanded(frame, random), ask, random, noise)
         except NoWordingError:
-            if wording == "held" or statement:  # few frames, which all phrases suit in the end
-                texts = frames["seen"] if len(texts) == 1 and not statement else texts
             continue
         return varied(text, random, noise)
+    raise NoWordingError(name)
 
 
 def frame_name(ask: Ask) -> str:
@@ -89,6 +90,8 @@ def expanded(text: str, random: Random) -> str:
 def _filled(frame: str, ask: Ask, random: Random, noise: float) -> str:
     if random.random() < noise / 4:
         frame = _mistyped(frame, random)
+    if random.random() < noise / 2:
+        frame = _disturbed(frame, random)
     speaker = _Speaker(random)
     slots = _slots(ask, speaker)
 
@@ -379,6 +382,27 @@ def varied(text: str, random: Random, noise: float) -> str:
     if random.random() < noise / 2:
         mark = random.choice(("", "?", "."))
     return f"{text}{mark}"
+
+
+def _disturbed(frame: str, random: Random) -> str:
+    """Return a frame with a word that says nothing, or without a word that says little.
+
+    So a writer learns not to take every unknown word for a noun.
+    """
+    words = frame.split(" ")
+    small = [i for i, word in enumerate(words) if word in wordings()["noise"]["small"]]
+    if small and random.random() < 0.4:
+        del words[random.choice(small)]
+        return " ".join(words)
+    said = wordings()["noise"]["idle"]
+    word = random.choice(said) if random.random() < 0.6 else _gibberish(random)
+    words.insert(random.randint(0, len(words)), word)
+    return " ".join(words)
+
+
+def _gibberish(random: Random) -> str:
+    syllables = [random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(3)]
+    return "".join(syllables)[: random.randint(3, 6)]
 
 
 def _mistyped(frame: str, random: Random) -> str:

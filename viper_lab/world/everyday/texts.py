@@ -18,7 +18,7 @@ from viper_lab.world.everyday.clips import (
 from viper_lab.world.everyday.draw import SHARES, FreeKinds, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO
 from viper_lab.world.everyday.programs import program_of
-from viper_lab.world.everyday.say import Wording, say
+from viper_lab.world.everyday.say import NoWordingError, Wording, say
 from viper_lab.world.everyday.words import Words, in_world_words, world_words
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
 from viper_lab.world.queries.meaning import Meaning
@@ -59,9 +59,13 @@ def everyday_text(
         text = say_clip(clip_ask, random, wording)
         program = clip_program(clip_ask, options=bool(options))
         return _sample(text, program, task, clip_ask.type, options)
-    ask = draw_ask(random, FreeKinds(random, words), types=_TYPES[task], held_out=held_out)
-    text = say(ask, random, wording, statement=task == "statement")
-    return _sample(text, program_of(ask), task, ask.type)
+    while True:
+        ask = draw_ask(random, FreeKinds(random, words), types=_TYPES[task], held_out=held_out)
+        try:
+            text = say(ask, random, wording, statement=task == "statement")
+        except NoWordingError:
+            continue
+        return _sample(text, program_of(ask), task, ask.type)
 
 
 def everyday_selection(random: Random) -> SelectionSample:

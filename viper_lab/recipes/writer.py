@@ -173,10 +173,13 @@ def everyday_writer(
     model: Any, tokenizer: Tokenizer, options: TrainOptions, *, compiled: bool = False
 ) -> tuple[Any, Tokenizer]:
     """Return a larger writer after the phase of everyday English; resume from ``options.work``."""
-    random = Random(f"everyday words {options.seed}")
-    documents = replace(PLAIN, everyday=1.0, selections=0.15, full_header=0.0, programs=8)
-    texts = ("".join(p.text for p in document(random, documents)) for _ in range(1500))
-    larger = grown_tokenizer(tokenizer, texts, NEW_WORDS)
+    stored = options.work / "everyday-tokenizer.json"
+    if not stored.exists():
+        random = Random(f"everyday words {options.seed}")
+        documents = replace(PLAIN, everyday=1.0, selections=0.15, full_header=0.0, programs=8)
+        texts = ("".join(p.text for p in document(random, documents)) for _ in range(1500))
+        grown_tokenizer(tokenizer, texts, NEW_WORDS).save(str(stored))
+    larger = Tokenizer.from_file(str(stored))
     grown = grown_writer(model, tokenizer, larger)
     return train_part(grown, larger, options, EVERYDAY_PART, compiled=compiled), larger
 

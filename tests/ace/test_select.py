@@ -170,6 +170,13 @@ def test_banks_are_merged_best_first_each_example_once() -> None:
     assert merged([Bank([])]) == []
 
 
+def test_one_lucky_sample_supports_less_than_many() -> None:
+    lucky = ran("s0", RED, "vague")  # right on 1 of 1 against 7 of 8
+    meant = [ran(f"s{n}", f"{SECOND} # x", "vague", score=float(n < 7)) for n in range(8)]
+    (first,) = select([lucky, *meant], Selection(agree=True, keep=1))
+    assert first.program.startswith(SECOND)
+
+
 def test_the_better_supported_reading_comes_first_though_it_is_longer() -> None:
     lucky = [ran(f"s{n}", RED, "vague", score=float(n < 2)) for n in range(8)]
     meant = [ran(f"s{n}", f"{SECOND} # x", "vague", score=float(n > 0)) for n in range(8)]

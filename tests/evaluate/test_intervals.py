@@ -41,6 +41,11 @@ def test_copies_of_a_value_add_no_certainty() -> None:
     assert careless.high - careless.low < 0.6 * (copied.high - copied.low)
 
 
+def test_an_interval_holds_95_percent() -> None:
+    estimate = mean([0.0, 1.0] * 200)  # 0.5 and 1.96 standard errors of 0.025
+    assert (estimate.low, estimate.high) == pytest.approx((0.451, 0.549), abs=0.005)
+
+
 def test_an_unnamed_cluster_is_alone() -> None:
     values = [0.0, 1.0, 0.0, 1.0, 1.0]
     assert mean(values, clusters=[""] * 5) == mean(values)

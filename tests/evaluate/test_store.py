@@ -15,9 +15,10 @@ from run_samples import a_manifest, a_row, a_trace, failed_row
 
 from tests.test_record import TRACE
 from viper.errors import StoreError, UsageError
+from viper.evaluate.runs.manifest import MANIFEST_VERSION
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction
-from viper.schema import Usage, to_json
+from viper.schema import ToolCall, Trial, Usage, to_json
 
 
 def filled(folder: Path, count: int) -> RunStore:
@@ -59,6 +60,40 @@ def test_rows_come_in_the_order_of_the_set_and_by_seed(tmp_path: Path) -> None:
             store.add(number, a_row(number, seed=number % 2))
         assert [row.sample_id for row in store.rows()] == [a_row(n).sample_id for n in range(450)]
         assert [row.seed for row in store.rows(1)] == [1] * 225
+
+
+def test_a_sample_on_two_pages_keeps_all_its_seeds(tmp_path: Path) -> None:
+    with RunStore.create(tmp_path, a_manifest(seeds=(0, 1, 2))) as store:
+        for number in range(70):  # a page has 200 rows and ends after a sample's second seed
+            for seed in range(3):
+                store.add(number, a_row(number, seed=seed))
+        assert len({(row.sample_id, row.seed) for row in store.rows()}) == 210
+        assert store.done() == {(row.sample_id, row.seed) for row in store.rows()}
+
+
+def test_a_row_names_the_tools_of_all_its_trials(tmp_path: Path) -> None:
+    def trial(index: int, *tools: str) -> Trial:
+        calls = tuple(ToolCall(n, tool, (), {}, None, 0.0) for n, tool in enumerate(tools))
+        return replace(TRACE.trials[0], index=index, tool_calls=calls)
+
+    trace = replace(TRACE, trials=(trial(0, "find", "find"), trial(1, "find", "exists")))
+    with RunStore.create(tmp_path, a_manifest()) as store:
+        store.add(0, a_row(), trace)
+        assert store.tools() == {(a_row().sample_id, 0): ["find", "exists"]}
+
+
+def test_a_start_that_fails_admits_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("viper.evaluate.runs.store.open_to_write", fail)
+        with pytest.raises(StoreError) as failed:
+            RunStore.create(tmp_path, a_manifest())
+    with RunStore.resume(tmp_path, a_manifest()) as store:
+        assert store.count() == 0 and "no space" in str(failed.value)
 
 
 def test_the_worst_rows_are_failures_then_wrong_answers(tmp_path: Path) -> None:
@@ -194,7 +229,7 @@ def test_reading_says_in_one_line_what_is_not_a_run(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as caught:
             RunStore.read(tmp_path)
         assert "\n" not in str(caught.value) and "manifest" in str(caught.value)
-    newer = {**a_manifest().to_json(), "schema": 99}
+    newer = {**a_manifest().to_json(), "schema": MANIFEST_VERSION + 1}
     (tmp_path / "run.json").write_text(json.dumps(newer))
     with pytest.raises(StoreError, match="newer viper"):
         RunStore.read(tmp_path)

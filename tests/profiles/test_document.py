@@ -116,6 +116,14 @@ def test_own_profiles_are_found_in_the_state_folder(
     assert read_profile("mine").description == ""
 
 
+def test_an_own_profile_hides_the_shipped_one_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    own = tmp_path / "profiles" / "embedded.toml"
+    own.write_text(GOOD)
+    assert known_profiles(tmp_path)["embedded"] == own
+    assert read_profile("embedded", tmp_path).path == own
+
+
 def test_a_backend_nobody_knows_is_said_without_loading(tmp_path: Path) -> None:
     text = GOOD.replace('"owlv2"', '"magic"')
     (problem,) = Profile(read_profile(write(tmp_path, text))).problems()

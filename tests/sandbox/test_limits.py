@@ -134,6 +134,22 @@ def test_a_run_that_may_be_cancelled_runs_as_usual(sandbox: Sandbox) -> None:
     assert sandbox.run(code, tools=tools, cancel=threading.Event()).value == [True] * 20
 
 
+@pytest.mark.parametrize(("asked", "kind"), [(3, None), (4, "tool_budget")])
+def test_as_many_calls_are_answered_as_the_limit_says(
+    asked: int, kind: str | None, tight: Sandbox
+) -> None:
+    tools = ScriptedTools({"find": lambda name: 1})
+    outcome = tight.run(f"for i in range({asked}):\n    find('a')\nanswer = 1", tools=tools)
+    assert (outcome.failure.kind if outcome.failure else None) == kind
+    assert len(tools.calls) == 3
+
+
+@pytest.mark.parametrize("operation", ["x[0] <<= 1 << 21", "x[0] **= 1 << 21"])
+def test_items_grow_within_the_same_bound(operation: str, sandbox: Sandbox) -> None:
+    outcome = sandbox.run(f"x = [2]\n{operation}\nanswer = x[0].bit_length()")
+    assert outcome.failure is not None and outcome.failure.exception == "OverflowError"
+
+
 def test_limits_are_checked() -> None:
     with pytest.raises(UsageError, match="calls is 0"):
         Limits(calls=0)

@@ -70,6 +70,31 @@ def test_a_budget_that_allows_no_request_is_a_failure_of_its_own() -> None:
     assert context.stopped.message == "2 used of max_llm_calls 2; set a higher bound or 0"
 
 
+@pytest.mark.parametrize(
+    ("bounds", "is_spent"),
+    [
+        ({"max_llm_calls": 2}, True),
+        ({"max_llm_calls": 3}, False),
+        ({"max_llm_tokens": 100}, True),  # 90 read, 10 written
+        ({"max_llm_tokens": 101}, False),
+        ({"max_cost_usd": 0.5}, True),
+        ({"max_cost_usd": 0.51}, False),
+        ({}, False),
+    ],
+)
+def test_a_bound_is_reached_by_requests_by_all_tokens_and_by_cost(
+    bounds: dict[str, float], is_spent: bool
+) -> None:
+    context = RunContext(
+        Query("the cube", "ground"),
+        media_from(picture()),
+        RunSettings().changed(**bounds),
+        threading.Event(),
+        usage=UsageMeter(2, 90, 10, cost_usd=0.5),
+    )
+    assert (context.over_budget() is not None) is is_spent
+
+
 def test_a_run_without_a_trial_can_be_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(self: object, components: object, context: RunContext) -> list[Trial]:
         context.usage.llm_calls = 5

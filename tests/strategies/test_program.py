@@ -107,6 +107,58 @@ def test_an_index_beyond_all_candidates_is_the_programs_own_mistake() -> None:
     assert [trial.correction for trial in result.trace.trials] == ["first", "self_debug"]
 
 
+def test_only_the_threshold_at_fault_is_lowered() -> None:
+    with Bench([FAINT]) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    assert {trial.thresholds["video.threshold"] for trial in result.trace.trials} == {0.3}
+
+
+def test_the_result_that_reached_the_failure_is_blamed_not_the_last_that_was_empty() -> None:
+    program = (
+        "def execute_command(image):\n"
+        "    image_patch = ImagePatch(image)\n"
+        "    balls = image_patch.find('faint ball')\n"
+        "    others = image_patch.find('faint ball')\n"
+        "    return balls[0]\n"
+    )
+    with Bench([program], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    failure = result.trace.trials[0].failure
+    assert failure is not None and (failure.kind, failure.call_index) == ("below_threshold", 0)
+
+
+def test_a_wrong_type_after_an_empty_result_is_blamed_on_its_threshold() -> None:
+    program = (
+        "def execute_command(image):\n"
+        "    balls = ImagePatch(image).find('faint ball')\n"
+        "    return balls[0] if balls else None\n"
+    )
+    with Bench([program], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    assert result.answer is not None and len(result.trace.trials) == 4
+    failure = result.trace.trials[0].failure
+    assert failure is not None and failure.kind == "below_threshold"
+
+
+def test_another_error_after_a_shortened_list_is_the_programs_own_mistake() -> None:
+    program = (
+        "def execute_command(image):\n"
+        "    rings = ImagePatch(image).find('ring')\n"
+        "    return rings[int('first')]\n"
+    )
+    with Bench([program], trials=1) as bench:
+        result = bench.reasoner.run(picture(), "the ring")
+    assert [trial.correction for trial in result.trace.trials] == ["first"]
+    assert result.failure is not None and result.failure.exception == "ValueError"
+
+
+def test_nothing_is_lowered_where_self_tuning_is_off() -> None:
+    with Bench([FAINT], trials=1, self_tune=False) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    assert len(result.trace.trials) == 1 and result.failure is not None
+    assert result.failure.kind == "below_threshold"
+
+
 def test_self_debugging_asks_again_with_another_seed_and_temperature() -> None:
     with Bench([BROKEN, LEFTMOST], trials=3) as bench:
         result = bench.reasoner.run(picture(), "the leftmost cube")

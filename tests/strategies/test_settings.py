@@ -55,9 +55,11 @@ def test_changes_reach_the_strategy_that_they_are_for() -> None:
     assert (run.trials, run.of(ExploreSettings).max_turns) == (2, 5)
     assert run.of(SeekSettings) == SeekSettings() and set(run.own) == {"explore"}
     assert run.changed(trials=3, max_turns=12) == RunSettings()
+    assert run.changed(max_turns=12).own == {}
     assert run.flat()["max_turns"] == 5 and json.dumps(run.flat())
-    with pytest.raises(UsageError, match="max_turns is 0; expected 1 to 1000"):
-        run.changed(max_turns=0)
+    for wrong in (0, 1001):
+        with pytest.raises(UsageError, match=f"max_turns is {wrong}; expected 1 to 1000"):
+            run.changed(max_turns=wrong)
 
 
 def test_the_manifest_has_the_keys_of_earlier_versions() -> None:

@@ -124,6 +124,25 @@ def test_a_lower_threshold_costs_no_forward_and_finds_more() -> None:
     assert second.model_calls == 0 and len(bench.detector.encoded) == 1
 
 
+def test_a_score_at_the_threshold_passes() -> None:
+    session = Bench().session(thresholds={"detector.threshold": 0.5})
+    assert len(ask(session, "find", WHOLE, "cube")) == 2
+    assert session.calls[0].rejected_by is session.calls[0].shortened_by is None
+
+
+@pytest.mark.parametrize(("least", "shortened"), [(0.5, "detector.threshold"), (0.55, None)])
+def test_only_what_tuning_can_reach_shortens_a_list(least: float, shortened: str | None) -> None:
+    schedule = ThresholdSchedule(0.8, 0.1, least)
+    session = Bench(sensitivities={"detector.threshold": schedule}).session()
+    assert len(ask(session, "find", WHOLE, "cube")) == 1
+    assert session.calls[0].shortened_by == shortened
+
+
+def test_a_schedule_falls_by_its_step_to_its_floor_and_no_further() -> None:
+    schedule = ThresholdSchedule(0.4, 0.15, 0.2)
+    assert [schedule.lower(value) for value in (0.4, 0.25, 0.2, 0.1)] == [0.25, 0.2, None, None]
+
+
 def test_nothing_at_all_is_not_blamed_on_the_threshold() -> None:
     session = Bench().session()
     assert ask(session, "find", WHOLE, "unicorn") == []

@@ -31,8 +31,9 @@ class AgentOptions(cli.ProfileChoice):
         default="masking",
         help="Actions to train on: masking takes the effective ones, sft all, random an equal "
              "number at random, rethink the effective ones and the thoughts that reject results.")
-    rest: Literal["before", "all"] = cli.option("--rest", default="before",
-        help="Part of the workflow before each action: the turns before it, or all other turns.")
+    rest: Literal["before", "effective", "all"] = cli.option("--rest", default="before",
+        help="Part of the workflow before each action: the turns before it, the effective ones of "
+             "these, or all other turns.")
     modes: tuple[Literal["standard", "given", "discrepancy"], ...] = cli.option("--manner",
         help="Use only workflows of this collection mode; repeatable. By default all modes.")
     flag_file: Path | None = cli.option("--flags", type=click.Path(path_type=Path, exists=True),

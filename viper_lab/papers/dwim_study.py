@@ -27,7 +27,7 @@ from viper.prompting.messages import as_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
-from viper.tuning.agent.masking import masked
+from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, token_count, tune
 from viper.tuning.agent.workflow import Workflow
 from viper_lab.papers.cell_runner import slug
@@ -39,16 +39,20 @@ class AgentVariant:
 
     Attributes:
         mode: of the workflows; "" for the agent as it came.
-        variant: as :func:`viper.tuning.agent.masking.masked` takes it.
+        variant, rest: as :func:`viper.tuning.agent.masking.masked` takes them.
     """
 
     name: str
     mode: str = ""
     variant: str = ""
+    rest: str = "before"
 
 
 UNTUNED = AgentVariant("not tuned")
 MASKED = AgentVariant("discrepancy-aware, instruct-masking", "discrepancy", "masking")
+CUT = replace(MASKED, name=f"{MASKED.name}, doubts cut", rest="effective")
+"""Ours: at test nobody doubts, so actions are learned in contexts without what was doubted."""
+
 SFT = AgentVariant("discrepancy-aware, SFT", "discrepancy", "sft")
 RANDOM = AgentVariant("discrepancy-aware, random masking", "discrepancy", "random")
 RETHINK = AgentVariant("discrepancy-aware, masking with rethink", "discrepancy", "rethink")
@@ -68,7 +72,7 @@ ROOM_FOR_ACTIONS = 128
 STUDY = "study.json"
 """Of the folder: what is studied."""
 
-AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, MASKED)
+AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, CUT, MASKED)
 QUICK_AGENTS = (UNTUNED, SFT, MASKED)
 
 
@@ -79,7 +83,7 @@ class DwimScale:
     Attributes:
         workflows: training samples, of each seed and mode.
         samples: answered by each agent, of each seed.
-        settings: of every tuning; the seed is replaced by each seed.
+        settings: of every tuning; each seed replaces the seed, and :func:`steps_of` the steps.
     """
 
     workflows: int
@@ -140,6 +144,7 @@ class DwimStudy:
             "workflows": self.scale.workflows,
             "samples": self.scale.samples,
             "tuning": asdict(self.scale.settings),
+            "first actions": "learned equally often",
             "models": model_ids(Reasoner(self.components, preload=False)),
             "thresholds": dict(self.components.toolbox.settings.start_thresholds(self_tune=False)),
             "style": self.style,
@@ -246,10 +251,13 @@ class DwimStudy:
         model = folder / "model"
         if not model.is_dir():
             right = [w for w in self.made(seed, agent.mode) if w.outcome == "right"]
-            texts_of = partial(masked, style=self.style, variant=agent.variant, seed=seed)
+            texts_of = partial(
+                masked, style=self.style, variant=agent.variant, rest=agent.rest, seed=seed
+            )
             entries = self._api().entries
             texts = [text for w in right for text in texts_of(w, entries(w.query.task))]
-            settings = replace(self.scale.settings, seed=seed)
+            steps = steps_of(self.scale.settings.steps, texts, self.style)
+            settings = replace(self.scale.settings, seed=seed, steps=steps)
             name = f"seed {seed}, {agent.name}"
             self.say(f"{name}: tuning on {len(texts)} actions")
 
@@ -270,3 +278,21 @@ class DwimStudy:
             **asdict(self.tuned.load),
         )
         return GatheredLLM(llm, BATCH)
+
+
+MOST_STEPS = 10
+"""Greatest number of times that the steps of a tuning are multiplied."""
+
+
+def steps_of(steps: int, texts: Sequence[MaskedWorkflow], style: str) -> int:
+    """Return the steps in which as many first actions are learned as by ``steps`` rows of them.
+
+    Where a doubted first action is masked, fewer rows hold one, and an agent would learn how to
+    begin from fewer updates than another one.
+
+    Args:
+        style: of the prompts; in ``compact`` all actions of a workflow are one row.
+    """
+    first = sum(text.is_first for text in texts)
+    rows = len({text.workflow for text in texts}) if style == "compact" else len(texts)
+    return round(steps * min(MOST_STEPS, rows / first)) if first else steps

@@ -20,7 +20,7 @@ from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.queries.texts import text_sample
-from viper_lab.world.queries.workflows import WHOLE, WorkflowText, routes, workflow
+from viper_lab.world.queries.workflows import CAPTION, WHOLE, WorkflowText, routes, workflow
 
 TRAINING = AdapterTraining("explorer", steps=450, learning_rate=3e-3, step_tokens=6000, longest=900)
 
@@ -46,7 +46,7 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     """Return shares of turns, by kind of turn, in which the agent acts as the workflow does.
 
     The questions are of the validation split. ``first``: the agent takes one of the valid routes,
-    whichever it prefers; ``whole`` is the share of those that query the whole picture.
+    whichever it prefers; ``whole`` and ``caption`` are the shares of turns that begin these routes.
     """
     llm = load_llm(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
@@ -61,7 +61,8 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
             if due == "first":
                 code = predicted.text if predicted else ""
                 right["first"].append(code in ways.values())
-                right["whole"].append(code == ways[WHOLE])
+                for name in (WHOLE, CAPTION):
+                    right[name].append(code == ways[name])
             else:
                 right[due].append(predicted == action)
     return {name: round(sum(each) / len(each), 4) for name, each in sorted(right.items())}

@@ -80,7 +80,7 @@ def test_utilisation_says_what_was_copied() -> None:
 def test_agents_are_paired_by_sample() -> None:
     study = fake({}, {UNTUNED.name: 0.5, MASKED.name: 0.75, SFT.name: 0.5})
     rows = {one.name: one.figure.mean for one in entries(answers(study), right_answers(), WHOLE)}
-    assert rows[MASKED.name] == 0.75 and len(rows) == 9
+    assert rows[MASKED.name] == 0.75 and len(rows) == 10
     step = (UNTUNED.name, MASKED.name)
     found = gain(answers(study), right_answers(), step, WHOLE)
     assert found is not None and found.difference.value == pytest.approx(0.25)

@@ -18,6 +18,7 @@ from viper.tuning.agent.masking import MaskedWorkflow
 from viper.tuning.agent.training import TunedAgent, TuneSettings
 from viper_lab.papers import dwim_study
 from viper_lab.papers.dwim_study import (
+    CUT,
     MASKED,
     OTHERS,
     SFT,
@@ -25,6 +26,7 @@ from viper_lab.papers.dwim_study import (
     DwimScale,
     DwimStudy,
     SampleSplits,
+    steps_of,
 )
 
 TRAIN, TEST = "train:question", "test:question"
@@ -106,6 +108,24 @@ def test_each_agent_learns_by_its_own_mode_and_variant(study: DwimStudy, tuned: 
     assert has_guess == {"masking": False, "sft": True}
     study.answers(OTHERS[0], 0)
     assert OTHERS[0].mode == "standard" and tuned[-1] == []  # nothing is solved uncorrected
+
+
+def test_doubts_may_be_cut_and_first_actions_are_learned_equally_often(
+    study: DwimStudy, tuned: Tuned
+) -> None:
+    study.answers(CUT, 0)
+    assert all("rethink" not in str(text.prompt).lower() for text in tuned[-1])
+    assert sum(text.is_first for text in tuned[-1]) == 4  # one of each workflow
+    cut, before = tuned[-1], [replace(text, is_first=False) for text in tuned[-1]]
+    assert steps_of(100, cut, "compact") == 100
+    half = [replace(text, is_first=text.is_first and number < len(cut) / 2)
+            for number, text in enumerate(cut)]  # fmt: skip
+    assert steps_of(100, half, "compact") == 200
+    assert steps_of(100, cut, "chat") == 100 * len(cut) / 4
+    assert steps_of(100, before, "compact") == 100
+    (few, *_) = [text for text in cut if text.is_first]
+    others = [replace(text, workflow=str(n)) for n, text in enumerate(before * 20)]
+    assert steps_of(100, [few, *others], "compact") == 1000
 
 
 def test_a_sample_to_learn_from_is_never_answered(study: DwimStudy) -> None:

@@ -67,6 +67,18 @@ def test_the_rest_may_be_what_comes_after_too() -> None:
     assert "str(len(patches))" not in before.prompt
 
 
+def test_what_was_of_no_use_may_be_cut_from_the_context() -> None:
+    texts = list(masked(MADE, (), style="compact", rest="effective"))
+    assert [one.turn for one in texts] == [3, 4, 5, 6]
+    assert [one.is_first for one in texts] == [True, False, False, False]
+    for one in texts:
+        assert not any(cut in one.prompt for cut in ("simple_query", "Rethink", "Traceback"))
+    assert "find('cube')" in texts[1].prompt and "str(len(patches))" in texts[2].prompt
+    assert not any(one.is_first for one in masked(MADE, (), style="compact"))
+    sft = masked(MADE, (), style="compact", variant="sft")
+    assert [one.turn for one in sft if one.is_first] == [0]
+
+
 def test_large_models_are_asked_in_words() -> None:
     first = next(iter(masked(MADE, (), style="chat")))
     assert "## Rules" in as_text(first.prompt) and "Query: how many cubes" in as_text(first.prompt)

@@ -5,7 +5,9 @@ prompt and the preceding turns. Ineffective actions remain as context and never 
 
 Source: DWIM (2025), supplement, table 10, for the variants. Ours: by default the context consists
 of the turns before the masked action (``before``), as when the agent acts. ``all`` also shows the
-turns after it, with a hole in place of the action.
+turns after it, with a hole in place of the action. ``effective`` shows only the effective turns
+before it: what was doubted, repeated or failed is cut, so the context is one that the agent meets
+when nobody doubts it.
 
 A prompt is encoded to the same tokens that the agent's model reads when it acts (``PromptTokens``).
 The tokens of the action follow, and only they count. The end of a turn that a chat template writes
@@ -30,7 +32,7 @@ VARIANTS = ("masking", "sft", "random", "rethink")
 """Choices of actions to learn: instruct-masking; all; a random choice of the same number as
 instruct-masking; instruct-masking with rethinking thoughts."""
 
-RESTS = ("before", "all")
+RESTS = ("before", "effective", "all")
 
 HOLE = "<masked></masked>"
 
@@ -51,12 +53,14 @@ class MaskedWorkflow:
         target: the action in its tags. Only its tokens count in the loss.
         workflow: id of the workflow.
         turn: index of the action in its workflow.
+        is_first: whether the prompt shows no turn before it.
     """
 
     prompt: Prompt
     target: str
     workflow: str
     turn: int
+    is_first: bool = False
 
 
 def masked(
@@ -80,12 +84,16 @@ def masked(
     """
     turns = [turn for turn in workflow.turns if turn.kind != "forced"]
     steps = [step_of(turn) for turn in turns]
-    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), labels or {}):
+    effective = _effective(workflow, labels or {})
+    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), effective):
         action = steps[place].action
         if action is None:
             continue
         target = action_text(action)
         previous = steps[:place]
+        if rest == "effective":
+            previous = [steps[n] for n in effective if n < place]
+        is_first = not previous
         if rest == "all":
             hole = Step(None, steps[place].result, HOLE)
             previous = [*previous, hole, *steps[place + 1 :]]
@@ -96,18 +104,27 @@ def masked(
                 if isinstance(prompt, str)
                 else (*prompt[:-1], user(*prompt[-1].parts, ASKED_FOR))
             )
-        yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index)
+        yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index, is_first)
+
+
+def _effective(workflow: Workflow, labels: Mapping[int, bool]) -> list[int]:
+    """Return the indices of the effective actions, in order."""
+    turns = [turn for turn in workflow.turns if turn.kind != "forced"]
+    flags = flagged(workflow.turns)[: len(turns)]
+    return [
+        n
+        for n, turn in enumerate(turns)
+        if turn.kind != "unreadable" and labels.get(turn.index, flags[n].is_effective)
+    ]
 
 
 def _places(
-    workflow: Workflow, variant: str, random: Random, labels: Mapping[int, bool]
-) -> list[int]:
+    workflow: Workflow, variant: str, random: Random, effective: Sequence[int]
+) -> Sequence[int]:
     """Return the indices of the actions that count, in order."""
     turns = [turn for turn in workflow.turns if turn.kind != "forced"]
-    flags = flagged(workflow.turns)[: len(turns)]
     readable = [n for n, turn in enumerate(turns) if turn.kind != "unreadable"]
-    effective = [n for n in readable if labels.get(turns[n].index, flags[n].is_effective)]
-    chosen: dict[str, Callable[[], list[int]]] = {
+    chosen: dict[str, Callable[[], Sequence[int]]] = {
         "masking": lambda: effective,
         "sft": lambda: readable,
         "random": lambda: sorted(random.sample(readable, min(len(effective), len(readable)))),

@@ -1,9 +1,10 @@
 """Workflows about the embedded world as text alone, for training an explorer.
 
-Each question has two routes: ask the visual answerer about the whole picture, or follow the steps
-of its canonical program. The text does not say which route is reliable. Results are invented, and
-both routes are equally frequent. If a verifier doubts the result of one route, the other route
-follows; often the agent also takes the second route unprompted, and then the second result counts.
+Each question has three routes: ask the visual answerer about the whole picture, let the language
+model answer from its caption, or follow the steps of the canonical program. The text does not say
+which route is reliable. Results are invented, and all routes are equally frequent. If a verifier
+doubts the result of one route, another route follows; often the agent also takes a second route
+unprompted, and then the second result counts.
 An explorer trained on this can act but has no preference; it gets one from experience
 (:mod:`viper.tuning`). Some workflows receive the answer, and some of these copy it.
 """
@@ -30,10 +31,10 @@ from viper_lab.world.queries.sample import TextSample
 from viper_lab.world.queries.wording import plural
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 
-WHOLE, STEPS = "whole", "steps"
+WHOLE, CAPTION, STEPS = "whole", "caption", "steps"
 
 DOUBTED = 0.35
-"""Probability that the first result is doubted; a second result is doubted half as often."""
+"""Probability that the first result is doubted; each further result is doubted half as often."""
 
 CHECKED = 0.65
 """Probability of the second route if the first result is not doubted."""
@@ -76,9 +77,14 @@ class WorkflowText:
 def routes(sample: TextSample) -> dict[str, Route]:
     """Return the routes to an answer."""
     question = f"answer = image_patch.simple_query({sample.text!r})"
+    read = ("info = image_patch.caption()", f"answer = llm_query({sample.text!r}, info, False)")
     before, last, tool = _steps_of(sample.program)
     turns = (before, last) if before else (last,)
-    return {WHOLE: Route(WHOLE, (question,), "simple_query"), STEPS: Route(STEPS, turns, tool)}
+    return {
+        WHOLE: Route(WHOLE, (question,), "simple_query"),
+        CAPTION: Route(CAPTION, read, "llm_query"),
+        STEPS: Route(STEPS, turns, tool),
+    }
 
 
 def _steps_of(program: str) -> tuple[str, str, str]:
@@ -120,8 +126,8 @@ def workflow(sample: TextSample, random: Random) -> WorkflowText:
         random.shuffle(ways)
         chance, checks = DOUBTED, random.random() < CHECKED
         while True:
-            way = ways[0]
-            ways.reverse()
+            way = ways.pop(0)
+            ways.append(way)
             answer = (
                 known_answer if hint and random.random() < 0.7 else _answer(sample.meaning, random)
             )
@@ -183,6 +189,8 @@ def _last_value(code: str, random: Random) -> str:
     name, _, value = code.split("\n")[-1].partition(" = ")
     if name in ("patch", "anchor", "other", "region"):
         return _patch(random)
+    if name == "info":
+        return _caption(random)
     if name == "color":
         return random.choice(WORLD.colors)
     if value.startswith(("min(", "max(")):

@@ -115,6 +115,10 @@ def reproduce() -> None:
                  help="Number of labelled samples to mine banks from, for each part and seed."),
     click.option("--shots-split", default="train", show_default=True, metavar="NAME",
                  help="Split to mine examples from."),
+    click.option("--start-off", type=click.FloatRange(0, min_open=True), default=2.0,
+                 show_default=True, metavar="FACTOR",
+                 help="Factor by which the detector's calibrated threshold is off where "
+                      "self-tuning is measured a second time."),
     SECOND,
     PROCESSES,
     seeds=(3, 3, "Number of seeds, each with its own samples, shots and sampling;"),
@@ -123,7 +127,12 @@ def reproduce() -> None:
     data="Data set (see viper data list); world means its three sets with conventions.",
 )  # fmt: skip
 def zero_shot(
-    options: Options, pool: int, shots_split: str, second: str | None, processes: int | None
+    options: Options,
+    pool: int,
+    shots_split: str,
+    start_off: float,
+    second: str | None,
+    processes: int | None,
 ) -> int:
     """Measure tables 1 to 6 and figures 2 to 4 of Stanić et al. 2024, and check the claims.
 
@@ -140,7 +149,7 @@ def zero_shot(
     """
     from viper_lab.papers.zero_shot_run import ZeroShotJob
 
-    return ZeroShotJob(options, pool, shots_split, second).run(processes)
+    return ZeroShotJob(options, pool, shots_split, second, start_off).run(processes)
 
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")

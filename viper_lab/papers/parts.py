@@ -41,6 +41,11 @@ class Part(Protocol):
         ...
 
 
+def set_of(seed: int) -> str:
+    """Return the set with conventions that a seed asks, as ``world-a``."""
+    return f"world-{tuple(EDITIONS)[seed % len(EDITIONS)]}"
+
+
 @dataclass(frozen=True)
 class WorldPart:
     """One family of the embedded world; each seed has a data set with conventions of its own.
@@ -53,9 +58,8 @@ class WorldPart:
     split: str = "val"
 
     def evaluation(self, seed: int, limit: int) -> Evaluation:
-        edition = tuple(EDITIONS)[seed % len(EDITIONS)]
         spec = DatasetSpec(None, f"{self.split}:{self.name}", seed)
-        return Evaluation(f"world-{edition}", spec, limit, (seed,))
+        return Evaluation(set_of(seed), spec, limit, (seed,))
 
     def shots(self, seed: int, limit: int) -> Evaluation:
         return replace(self, split="train").evaluation(seed, limit)

@@ -8,12 +8,13 @@ What is measured stands here; how a cell is answered stands in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper_lab.papers import tables
-from viper_lab.papers.cell_runner import Cell, CellRunner, Mining
-from viper_lab.papers.parts import Part
+from viper_lab.papers.cell_runner import Cell, CellRunner, Mining, Scale
+from viper_lab.papers.parts import Part, set_of
 from viper_lab.papers.result import TableCell
 from viper_lab.papers.tables import Table, by_name, chain, compared, stepped
 
@@ -43,6 +44,54 @@ TUNE_CELL = _varied(DEBUG_CELL, "+ self-tuning", self_tune=True)
 
 STEPS: tuple[Cell, ...] = (VIPERGPT_CELL, ABSTRACT_CELL, ACE_CELL, DEBUG_CELL, TUNE_CELL)
 """Table 2, each row on top of the one before."""
+
+VAGUE = stepped("vague queries", [ABSTRACT_CELL, ACE_CELL], [(ABSTRACT_CELL, ACE_CELL)])
+"""Not in the paper: what examples gain on the queries that only a convention decides."""
+
+
+@dataclass(frozen=True)
+class VagueQueries:
+    """The vague queries of one set with conventions, about one part of the data or all.
+
+    Attributes:
+        set_name: as ``world-a``.
+        name: what tables call them.
+    """
+
+    set_name: str
+    parts: tuple[Part, ...]
+    name: str
+
+
+def vague_queries(parts: Sequence[Part], seeds: Sequence[int]) -> list[VagueQueries]:
+    """Return the vague queries of every set that seeds ask, part by part, then of all parts."""
+    return [
+        VagueQueries(set_name, tuple(own), f"{name}, {set_name}")
+        for set_name in sorted({set_of(seed) for seed in seeds})
+        for name, own in [*((part.name, [part]) for part in parts), ("all", parts)]
+    ]
+
+
+@dataclass(frozen=True)
+class VagueBench:
+    """A runner whose results are the vague queries of a set."""
+
+    runner: CellRunner
+
+    @property
+    def scale(self) -> Scale:
+        return self.runner.scale
+
+    def results(self, cell: Cell, part: VagueQueries, seed: int) -> list[SampleResult]:
+        """Return the results of vague queries; none if the seed asks another set."""
+        if set_of(seed) != part.set_name:
+            return []
+        results = [r for own in part.parts for r in self.runner.results(cell, own, seed)]
+        return [result for result in results if result.groups.get("wording") == "vague"]
+
+    def note(self, cell: Cell, part: VagueQueries) -> str:
+        return ""
+
 
 AT_RANDOM_CELL = _varied(ACE_CELL, "16 programs kept at random", replace(ACE, scored=False))
 
@@ -93,6 +142,21 @@ def self_tuning(families: Sequence[str]) -> Table[Cell]:
         families: those that ground expressions.
     """
     return compared("self-tuning", [UNTUNED_CELL, TUNED_CELL], TUNED_CELL, families)
+
+
+def self_tuning_from(name: str, value: float, families: Sequence[str]) -> Table[Cell]:
+    """Return self-tuning from a threshold that was not chosen to be the best.
+
+    Args:
+        name: of the threshold.
+        value: where both rows start; without self-tuning it stays.
+        families: those that ground expressions.
+    """
+    untuned, tuned = (
+        replace(cell, name=f"{cell.name}, from {name} {value:g}", thresholds={name: value})
+        for cell in (UNTUNED_CELL, TUNED_CELL)
+    )
+    return compared("self-tuning, start off", [untuned, tuned], tuned, families)
 
 
 API_BY_EXAMPLES = Table(

@@ -23,6 +23,9 @@ BASELINES = {"ground": ("detector",), "question": ("vqa", "llm"), "choice": ("ca
 
 THRESHOLD = "detector.threshold"
 
+START_OFF, MOST_THRESHOLD = 2.0, 0.95
+"""Default factor of a start threshold that is off, and the greatest threshold that it gives."""
+
 
 class ZeroShotStudy(ZeroShotParts):
     """The tables, and their cells to rows."""
@@ -45,6 +48,9 @@ class ZeroShotStudy(ZeroShotParts):
         for table in self.tables:
             results.rows += zero_shot.entries(runner, table, self.parts)
             results.gains += gains(runner, table, self.parts)
+        worlds = [part for part in self.parts if isinstance(part, WorldPart)]
+        vague = zero_shot.vague_queries(worlds, runner.scale.seeds) if worlds else []
+        results.measure(zero_shot.VagueBench(runner), zero_shot.VAGUE, vague)
         renamed = None
         if self.renamed is not None:
             renamed = renamed_api(runner, self.renamed)
@@ -59,8 +65,14 @@ class ZeroShotStudy(ZeroShotParts):
         )
 
 
-def study_of(runner: CellRunner, parts: Sequence[Part], *, quick: bool) -> ZeroShotStudy:
-    """Return the tables for these parts. Samples are drawn to read their tasks."""
+def study_of(
+    runner: CellRunner, parts: Sequence[Part], *, quick: bool, start_off: float = START_OFF
+) -> ZeroShotStudy:
+    """Return the tables for these parts. Samples are drawn to read their tasks.
+
+    Args:
+        start_off: factor by which the detector's threshold is off in a further self-tuning.
+    """
     seed, *_ = runner.scale.seeds
     samples_of = {part.name: runner.test_samples(part, seed).samples for part in parts}
     tasks = {name: {sample.task for sample in samples} for name, samples in samples_of.items()}
@@ -70,12 +82,12 @@ def study_of(runner: CellRunner, parts: Sequence[Part], *, quick: bool) -> ZeroS
     if grounding:
         tables.append(zero_shot.self_tuning(names))
     if not quick:
-        tables += _more_tables(runner, tasks, names)
+        tables += _more_tables(runner, tasks, names, start_off)
     return ZeroShotStudy(parts, grounding, tables, quick)
 
 
 def _more_tables(
-    runner: CellRunner, tasks: Mapping[str, set[str]], grounding: Sequence[str]
+    runner: CellRunner, tasks: Mapping[str, set[str]], grounding: Sequence[str], start_off: float
 ) -> Iterator[Table[Cell]]:
     baselines = {
         name: [cell for task in sorted(own) for cell in BASELINES.get(task, ())]
@@ -89,6 +101,8 @@ def _more_tables(
         middle = schedule.start if schedule.fixed is None else schedule.fixed
         values = [round(middle * factor, 3) for factor in (0.5, 0.75, 1.0, 1.5, 2.0)]
         yield zero_shot.thresholds(THRESHOLD, values, grounding)
+        start = min(MOST_THRESHOLD, round(middle * start_off, 3))
+        yield zero_shot.self_tuning_from(THRESHOLD, start, grounding)
     if "second" in runner.writers:
         yield zero_shot.SECOND
 
@@ -100,11 +114,13 @@ class ZeroShotJob(PaperJob):
     Attributes:
         pool: labelled samples of each part and seed.
         second: profile of another language model.
+        start_off: see :func:`study_of`.
     """
 
     pool: int
     shots_split: str
     second: str | None
+    start_off: float = START_OFF
 
     def scale(self) -> Scale:
         return replace(super().scale(), pool=self.pool)
@@ -123,4 +139,4 @@ class ZeroShotJob(PaperJob):
             parts: list[Part] = [WorldPart(name, o.split or "val") for name in FAMILIES]
         else:
             parts = [set_part(o.set_name, o.root, o.split, self.shots_split)]
-        return study_of(runner, parts, quick=o.quick)
+        return study_of(runner, parts, quick=o.quick, start_off=self.start_off)

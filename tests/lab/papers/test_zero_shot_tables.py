@@ -10,7 +10,7 @@ import pytest
 from tests.lab.papers.fake_runner import FAMILIES, QUESTION, REFERRING, FakeRunner, share
 from viper.errors import DataError
 from viper.evaluate.sample_result import SampleResult
-from viper_lab.papers import zero_shot
+from viper_lab.papers import tables, zero_shot
 from viper_lab.papers.cell_runner import Cell, CellRunner, slug
 from viper_lab.papers.tables import Table, cells_of, gain_of, gains
 from viper_lab.papers.zero_shot import STEPS, TRIALS, after, entries
@@ -20,7 +20,9 @@ def all_tables() -> list[Table[Cell]]:
     return [
         zero_shot.ABLATION,
         zero_shot.KEPT,
+        zero_shot.VAGUE,
         zero_shot.self_tuning(["referring"]),
+        zero_shot.self_tuning_from("detector.threshold", 0.5, ["referring"]),
         zero_shot.baselines({"referring": ["detector"], "question": ["vqa", "llm"]}),
         zero_shot.API_BY_EXAMPLES,
         zero_shot.NUMBER_OF_EXAMPLES,
@@ -55,6 +57,14 @@ def test_each_row_of_table_2_changes_one_thing() -> None:
     assert [cell.options.self_tune for cell in STEPS] == [False] * 4 + [True]
 
 
+def test_self_tuning_may_start_where_nobody_calibrated() -> None:
+    table = zero_shot.self_tuning_from("detector.threshold", 0.5, ["referring"])
+    untuned, tuned = table.cells.values()
+    assert untuned.thresholds == tuned.thresholds == {"detector.threshold": 0.5}
+    assert [cell.options.self_tune for cell in (untuned, tuned)] == [False, True]
+    assert "from detector.threshold 0.5" in untuned.name
+
+
 def test_rows_are_about_the_families_of_their_table() -> None:
     baselines = zero_shot.baselines({"referring": ["detector"], "question": ["vqa"]})
     assert baselines.parts_of("vqa (question)", FAMILIES) == [QUESTION]
@@ -84,6 +94,27 @@ def test_entries_have_mean_and_deviation_over_seeds() -> None:
     assert first.figure.mean == 0.75
     assert first.figure.deviation == pytest.approx(0.5**0.5 / 2)
     assert first.note == "" and rows[-1].note == "16 examples mined"
+
+
+def test_examples_are_judged_on_vague_queries_alone_set_by_set() -> None:
+    def score(cell: str, part: str, seed: int, number: int) -> float:
+        return float(number % 2 and seed == 0 and cell == "+ ACE")  # vague ones of world-a alone
+
+    def wording(number: int) -> dict[str, str]:
+        return {"wording": "vague" if number % 2 else "explicit"}
+
+    runner = FakeRunner(score, groups=wording)
+    vague = zero_shot.vague_queries(FAMILIES, runner.scale.seeds)
+    assert [each.name for each in vague][:4] == [
+        "referring, world-a", "question, world-a", "video, world-a", "all, world-a",
+    ]  # fmt: skip
+    bench = zero_shot.VagueBench(cast(CellRunner, runner))
+    found = {one.family: one.difference for one in gains(bench, zero_shot.VAGUE, vague)}
+    assert len(found) == 8  # seeds 0 and 1 ask world-a and world-b
+    assert found["all, world-a"].value == 1 and found["all, world-a"].n == 3 * 20
+    assert found["video, world-b"].value == 0 and found["video, world-b"].n == 20
+    shown = list(tables.entries(bench, zero_shot.VAGUE, vague))
+    assert {row.n for row in shown} == {20, 60} and len(shown) == 2 * 8
 
 
 def test_gains_are_given_by_family() -> None:

@@ -4,13 +4,19 @@
 (:mod:`viper_lab.world.knowledge.simulate`), half of them over the shipped transition graph and half
 over the graph that allows every transition, so it also knows the prompts of a search without the
 graph. Catalogues are drawn anew all the time, so the model cannot learn their names.
+
+``viper lab world train seeker-without-graph`` trains on the second half alone, for measuring what
+the shipped graph is worth to a planner that never met its choices. The expert, whose decisions it
+learns, still goes ways that the graph allows.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -53,21 +59,40 @@ def train(options: TrainOptions) -> Mapping[str, float]:
     return evaluate(options.out)
 
 
-def seeker_documents(random: Random) -> Iterator[list[Piece]]:
+def train_without_graph(options: TrainOptions) -> Mapping[str, float]:
+    """Train a seeker that never sees a choice restricted by the shipped graph.
+
+    Returns:
+        Shares without the graph, see :func:`evaluate`, and ``guided``: the share of right answers
+        when the shipped graph restricts it.
+    """
+    training = replace(TRAINING, name="seeker-without-graph")
+    learn(options, training, partial(seeker_documents, graphs=(EVERY,)))
+    guided = evaluate(options.out)["all"]
+    return {**evaluate(options.out, graph=EVERY), "guided": guided}
+
+
+def seeker_documents(
+    random: Random, graphs: Sequence[str] = ("avis", EVERY)
+) -> Iterator[list[Piece]]:
     """Yield training texts without end."""
-    for reply in seeker_texts(random):
+    for reply in seeker_texts(random, graphs):
         if random.random() < _KEPT[reply.sort]:
             yield [Piece(reply.prompt, False), Piece(reply.reply, True)]
 
 
-def seeker_texts(random: Random) -> Iterator[ExpertReply]:
-    """Yield prompts with their replies without end, one catalogue after the other."""
-    graphs = [load_graph("avis"), load_graph(EVERY)]
+def seeker_texts(random: Random, graphs: Sequence[str] = ("avis", EVERY)) -> Iterator[ExpertReply]:
+    """Yield prompts with their replies without end, one catalogue after the other.
+
+    Args:
+        graphs: names of the graphs of the searches, all equally likely.
+    """
+    loaded = [load_graph(name) for name in graphs]
     while True:
         library = Library.of(catalogue("train", random.randrange(10**9), random.randint(*_DESIGNS)))
         replies = []
         for question in questions(library.catalogue, _QUESTIONS):
-            replies += decisions(library, question, random.choice(graphs), random)[0]
+            replies += decisions(library, question, random.choice(loaded), random)[0]
         replies += readings(library, _READINGS, random)
         random.shuffle(replies)
         yield from replies

@@ -1,6 +1,7 @@
 """Simulated decisions: an expert's searches, and the texts that are learned from them."""
 
 from collections import Counter
+from itertools import islice
 from random import Random
 
 import pytest
@@ -65,3 +66,13 @@ def test_texts_are_found_by_their_rare_words(library):
     maker = library.catalogue.makers[0].name
     assert any(line.startswith(f"{maker}: ") for line in library.search(f"who founded {maker}?", 5))
     assert library.search("???") == []
+
+
+@pytest.mark.parametrize(("graphs", "restricted"), [(("avis", EVERY), True), ((EVERY,), False)])
+def test_a_planner_may_never_see_the_choices_of_the_graph(graphs, restricted):
+    from viper_lab.recipes.seeker import seeker_texts
+
+    plans = [one for one in islice(seeker_texts(Random(0), graphs), 1500) if one.sort == "plan"]
+    lines = {line for one in plans for line in one.prompt.splitlines() if "# actions: " in line}
+    first = "# actions: " + "; ".join(load_graph("avis").states["START"])
+    assert (first in lines) is restricted and len(plans) > 100

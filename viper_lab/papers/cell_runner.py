@@ -302,7 +302,7 @@ class CellRunner(Stored):
         key = (mining, part.name, seed, writer)
         if key not in self._banks:
             parts = self.writers[writer]
-            sampled = _mined_as(self.pool(part, seed), mining)
+            sampled = mined_as(self.pool(part, seed), mining)
             results = self._answered(self.mining_step(mining, part, seed, writer), parts, sampled)
             evaluation, samples = sampled.evaluation, sampled.samples
             source = ExampleSource(evaluation, mining.api, parts.library, parts.llm.model_id)
@@ -330,8 +330,8 @@ def mined_from(samples: Sequence[Sample], mining: Mining, seed: int) -> list[Sam
     return of_each_kind(samples, mining.shots)
 
 
-def _mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
-    """Return the pool, answered once without examples, or several times at a warm temperature."""
+def mined_as(pool: SampledEvaluation, mining: Mining) -> SampledEvaluation:
+    """Return the pool, to be answered once without examples, or several times and warm."""
     warmth = WARM if mining.programs > 1 else 0.0
     sampled = pool.under(zero_shot(warmth).changed(api=mining.api))
     (first,) = pool.evaluation.seeds

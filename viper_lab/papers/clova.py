@@ -21,6 +21,8 @@ from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import ToolSettings
+from viper_lab.datasets.world import EDITIONS
+from viper_lab.papers.cell_runner import Mining
 from viper_lab.papers.clova_claims import judged
 from viper_lab.papers.clova_tools import NOISE, ToolSetup, measured_tools
 from viper_lab.papers.fine_tuning import figure
@@ -110,6 +112,30 @@ _SECOND = [
 SECOND = stepped("second model", _SECOND, chain(_SECOND))
 
 
+AGREED = replace(
+    DEMONSTRATIONS,
+    name="+ demonstrations that agree",
+    mined=Mining("abstract", keep=40, programs=4, agree=True),
+)
+"""Ours: ACE keeps what several programs of a sample, or of other samples, bear out."""
+
+
+def vague_table(set_names: Sequence[str]) -> Table[Method]:
+    """Return what demonstrations gain where only they show what a query means.
+
+    Reserved concepts are asked for explicitly, so demonstrations change nothing about them.
+    """
+    methods, steps = [], []
+    for set_name in set_names:
+        before, greedy, agreed = (
+            replace(method, name=f"{method.name} ({set_name})", course=set_name)
+            for method in (BASELINE, DEMONSTRATIONS, AGREED)
+        )
+        methods += [before, greedy, agreed]
+        steps += [(before, greedy), (before, agreed), (greedy, agreed)]
+    return stepped("demonstrations on vague queries", methods, steps)
+
+
 def tables_for(components: Components, *, has_second: bool, quick: bool) -> list[Table[Method]]:
     """Return the tables that these parts can be measured by."""
     if quick:
@@ -127,7 +153,7 @@ STREAM_PARTS = 3
 def stream(runner: MethodRunner) -> Iterator[TableCell]:
     """Yield table 7: the first answers to the stream by thirds, before and while learning."""
     for subject in runner.subjects:
-        if not subject.stream_split:
+        if not subject.stream_split or subject.course:
             continue
         seeds = runner.scale.seeds
         for seed in seeds:
@@ -163,6 +189,8 @@ def reproduce_clova(
         split: of the scenes that tools are asked about.
     """
     results = Results(quick)
+    subjects = [subject for subject in runner.subjects if not subject.course]
+    vague = [subject for subject in runner.subjects if subject.course]
     toolbox, folder = runner.writers["main"].toolbox, runner.folder / "tools"
     seeds, tools = runner.scale.seeds, None
     if count:
@@ -171,14 +199,15 @@ def reproduce_clova(
         results.rows += tools.entries
         results.gains += tools.gains
     for table in tables:
-        results.measure(runner, table, runner.subjects)
+        results.measure(runner, table, subjects)
     if not quick:
+        results.measure(runner, vague_table([each.name for each in vague]), vague)
         results.rows += stream(runner)
         if count:
             results.rows += figure(toolbox, asked, seeds[:1], folder, runner.say)
     ended = [
         (subject, step.difference)
-        for subject in runner.subjects
+        for subject in subjects
         if (step := gain(runner, MAIN, (BASELINE.name, FULL.name), [subject])) is not None
     ]
     return results.judged(
@@ -207,6 +236,11 @@ def run_clova(
             Subject("new", "world-reserved", f"{split}:new", "train:new"),
             Subject("old", "world-reserved", f"{split}:old"),
         ]
+        if not options.quick:
+            subjects += [
+                Subject(name, name, split, "train", course=name)
+                for name in (f"world-{edition}" for edition in EDITIONS)
+            ]
     else:
         split = options.split or data_set(options.set_name).splits[0]
         if split == stream_split:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
+from viper.ace.pool_example import pool_example
+from viper.ace.select import Selection, select
 from viper.data.sample import DatasetSpec
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.sample_runner import SampleRunner
@@ -23,6 +25,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import answer_all
 from viper.learning.loop import LearningLoop, LearningProgress
+from viper.learning.mining import ExampleSource, candidates
 from viper.profiles.learning import Data, Reflection, learner_for, origin_of
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
@@ -33,7 +36,7 @@ from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
-from viper_lab.papers.cell_runner import Document, Stored, Writers, slug, spread
+from viper_lab.papers.cell_runner import Document, Mining, Stored, Writers, mined_as, slug, spread
 
 IN_MEDIA = 8
 
@@ -51,6 +54,9 @@ class Method:
         writer: name of the language model, as the runner knows it.
         options: of every run.
         learns: False answers with what came with the package.
+        mined: demonstrations are mined from the stream as ACE does, several programs a sample,
+            instead of kept from one answer each; None learns from one answer after the other.
+        course: learns from the subjects of this course alone.
     """
 
     name: str
@@ -61,6 +67,8 @@ class Method:
     writer: str = "main"
     options: RunOptions = RunOptions(trials=1, self_tune=False)
     learns: bool = True
+    mined: Mining | None = None
+    course: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Subject:
     Attributes:
         split: whose samples are answered.
         stream_split: samples that are learned from; empty: nothing is learned from this part.
+        course: whose methods learn from it; the methods of another course never meet it.
     """
 
     name: str
@@ -77,6 +86,7 @@ class Subject:
     split: str
     stream_split: str = ""
     root: Path | None = None
+    course: str = ""
 
     def evaluation(self, seed: int, limit: int) -> Evaluation:
         """Return what is answered under a seed."""
@@ -151,7 +161,7 @@ class MethodRunner(Stored):
             self._standings[key] = [
                 self._learn(method, subject, seed)
                 for subject in self.subjects
-                if subject.stream_split and method.learns
+                if subject.stream_split and method.learns and subject.course == method.course
             ]
         return self._standings[key]
 
@@ -192,7 +202,29 @@ class MethodRunner(Stored):
         folder = self._place(what, method, subject, seed)
         return answer_all(self.components(method, seed), sampled, folder, self.document)
 
+    def _mine(
+        self, method: Method, mining: Mining, subject: Subject, seed: int
+    ) -> LearningProgress:
+        """Fill the pool of demonstrations by ACE's mining of the stream."""
+        plain = self.writers[method.writer]
+        stream = self.sampled(subject.stream(seed, self.scale.stream))
+        sampled = mined_as(stream, replace(mining, api=plain.settings.api))
+        folder = self._place("learning", method, subject, seed)
+        self.say(f"{method.name}, seed {seed}: mining {subject.name}")
+        results = answer_all(plain, sampled, folder, self.document)
+        source = ExampleSource(
+            sampled.evaluation, plain.settings.api, plain.library, plain.llm.model_id
+        )
+        programs = candidates(results, sampled.samples, source)
+        examples = select(programs, Selection(mining.keep, mining.agree, seed=seed))
+        pool = DemonstrationPool(self.state(method, seed) / DEMONSTRATIONS)
+        ids = pool.add([pool_example(replace(each, part="program")) for each in examples])
+        count = len(sampled.samples)
+        return LearningProgress(count, count, count, demonstrations=len(ids))
+
     def _learn(self, method: Method, subject: Subject, seed: int) -> LearningProgress:
+        if method.mined is not None:
+            return self._mine(method, method.mined, subject, seed)
         parts = self.components(method, seed)
         sampled = self.sampled(subject.stream(seed, self.scale.stream)).under(method.options)
         evaluation, folder = sampled.evaluation, self._place("learning", method, subject, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from viper.strategies.base import Components
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
 from viper_lab.papers import method_runner
-from viper_lab.papers.clova import BASELINE, FULL, TOOLS_ALONE
+from viper_lab.papers.clova import AGREED, BASELINE, FULL, TOOLS_ALONE, vague_table
 from viper_lab.papers.clova import DEMONSTRATIONS as EXAMPLES_ALONE
 from viper_lab.papers.method_runner import Method, MethodRunner, Subject, Terms
 
@@ -97,6 +98,36 @@ def test_seeds_learn_apart(runner: Runner, answers: Answers) -> None:
         runner.results(FULL, runner.subjects[0], seed)
     assert [samples for _, samples in answers] == [{f"{FULL.name} {seed}"} for seed in (0, 1)]
     assert runner.note(FULL, runner.subjects[0]) == "0 to 1 updates of tools, 1 demonstrations"
+
+
+def test_methods_learn_from_their_own_course_alone(runner: Runner, answers: Answers) -> None:
+    (subject, _) = runner.subjects
+    other = replace(subject, name="world-a", course="world-a")
+    runner.subjects = [subject, other]
+    before, greedy, agreed = vague_table(["world-a"]).cells.values()
+    assert [each.course for each in (before, greedy, agreed)] == ["world-a"] * 3
+    assert agreed.mined is not None and agreed.mined.programs == 4 and agreed.mined.agree
+    assert len(runner.progress(greedy, 0)) == len(runner.progress(EXAMPLES_ALONE, 0)) == 1
+    runner.results(greedy, other, 0)
+    assert answers == [(set(), {f"{greedy.name} 0"})]
+
+
+def test_mined_demonstrations_are_those_that_other_programs_bear_out(tmp_path: Path) -> None:
+    questions = Questions(tmp_path)
+    profile = load_profile(questions.profile)
+    stream = Subject("new", questions.part.mine, "all", "all", course="vague")
+    terms = Terms(4, 2, (0,))
+    made = MethodRunner(
+        {"main": profile.components()}, to_json(profile.document), tmp_path / "out", terms, [stream]
+    )
+    method = replace(AGREED, course="vague", mined=replace(AGREED.mined, programs=2))
+    with closing(made):
+        (progress,) = made.progress(method, 0)
+        pool = made.components(method, 0).demonstrations
+        assert pool is not None and progress.answered == 4
+        assert len(pool.items()) == progress.demonstrations > 0
+        assert {item.example.part for item in pool.items()} == {"program"}
+        assert all(item.example.score > 0.5 for item in pool.items())
 
 
 def test_the_stream_is_answered_untaught_by_the_baseline(runner: Runner, answers: Answers) -> None:

@@ -44,10 +44,11 @@ HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
 
 SHARES: Mapping[str, float] = {
     "refer": 0.17, "which": 0.12, "attribute": 0.14, "choose": 0.04, "choose_one": 0.04,
-    "count": 0.08, "sum": 0.02, "difference": 0.02, "more_of": 0.02, "distinct": 0.015,
-    "exists": 0.08, "absent": 0.025, "both": 0.015, "either": 0.015, "more": 0.015, "fewer": 0.01,
-    "equal": 0.01, "bound": 0.025, "quantified": 0.075, "only": 0.015, "verify": 0.06, "pair": 0.02,
-    "identity": 0.02,    "compare": 0.03, "same": 0.025, "different": 0.01,
+    "count": 0.1, "sum": 0.02, "difference": 0.02, "more_of": 0.02, "distinct": 0.015,
+    "exists": 0.1, "absent": 0.025, "both": 0.015, "either": 0.015, "more": 0.015, "fewer": 0.01,
+    "equal": 0.01, "bound": 0.045, "quantified": 0.1, "only": 0.015, "verify": 0.06, "pair": 0.02,
+    "identity": 0.02, "relate": 0.03, "uniform": 0.02, "varied": 0.01, "purely": 0.02,
+    "compare": 0.03, "same": 0.025, "different": 0.01,
 }  # fmt: skip
 """How often each type of question is asked."""
 
@@ -156,12 +157,23 @@ class _Drawer:
         kind = self.kind(general)
         if self.chance(plain):
             return Things(kind)
+        if self.chance(0.06):  # neither red nor green
+            family = self.random.choice(FAMILIES[1:])
+            words = self.two(family)
+            return Things(kind, tuple(Test("is", word, negated=True) for word in words))
         first = self.test(depth)
         if first.type != "apart" and self.chance(0.12):
             second = self.test(0)
             if second.type != first.type:
                 return Things(kind, (first, second))
         return Things(kind, (first,))
+
+    def two(self, family: str) -> tuple[str, str]:
+        """Draw two words of a family."""
+        while True:
+            first, second = self.kinds.word(family), self.kinds.word(family)
+            if first != second:
+                return first, second
 
     def one(self, depth: int = 2) -> One:
         """Draw an object by a test, a superlative or its nearness."""
@@ -209,7 +221,7 @@ def _attribute(d: _Drawer, type_: str) -> Ask:
 
 def _choose(d: _Drawer, type_: str) -> Ask:
     family = d.random.choice(FAMILIES)
-    words = _two(d, family)
+    words = d.two(family)
     one = d.subject()
     kind = d.kinds.kind(general=True, adjectives=1) if family == "shape" else one.things.kind
     if family != "shape":
@@ -217,11 +229,21 @@ def _choose(d: _Drawer, type_: str) -> Ask:
     return Ask(type_, one=replace(one, things=replace(one.things, kind=kind)), words=words)
 
 
-def _two(d: _Drawer, family: str) -> tuple[str, str]:
-    while True:
-        first, second = d.kinds.word(family), d.kinds.word(family)
-        if first != second:
-            return first, second
+def _relate(d: _Drawer, type_: str) -> Ask:
+    pairs = (("left", "right"), ("front", "behind"), ("above", "below"), ("on", "under"))
+    words = d.random.choices(pairs, (4, 4, 1, 1))[0]
+    if d.chance(0.5):
+        words = words[::-1]
+    return Ask(type_, one=d.anchor(1), other=d.anchor(1), words=words)
+
+
+def _uniform(d: _Drawer, type_: str) -> Ask:
+    return Ask(type_, things=d.things(0.85, 1, 0.4), word=d.random.choice(FAMILIES))
+
+
+def _purely(d: _Drawer, type_: str) -> Ask:
+    kind = d.kinds.kind(general=True, adjectives=0)
+    return Ask(type_, things=Things(kind), test=Test("is", d.property()[1]))
 
 
 def _pair(d: _Drawer, type_: str) -> Ask:
@@ -270,7 +292,9 @@ def _identity(d: _Drawer, type_: str) -> Ask:
 
 def _bound(d: _Drawer, type_: str) -> Ask:
     word = d.random.choice(("least", "most", "exactly", "over", "under"))
-    return Ask(type_, things=d.things(0.7, 1), word=word, number=d.random.choice((1, 1, 2, 3, 4)))
+    return Ask(
+        type_, things=d.things(0.7, 1), word=word, number=d.random.choice((1, 1, 2, 3, 4, 5))
+    )
 
 
 def _only(d: _Drawer, type_: str) -> Ask:
@@ -298,6 +322,9 @@ _DRAW: Mapping[str, Callable[[_Drawer, str], Ask]] = {
     "only": _only,
     "verify": _verify,
     "pair": _pair_test,
+    "relate": _relate,
+    **dict.fromkeys(("uniform", "varied"), _uniform),
+    "purely": _purely,
     "identity": _identity,
     **dict.fromkeys(("compare", "same", "different"), _pair),
 }

@@ -19,7 +19,7 @@ RELATIONS = (
 QUANTIFIERS = ("all", "any", "none", "most", "exactly", "least")
 YES_NO = (
     "exists", "absent", "both", "either", "more", "fewer", "equal", "bound", "quantified", "only",
-    "verify", "pair", "identity", "compare", "same", "different",
+    "verify", "pair", "identity", "compare", "same", "different", "uniform", "varied", "purely",
 )  # fmt: skip
 """Types that are answered by yes or no, and may be statements as well."""
 
@@ -89,8 +89,8 @@ class Ask:
 
     Attributes:
         type: ``refer`` (the object itself), ``which`` (its name), ``attribute``, ``choose``,
-            ``choose_one``, ``count``, ``sum``, ``difference``, ``more_of``, ``distinct``, or one of
-            ``YES_NO``.
+            ``choose_one``, ``relate`` (which of two relations), ``count``, ``sum``, ``difference``,
+            ``more_of``, ``distinct``, or one of ``YES_NO``.
         word: a family, side, extent, quantifier or comparison.
         words: two properties to choose from.
     """

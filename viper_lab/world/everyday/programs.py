@@ -34,6 +34,18 @@ _TESTS = {
     "apart": "distance({p}, {a}) > -0.5",
     "between": "is_between({p}, {a}, other)",
 }
+RELATION_ANSWERS = {
+    "left": "left",
+    "right": "right",
+    "front": "in front",
+    "behind": "behind",
+    "above": "above",
+    "below": "below",
+    "on": "on top",
+    "under": "underneath",
+}
+"""What a question of two relations is answered by."""
+
 _COMPARED = {
     "left": "patch.horizontal_center < other.horizontal_center",
     "right": "patch.horizontal_center > other.horizontal_center",
@@ -194,6 +206,15 @@ class _Writer:
             f"return '{ask.other.things.kind.phrase}'",
         )
 
+    def _relate(self, ask: Ask) -> None:
+        first, second = ask.words
+        condition = _TESTS[first].format(p="patch", a="other")
+        self.add(
+            f"if {condition}:",
+            f"    return '{RELATION_ANSWERS[first]}'",
+            f"return '{RELATION_ANSWERS[second]}'",
+        )
+
     def _count(self, ask: Ask) -> None:
         self.add("return str(len(patches))")
 
@@ -212,10 +233,22 @@ class _Writer:
         )
 
     def _distinct(self, ask: Ask) -> None:
-        self.add(
-            f"answers = [p.simple_query('{_QUESTIONS[ask.word]}') for p in patches]",
-            "return str(len(set(answers)))",
-        )
+        self._answers(ask)
+        self.add("return str(len(set(answers)))")
+
+    def _answers(self, ask: Ask) -> None:
+        self.add(f"answers = [p.simple_query('{_QUESTIONS[ask.word]}') for p in patches]")
+
+    def _uniform(self, ask: Ask) -> None:
+        self._answers(ask)
+        self._truth("len(set(answers)) == 1")
+
+    def _varied(self, ask: Ask) -> None:
+        self._answers(ask)
+        self._truth("len(set(answers)) == len(answers)")
+
+    def _purely(self, ask: Ask) -> None:
+        self._only(ask)
 
     def _exists(self, ask: Ask) -> None:
         self._truth("len(patches) > 0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -17,11 +17,24 @@ from viper_lab.world.vocabulary import MATERIALS, SHAPES
 
 Wording = Literal["seen", "held"]
 
-NUMBERS = ("no", "one", "two", "three", "four", "five")
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 ORDINALS = ("first", "second", "third", "fourth")
 
 _EXACT = ("left", "right", "above", "below", "front", "behind")
 """Relations that may be "directly" so."""
+
+CONTRACTED = 0.4
+"""Share of questions that contract what they can."""
+
+_CONTRACTIONS = (
+    ("is not", "isn't"),
+    ("are not", "aren't"),
+    ("does not", "doesn't"),
+    ("do not", "don't"),
+    ("that is", "that's"),
+    ("there is", "there's"),
+    ("what is", "what's"),
+)
 
 _ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 _SLOT = re.compile(r"\{([a-z0-9]+)(?::([a-z]+))?\}")
@@ -74,6 +87,8 @@ def frame_name(ask: Ask) -> str:
         return f"attribute_{ask.word}"
     if name == "choose" and ask.one is not None and ask.one.things.kind.general:
         return "choose_shape" if in_world_words(ask.words[0]) in SHAPES else name
+    if name == "relate":
+        return f"relate_{'_'.join(sorted(ask.words))}"
     if name == "pair":
         return f"pair_{ask.word}"
     return ask.word if name == "quantified" else name
@@ -93,7 +108,7 @@ def _filled(frame: str, ask: Ask, random: Random, noise: float) -> str:
     if random.random() < noise / 2:
         frame = _disturbed(frame, random)
     speaker = _Speaker(random)
-    slots = _slots(ask, speaker)
+    slots = _slots(ask, speaker, random)
 
     def fill(match: re.Match[str]) -> str:
         key = ":".join(filter(None, match.groups()))
@@ -104,7 +119,7 @@ def _filled(frame: str, ask: Ask, random: Random, noise: float) -> str:
     return _SLOT.sub(fill, frame)
 
 
-def _slots(ask: Ask, s: _Speaker) -> Mapping[str, Callable[[], str]]:
+def _slots(ask: Ask, s: _Speaker, random: Random) -> Mapping[str, Callable[[], str]]:
     """Return what each slot of a frame stands for in this question."""
     slots: dict[str, Callable[[], str]] = {
         "n": lambda: s.number(ask.number),
@@ -116,7 +131,10 @@ def _slots(ask: Ask, s: _Speaker) -> Mapping[str, Callable[[], str]]:
         slots |= {"one": lambda: s.one(one), "one:post": lambda: s.place(one)}
     if ask.other is not None:
         other = ask.other
-        slots["other"] = lambda: s.one(other)
+        slots["other"] = lambda: s.one(_as_one(other, ask.one, random))
+    anchored = ask.one or (One(ask.things) if ask.things is not None else None)
+    if anchored is not None and (steps := s.steps(anchored)):
+        slots |= steps
     if ask.words:
         slots |= {"w1": lambda: ask.words[0], "w2": lambda: ask.words[1]}
     if ask.type in ("compare", "choose_one"):
@@ -153,6 +171,17 @@ def _slots(ask: Ask, s: _Speaker) -> Mapping[str, Callable[[], str]]:
     return slots
 
 
+def _as_one(other: One, first: One | None, random: Random) -> One:
+    """Return ``the gray one`` for a second object of the same noun, sometimes."""
+    kind = other.things.kind
+    is_named = kind.size or kind.color or kind.material
+    if first is None or first.things.kind.noun != kind.noun or not is_named:
+        return other
+    if random.random() < 0.4:
+        return other
+    return replace(other, things=replace(other.things, kind=replace(kind, noun="one")))
+
+
 @dataclass(frozen=True)
 class _Speaker:
     """Builds the phrases of one question."""
@@ -161,6 +190,23 @@ class _Speaker:
 
     def pick(self, texts: Sequence[str]) -> str:
         return expanded(self.random.choice(texts), self.random)
+
+    def steps(self, one: One) -> dict[str, Callable[[], str]]:
+        """Return slots for frames that go from the anchor to the object in two steps."""
+        tests = one.things.tests
+        if one.pick != "only" or len(tests) != 1 or tests[0].anchor is None or tests[0].negated:
+            return {}
+        test, anchor = tests[0], tests[0].anchor
+        if test.type in ("alike", "apart", "between"):
+            return {}
+        text = self.pick(wordings()["relation"][test.type])
+        pronoun = self.random.choice(("it", "it", "that one", "this one", "that"))
+        return {
+            "from": lambda: self.one(anchor),
+            "there": lambda: text.replace("{}", pronoun),
+            "noun": lambda: self.kind(one.things.kind, "sg"),
+            "nouns": lambda: self.kind(one.things.kind, "pl"),
+        }
 
     def number(self, number: int) -> str:
         return NUMBERS[number] if self.random.random() < 0.6 else str(number)
@@ -214,6 +260,11 @@ class _Speaker:
     def things(self, things: Things, number: str) -> str:
         """Return a set as a noun phrase without article."""
         text = self.kind(things.kind, number)
+        if len(things.tests) == 2 and all(t.type == "is" and t.negated for t in things.tests):
+            be = "is" if number == "sg" else "are"
+            words = [self.property(test, number) for test in things.tests]
+            start = self.random.choice((f"that {be} neither", "neither"))
+            return f"{text} {start} {words[0]} nor {words[1]}"
         for place, test in enumerate(things.tests):
             joint = " and" if place else ""
             text += f"{joint} {self.behind(test, number, bare=not place)}"
@@ -247,6 +298,8 @@ class _Speaker:
             )
         if test.type == "is":
             return self.pick([f"that {be} {phrase}", f"which {be} {phrase}"])
+        if bare and test.type in wordings()["inverse"] and self.random.random() < 0.12:
+            return self.inverse(test, number)
         if phrase.startswith("that "):
             return phrase
         if bare and self.random.random() < 0.6:
@@ -258,6 +311,19 @@ class _Speaker:
                 f"that's {phrase}" if be == "is" else f"that are {phrase}",
             ]
         )
+
+    def inverse(self, test: Test, number: str) -> str:
+        """Return a relation from the other side: ``with a ball on top of it``."""
+        assert test.anchor is not None
+        anchor = test.anchor
+        name = self.one(anchor)
+        if anchor.pick == "only" and self.random.random() < 0.6:
+            name = article(self.things(anchor.things, "sg"))
+        text = self.pick(wordings()["inverse"][test.type])
+        if number == "pl":
+            text = re.sub(r"\bit\b", "them", text).replace("its", "their")
+            return f"{self.random.choice(('with', 'that have'))} {name} {text}"
+        return f"{self.random.choice(('with', 'that has', 'which has', 'having'))} {name} {text}"
 
     def relation(self, test: Test) -> str:
         """Return the words of a test without negation."""
@@ -375,6 +441,9 @@ def varied(text: str, random: Random, noise: float) -> str:
         text = f"{text}{random.choice((',', ''))} {random.choice(words['closers'])}"
     if random.random() < noise / 4:
         text = text.replace("the ", "", 1)
+    if random.random() < CONTRACTED:
+        for full, short in _CONTRACTIONS:
+            text = text.replace(f" {full} ", f" {short} ")
     if random.random() < noise / 3:
         text = text[:1].upper() + text[1:]
     if random.random() < noise / 20:

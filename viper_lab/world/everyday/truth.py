@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from viper_lab.world.everyday.meaning import EXTENTS, SIDES, Ask, Kind, One, Test, Things
+from viper_lab.world.everyday.programs import RELATION_ANSWERS
 from viper_lab.world.everyday.words import in_world_words
 from viper_lab.world.queries.truth import SceneTruth, unanswerable_if
 from viper_lab.world.render_shapes import half_height
@@ -168,6 +169,20 @@ class EverydayTruth:
         unanswerable_if(first == second)
         return self.scene.words[first][ask.word] == self.scene.words[second][ask.word]
 
+    def looks(self, ask: Ask) -> set[str]:
+        """Return the words of one family for two objects or more."""
+        indexes = self.things(ask.things)
+        unanswerable_if(len(indexes) < 2)
+        return {self.scene.words[i][ask.word] for i in indexes}
+
+    def relate(self, ask: Ask) -> str:
+        """Return which of two relations holds between two objects."""
+        first, second = self.one(ask.one), self.one(ask.other)
+        unanswerable_if(first == second)
+        holds = [self.holds(Test(word, anchor=ask.other), first) for word in ask.words]
+        unanswerable_if(holds[0] == holds[1])
+        return RELATION_ANSWERS[ask.words[holds.index(True)]]
+
     def quantified(self, ask: Ask) -> bool:
         """Return whether a quantifier holds; a universal one about nothing has no answer."""
         assert ask.test is not None
@@ -238,6 +253,9 @@ _YES_NO: Mapping[str, Callable[[EverydayTruth, Ask], bool]] = {
     "only": _only,
     "verify": _verify,
     "pair": _pair,
+    "uniform": lambda t, a: len(t.looks(a)) == 1,
+    "varied": lambda t, a: len(t.looks(a)) == len(t.things(a.things)),
+    "purely": _only,
     "identity": lambda t, a: t.one(a.one) == t.one(a.other),
     "compare": lambda t, a: t.compared(a),
     "same": lambda t, a: t.same(a),
@@ -276,6 +294,7 @@ _ANSWER: Mapping[str, Callable[[EverydayTruth, Ask], int | str]] = {
     "attribute": lambda t, a: t.scene.words[t.one(a.one)][a.word],
     "choose": _choose,
     "choose_one": _choose_one,
+    "relate": lambda t, a: t.relate(a),
     "count": lambda t, a: str(len(t.things(a.things))),
     "sum": lambda t, a: str(sum(t.counts(a))),
     "difference": _difference,

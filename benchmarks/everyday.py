@@ -4,9 +4,10 @@
     python -m benchmarks.everyday val --part wordings [--count 200] [--clips]
     python -m benchmarks.everyday val --part seen --gold
 
-``people`` asks the questions of ``data/everyday.jsonl``. Four authors wrote them from pictures and
-clips alone, without a look at this repository; a fifth and a sixth answered them without seeing
-the answers, and the one question on which they were not sure was left out. ``val`` and ``test``
+``people`` asks the questions of ``data/everyday.jsonl``: three authors wrote them from pictures and
+clips alone, without a look at this repository. Others answered them without seeing the answers;
+the one question on which these were not sure was left out. ``development`` asks those of a fourth
+author, whose errors were read while the writer was trained. ``val`` and ``test``
 draw questions from the grammar of ``viper_lab.world.everyday``. Training has neither the wordings,
 nor the compositions, nor the synonyms of the parts of these names. ``--gold`` runs the canonical
 programs, which shows what the tools alone lose.
@@ -41,7 +42,8 @@ from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.vocabulary import COLOURS
 
-PEOPLE = Path(__file__).with_name("data") / "everyday.jsonl"
+DATA = Path(__file__).with_name("data")
+PEOPLE = {"people": "everyday.jsonl", "development": "everyday-development.jsonl"}
 LEAST_OVERLAP = 0.5
 """Least intersection over union of a right box."""
 
@@ -91,9 +93,9 @@ class Asked:
         return Media(images=(render_scene(sample_scene(self.split, self.index)).image,))
 
 
-def people() -> Iterator[Asked]:
+def people(name: str) -> Iterator[Asked]:
     """Yield the questions that people wrote."""
-    for line in PEOPLE.read_text("utf-8").splitlines():
+    for line in (DATA / PEOPLE[name]).read_text("utf-8").splitlines():
         row = json.loads(line)
         medium = "clips" if row["media"] == "clip" else "stills"
         yield Asked(
@@ -194,7 +196,7 @@ def with_program(reasoner: Reasoner, program: str) -> Reasoner:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("people", "val", "test"))
+    parser.add_argument("what", choices=(*PEOPLE, "val", "test"))
     parser.add_argument("--part", choices=tuple(PARTS), default="seen")
     parser.add_argument("--profile", default="embedded")
     parser.add_argument("--count", type=int, default=200)
@@ -204,8 +206,8 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="print every wrong answer")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.what == "people":
-        questions: Iterator[Asked] = people()
+    if options.what in PEOPLE:
+        questions: Iterator[Asked] = people(options.what)
     else:
         questions = drawn(options.what, options.part, options.seed, options.count, options.clips)
     with Reasoner(load_profile(options.profile)) as reasoner:

@@ -195,6 +195,8 @@ def bears_on(question: str | None, sentence: str) -> bool:
     if not text.startswith("what ") or text == "what happens":
         return True
     rest = text.removeprefix("what ")
+    if rest == "hits":
+        return " hits " in sentence
     if not rest.startswith("does "):
         return sentence.endswith(f" {rest}")
     actor, _, verb = rest.removeprefix("does ").rpartition(" ")

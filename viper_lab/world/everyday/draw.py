@@ -215,7 +215,7 @@ def _attribute(d: _Drawer, type_: str) -> Ask:
     if family == "shape":
         kind = replace(d.kinds.kind(general=True, adjectives=1), size=kind.size)
     else:
-        kind = replace(kind, **{family: None})
+        kind = kind.without(family)
     return Ask(type_, one=replace(one, things=replace(one.things, kind=kind)), word=family)
 
 
@@ -225,7 +225,7 @@ def _choose(d: _Drawer, type_: str) -> Ask:
     one = d.subject()
     kind = d.kinds.kind(general=True, adjectives=1) if family == "shape" else one.things.kind
     if family != "shape":
-        kind = replace(kind, **{family: None})
+        kind = kind.without(family)
     return Ask(type_, one=replace(one, things=replace(one.things, kind=kind)), words=words)
 
 

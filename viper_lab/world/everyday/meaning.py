@@ -39,6 +39,11 @@ class Kind:
         """Return the phrase that programs search for: ``small red metal cube``."""
         return " ".join(filter(None, (self.size, self.color, self.material, self.noun)))
 
+    def without(self, family: str) -> Kind:
+        """Return the kind without the adjective of a family."""
+        named = {"size": self.size, "color": self.color, "material": self.material, family: None}
+        return Kind(self.noun, self.general, named["size"], named["color"], named["material"])
+
 
 @dataclass(frozen=True)
 class Test:

@@ -115,8 +115,8 @@ def _found(
     if ask.type in ("which", "hits", "hit_by"):
         name = in_world_words(names())
         shown = random.choice(("the {}", "{}", "a {}"))
-        wrong = _unlike(name, names)
-        return f"the {name}", shown.format(name), lambda: shown.format(wrong())
+        other_name = _unlike(name, names)
+        return f"the {name}", shown.format(name), lambda: shown.format(other_name())
     event = _event(random, names, ask)
     sentence = in_world_words(event.sentence())
     form = random.choice(("the {a} {v}", "{a} {v}", "it {v}", "{v}"))

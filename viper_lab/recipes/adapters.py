@@ -23,14 +23,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from viper.models.llm.adapters import ADAPTER_CONFIG, state_base
-from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
-from viper_lab.recipes.writer import Batch, batched, encode_pieces, loss_of
+from viper_lab.recipes.writer import WRITER, Batch, batched, encode_pieces, loss_of
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
-
-WRITER = WEIGHTS / "writer"
-"""Base model of the shipped adapters."""
 
 Row = tuple[list[int], list[bool]]
 """Token ids of a text, and a flag per token: does it count in the loss?"""

@@ -3,7 +3,8 @@
 ``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens per second. The
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
 (``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
-(``LAST_PART``), last everyday English, in a model with more layers and words (``EVERYDAY_PART``).
+(``LAST_PART``). ``writer-everyday`` goes on from the shipped weights with everyday English, in a
+model with more layers and words (``EVERYDAY_PART``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from viper.profiles.wiring import WEIGHTS
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
 from viper_lab.recipes.writer_growth import grown_tokenizer, grown_writer
@@ -39,6 +41,9 @@ from viper_lab.recipes.writer_words import spelling_samples
 SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
+
+WRITER = WEIGHTS / "writer"
+"""The shipped writer: base of the adapters and start of the phase of everyday English."""
 
 NEW_WORDS = 400
 """Words of everyday English that become tokens."""
@@ -111,6 +116,17 @@ def train_small(options: TrainOptions) -> Mapping[str, float]:
     return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
 
 
+def train_everyday(options: TrainOptions) -> Mapping[str, float]:
+    """Train the shipped writer on everyday English, in a larger model; return its figures."""
+    from transformers import LlamaForCausalLM
+
+    model = LlamaForCausalLM.from_pretrained(WRITER).float()
+    compiled = shutil.which("g++") is not None
+    larger, tokenizer = everyday_writer(model, load_tokenizer(WRITER), options, compiled=compiled)
+    save_writer(larger, tokenizer, options.out)
+    return evaluate(options.out)
+
+
 def _train(
     options: TrainOptions, shape: WriterShape, last: Phase = LAST_PART
 ) -> Mapping[str, float]:
@@ -170,7 +186,12 @@ def train_part(
 
 
 def everyday_writer(
-    model: Any, tokenizer: Tokenizer, options: TrainOptions, *, compiled: bool = False
+    model: Any,
+    tokenizer: Tokenizer,
+    options: TrainOptions,
+    *,
+    part: Phase = EVERYDAY_PART,
+    compiled: bool = False,
 ) -> tuple[Any, Tokenizer]:
     """Return a larger writer after the phase of everyday English; resume from ``options.work``."""
     stored = options.work / "everyday-tokenizer.json"
@@ -181,7 +202,8 @@ def everyday_writer(
         grown_tokenizer(tokenizer, texts, NEW_WORDS).save(str(stored))
     larger = Tokenizer.from_file(str(stored))
     grown = grown_writer(model, tokenizer, larger)
-    return train_part(grown, larger, options, EVERYDAY_PART, compiled=compiled), larger
+    part = replace(part, steps=options.steps or part.steps)
+    return train_part(grown, larger, options, part, compiled=compiled), larger
 
 
 def initial_writer(tokenizer: Tokenizer, seed: int = 0, shape: WriterShape | None = None) -> Any:

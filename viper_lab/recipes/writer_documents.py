@@ -155,7 +155,7 @@ def _everyday_samples(
 ) -> list[TextSample]:
     """Draw everyday queries of one task, in some documents among others."""
     lone = _happens(random, options.lone)
-    count = 1 if lone else random.randint(2, options.programs)
+    count = 1 if lone else random.randint(min(2, options.programs), options.programs)
     mixed = task != "statement" and random.random() < options.everyday_mixed
     samples = [
         evened_sample(random, family, "abstract", lexicon)

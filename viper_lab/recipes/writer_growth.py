@@ -40,7 +40,7 @@ def grown_writer(
 
     Its output equals the old model's on every text whose tokens are the same in both.
     """
-    after = tuple(after)
+    after = tuple(layer for layer in after if layer < model.config.num_hidden_layers)
     config = copy.deepcopy(model.config)
     config.num_hidden_layers = model.config.num_hidden_layers + len(after)
     config.vocab_size = new.get_vocab_size()

@@ -12,6 +12,7 @@ from viper_lab.recipes.writer import (
     Stage,
     batches_at,
     encode_pieces,
+    everyday_writer,
     initial_writer,
     save_writer,
     train_writer,
@@ -92,3 +93,18 @@ def test_a_training_resumes_and_saves_a_loadable_folder(tmp_path: Path) -> None:
     text = llm.generate(["# query: the red cube\n"], Sampling(max_tokens=5))[0][0].text
     assert isinstance(text, str)
     assert llm.max_context == 2048
+
+
+@pytest.mark.timeout(120)
+def test_the_phase_of_everyday_english_resumes_with_its_own_tokenizer(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    tokenizer = writer_tokenizer(work, 0, documents=20, words=50)
+    shape = WriterShape(width=40, layers=2, heads=4, head_dim=16, inner=32)
+    everyday = DocumentOptions(programs=1, full_header=0.0, extra_lines=1, everyday=1.0)
+    part = Phase("everyday", (Stage(1.0, 256, everyday),), 2, 3e-3, step_tokens=300)
+    for steps in (1, 2):
+        options = TrainOptions(out=tmp_path / "out", work=work, steps=steps)
+        small = initial_writer(tokenizer, 0, shape)
+        model, larger = everyday_writer(small, tokenizer, options, part=part)
+    assert model.config.vocab_size == larger.get_vocab_size() > tokenizer.get_vocab_size()
+    assert (work / "everyday-tokenizer.json").exists()

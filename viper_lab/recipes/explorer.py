@@ -46,7 +46,8 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
     """Return shares of turns, by kind of turn, in which the agent acts as the workflow does.
 
     The questions are of the validation split. ``first``: the agent takes one of the valid routes,
-    whichever it prefers; ``whole`` and ``caption`` are the shares of turns that begin these routes.
+    whichever it prefers; ``after a doubt``: one that it has not tried. ``whole`` and ``caption``
+    are the shares of turns that begin these routes.
     """
     llm = load_llm(explorer, WRITER)
     right: dict[str, list[bool]] = defaultdict(list)
@@ -58,9 +59,11 @@ def evaluate(explorer: Path, *, count: int = 60, seed: int = 0) -> dict[str, flo
             sampling = Sampling(max_tokens=320, stop=STOP)
             reply = llm.generate([prompt], sampling)[0][0].text
             predicted = read_action(reply, in_words=False)
-            if due == "first":
-                code = predicted.text if predicted else ""
-                right["first"].append(code in ways.values())
+            code = predicted.text if predicted else ""
+            if due == "after a doubt":
+                right[due].append(code in ways.values() and code not in prompt)
+            elif due == "first":
+                right[due].append(code in ways.values())
                 for name in (WHOLE, CAPTION):
                     right[name].append(code == ways[name])
             else:

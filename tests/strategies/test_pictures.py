@@ -244,6 +244,7 @@ def test_the_writer_is_asked_for_lines() -> None:
         ("whats the color of the cup", "question"),
         ("name the animal on the left", "question"),
         ("can opener on the table", "ground"),
+        ("name tag on the shirt", "ground"),
         ("can you see a cup", "question"),
     ],
 )

@@ -33,7 +33,7 @@ def test_without_synonyms_a_text_stays_as_it_is() -> None:
     assert settings.in_models_words("Grey orbs, rde") == "Grey orbs, rde"
 
 
-def test_the_words_of_programs_for_the_embedded_world_are_no_typing_errors() -> None:
+def test_words_that_are_none_of_the_models_are_no_typing_errors() -> None:
     settings = read_profile("embedded").tools
     for text in (
         "what happens?",
@@ -43,5 +43,8 @@ def test_the_words_of_programs_for_the_embedded_world_are_no_typing_errors() -> 
         "what does the red cube do?",
         "the red cube appears",
         "what stops?",
+        "the cube falls to the ground",
+        "none blocked string middle",
+        "egg pyramid disc plank dome pink orange white black striped spotted checkered",
     ):
         assert settings.in_models_words(text) == text

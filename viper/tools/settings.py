@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from viper.errors import UnknownNameError, UsageError
 
@@ -29,6 +30,25 @@ LEAST_TYPO, TYPO_LIKENESS = 4, 0.8
 (1: the same)."""
 
 _WORD = re.compile(r"[A-Za-z]+")
+
+
+@lru_cache(maxsize=4096)
+def _corrected(word: str, known: tuple[str, ...]) -> str:
+    """Return the known word that ``word`` mistypes, or "".
+
+    A typing error swaps letters, leaves one out or adds one, but not the first. Another letter in
+    the place of one makes another word: ``black`` is no ``block``.
+    """
+    if len(word) < LEAST_TYPO:
+        return ""
+    letters = Counter(word)
+    alike = [
+        each
+        for each in known
+        if each[0] == word[0]
+        and (letters - Counter(each)).total() + (Counter(each) - letters).total() <= 1
+    ]
+    return next(iter(difflib.get_close_matches(word, alike, 1, cutoff=TYPO_LIKENESS)), "")
 
 
 @dataclass(frozen=True)
@@ -128,10 +148,7 @@ class ToolSettings:
         for stem in stems:
             if stem in known:
                 return known[stem]
-        if len(lower) < LEAST_TYPO:
-            return word
-        near = difflib.get_close_matches(lower, known, 1, cutoff=TYPO_LIKENESS)
-        return known[near[0]] if near else word
+        return known.get(_corrected(lower, tuple(known)), word)
 
     def start_thresholds(self, *, self_tune: bool = True) -> dict[str, float]:
         """Return the value that every threshold starts from, or its fixed value without

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from viper.agreement import box_iou
 from viper.evaluate.intervals import proportion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import Media
@@ -137,7 +138,7 @@ def words_of(text: str) -> list[str]:
 def agrees(answer: Answer, asked: Asked) -> bool:
     """Return whether an answer holds all words of an accepted one, and no colour of none."""
     if asked.box is not None:
-        return answer.box is not None and _overlap(answer, asked) >= LEAST_OVERLAP
+        return answer.box is not None and box_iou(answer.box, asked.box) >= LEAST_OVERLAP
     if answer.kind == "box":
         return False
     given = words_of(str(answer.value))
@@ -146,17 +147,6 @@ def agrees(answer: Answer, asked: Asked) -> bool:
     if colors and set(given) & set(COLOURS) - colors:
         return False
     return any(words and set(words) <= set(given) for words in accepted)
-
-
-def _overlap(answer: Answer, asked: Asked) -> float:
-    assert answer.box is not None and asked.box is not None
-    height = asked.load().images[0].shape[0]
-    x0, y0, x1, y1 = (
-        answer.box.to_pixels(height) if hasattr(answer.box, "to_pixels") else answer.box
-    )
-    a0, b0, a1, b1 = asked.box
-    shared = max(0.0, min(x1, a1) - max(x0, a0)) * max(0.0, min(y1, b1) - max(y0, b0))
-    return shared / ((x1 - x0) * (y1 - y0) + (a1 - a0) * (b1 - b0) - shared)
 
 
 def score(reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool) -> dict[str, Any]:

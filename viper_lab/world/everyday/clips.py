@@ -18,6 +18,7 @@ from typing import Any
 from viper_lab.world.events import EVENT_KINDS, TEMPLATES, VERBS, comes_before, object_name
 from viper_lab.world.everyday.say import NoWordingError, Wording, article, expanded, plural, varied
 from viper_lab.world.everyday.words import Words, in_world_words, is_held_out, world_words
+from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 from viper_lab.world.queries.scene_nouns import attribute_words
 from viper_lab.world.queries.truth import unanswerable_if
 from viper_lab.world.scene import ClipEvent, SceneObject
@@ -31,13 +32,6 @@ CLIP_SHARES: Mapping[str, float] = {
 }  # fmt: skip
 
 _ENDS = ("return info", "return select_answer(info, question, possible_answers)")
-
-_LOOKS = {
-    "color": "what color is this?",
-    "shape": "what shape is this?",
-    "material": "what is this made of?",
-    "size": "what size is this?",
-}
 
 _FRAME_LINES = {
     "count_at": ["info = str(len(patches))"],
@@ -153,7 +147,8 @@ def clip_program(ask: ClipAsk, *, options: bool) -> str:
     ]
     if ask.type in _FRAME_LINES:
         lines += [
-            line.format(x=ask.actor, asked=_LOOKS.get(ask.word)) for line in _frame_lines(ask)
+            line.format(x=ask.actor, asked=ATTRIBUTE_QUESTIONS.get(ask.word))
+            for line in _frame_lines(ask)
         ]
         return "\n    ".join([*lines, _ENDS[options]])
     segment = "video_segment"

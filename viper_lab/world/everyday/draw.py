@@ -21,7 +21,8 @@ from viper_lab.world.everyday.meaning import (
     Things,
     constructs,
 )
-from viper_lab.world.everyday.words import FAMILIES, Words, is_held_out, world_words
+from viper_lab.world.everyday.words import Words, is_held_out, world_words
+from viper_lab.world.queries.lexicon import FAMILIES
 
 HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
     frozenset(pair)

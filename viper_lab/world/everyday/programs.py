@@ -10,16 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from viper_lab.world.everyday.meaning import EXTENTS, SIDES, Ask, One, Test, Things
+from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS, COMPARED, REGIONS, SORTS
 
-_SORTS = {
-    "left": ("sort_patches_left_to_right", False),
-    "right": ("sort_patches_left_to_right", True),
-    "bottom": ("sort_patches_bottom_to_top", False),
-    "top": ("sort_patches_bottom_to_top", True),
-    "front": ("sort_patches_front_to_back", False),
-    "back": ("sort_patches_front_to_back", True),
-}
-_REGIONS = {side: f"get_patch_{side}_of" for side in ("left", "right", "above", "below")}
 _TESTS = {
     "left": "{p}.horizontal_center < {a}.horizontal_center",
     "right": "{p}.horizontal_center > {a}.horizontal_center",
@@ -47,22 +39,9 @@ RELATION_ANSWERS = {
 """What a question of two relations is answered by."""
 
 _COMPARED = {
-    "left": "patch.horizontal_center < other.horizontal_center",
-    "right": "patch.horizontal_center > other.horizontal_center",
-    "top": "patch.vertical_center > other.vertical_center",
-    "bottom": "patch.vertical_center < other.vertical_center",
-    "front": "patch.compute_depth() < other.compute_depth()",
-    "back": "patch.compute_depth() > other.compute_depth()",
-    "biggest": "patch.area > other.area",
-    "smallest": "patch.area < other.area",
+    **COMPARED,
     "tallest": "patch.height > other.height",
     "shortest": "patch.height < other.height",
-}
-_QUESTIONS = {
-    "color": "what color is this?",
-    "shape": "what shape is this?",
-    "material": "what is this made of?",
-    "size": "what size is this?",
 }
 _BOUNDS = {"least": ">=", "most": "<=", "exactly": "==", "over": ">", "under": "<"}
 _COMBINED = {
@@ -102,11 +81,11 @@ class _Writer:
     def things(self, things: Things, name: str) -> None:
         """Put the patches of a set in the list ``name``."""
         kind, tests = things.kind.phrase, things.tests
-        if tests and tests[0].type in _REGIONS and not tests[0].negated:
+        if tests and tests[0].type in REGIONS and not tests[0].negated:
             assert tests[0].anchor is not None
             self.one(tests[0].anchor, "anchor")
             self.add(
-                f"region = {_REGIONS[tests[0].type]}(anchor)", f"{name} = region.find('{kind}')"
+                f"region = {REGIONS[tests[0].type]}(anchor)", f"{name} = region.find('{kind}')"
             )
             tests = tests[1:]
         else:
@@ -125,7 +104,7 @@ class _Writer:
         if test.other is not None:
             self.one(test.other, "other")
         if test.type == "alike":
-            self.add(f"{test.word} = anchor.simple_query('{_QUESTIONS[test.word]}')")
+            self.add(f"{test.word} = anchor.simple_query('{ATTRIBUTE_QUESTIONS[test.word]}')")
 
     def holds(self, test: Test, noun: str, patch: str = "p") -> str:
         """Return the condition of a test on a patch."""
@@ -146,7 +125,7 @@ class _Writer:
             self.one(one.anchor, "anchor")
         self.things(one.things, patches)
         if one.pick in SIDES:
-            routine, from_end = _SORTS[one.pick]
+            routine, from_end = SORTS[one.pick]
             self.add(f"{patches} = {routine}({patches})")
             self.add(f"{name} = {patches}[{-one.rank if from_end else one.rank - 1}]")
         elif one.pick in EXTENTS:
@@ -187,13 +166,13 @@ class _Writer:
 
     def _which(self, ask: Ask) -> None:
         self.add(
-            f"color = patch.simple_query('{_QUESTIONS['color']}')",
-            f"shape = patch.simple_query('{_QUESTIONS['shape']}')",
+            f"color = patch.simple_query('{ATTRIBUTE_QUESTIONS['color']}')",
+            f"shape = patch.simple_query('{ATTRIBUTE_QUESTIONS['shape']}')",
             "return color + ' ' + shape",
         )
 
     def _attribute(self, ask: Ask) -> None:
-        self.add(f"return patch.simple_query('{_QUESTIONS[ask.word]}')")
+        self.add(f"return patch.simple_query('{ATTRIBUTE_QUESTIONS[ask.word]}')")
 
     def _choose(self, ask: Ask) -> None:
         self.add(f"return patch.best_text_match(['{ask.words[0]}', '{ask.words[1]}'])")
@@ -237,7 +216,7 @@ class _Writer:
         self.add("return str(len(set(answers)))")
 
     def _answers(self, ask: Ask) -> None:
-        self.add(f"answers = [p.simple_query('{_QUESTIONS[ask.word]}') for p in patches]")
+        self.add(f"answers = [p.simple_query('{ATTRIBUTE_QUESTIONS[ask.word]}') for p in patches]")
 
     def _uniform(self, ask: Ask) -> None:
         self._answers(ask)
@@ -296,8 +275,8 @@ class _Writer:
 
     def _compare_words(self, ask: Ask, sign: str) -> None:
         self.add(
-            f"first = patch.simple_query('{_QUESTIONS[ask.word]}')",
-            f"second = other.simple_query('{_QUESTIONS[ask.word]}')",
+            f"first = patch.simple_query('{ATTRIBUTE_QUESTIONS[ask.word]}')",
+            f"second = other.simple_query('{ATTRIBUTE_QUESTIONS[ask.word]}')",
         )
         self._truth(f"first {sign} second")
 

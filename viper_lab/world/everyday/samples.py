@@ -13,9 +13,10 @@ from viper_lab.world.everyday.draw import SHARES, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO, Ask, Kind
 from viper_lab.world.everyday.say import NoWordingError, Wording, say
 from viper_lab.world.everyday.truth import EverydayTruth
-from viper_lab.world.everyday.words import FAMILIES, Words, in_world_words, world_words
+from viper_lab.world.everyday.words import Words, in_world_words, world_words
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.queries.generate import Balance
+from viper_lab.world.queries.lexicon import FAMILIES
 from viper_lab.world.queries.truth import UnanswerableError
 from viper_lab.world.render import render_scene
 

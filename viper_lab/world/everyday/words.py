@@ -13,8 +13,6 @@ from viper.profiles.document import read_profile
 from viper.tools.settings import ToolSettings
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 
-FAMILIES = ("size", "color", "material", "shape")
-
 HELD_OUT = frozenset(
     {"orb", "globe", "crate", "dice", "pipe", "pillar", "hoop", "lilac", "emerald", "scarlet",
      "chrome", "metallic", "plastic", "massive", "mini", "funnel"}

@@ -25,6 +25,12 @@ _PARTS = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf-
 ATTRIBUTE_QUESTIONS: Mapping[str, str] = _PARTS["attribute_questions"]
 """Fixed wordings of programs' questions to the VQA model."""
 
+SORTS: Mapping[str, tuple[str, bool]] = _PARTS["sorts"]
+"""Side -> routine that orders, and whether ranks count from the end of what it returns."""
+
+REGIONS: Mapping[str, str] = _PARTS["region_routines"]
+COMPARED: Mapping[str, str] = _PARTS["compared"]
+
 _LISTS = {"patch": "patches", "anchor": "anchors", "other": "others"}
 
 _VARIABLES = {
@@ -77,7 +83,7 @@ class _Writer:
     def pick(self, name: str, side: str, rank: int = 1) -> None:
         """Order the list of ``name`` and take the rank-th from that side."""
         patches = _LISTS[name]
-        routine, from_end = _PARTS["sorts"][side]
+        routine, from_end = SORTS[side]
         if self.abstract:
             self.add(f"{patches} = {routine}({patches})")
         else:
@@ -88,7 +94,7 @@ class _Writer:
         """Set ``patches`` to those of a kind on one side of the anchor."""
         self.select(meaning["anchor"], "anchor")
         relation, kind = meaning["relation"], meaning["kind"]
-        if self.abstract and relation in _PARTS["region_routines"]:
+        if self.abstract and relation in REGIONS:
             self.add(f"region = {_PARTS['region_routines'][relation]}(anchor)")
             self.find("patches", kind, "region")
         else:
@@ -133,7 +139,7 @@ class _Writer:
             fillers["first_kind"] = meaning["first"]["kind"]
             fillers["second_kind"] = meaning["second"]["kind"]
             order = meaning.slots.get("extent") or meaning.slots.get("side")
-            fillers["compared"] = _PARTS["compared"].get(order)
+            fillers["compared"] = COMPARED.get(order)
         self.add(*(line.format(**fillers) for line in self.last_lines[meaning.type]))
 
 

@@ -139,7 +139,7 @@ class _Writer:
             fillers["first_kind"] = meaning["first"]["kind"]
             fillers["second_kind"] = meaning["second"]["kind"]
             order = meaning.slots.get("extent") or meaning.slots.get("side")
-            fillers["compared"] = COMPARED.get(order)
+            fillers["compared"] = COMPARED.get(str(order), "")
         self.add(*(line.format(**fillers) for line in self.last_lines[meaning.type]))
 
 

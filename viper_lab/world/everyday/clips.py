@@ -16,7 +16,8 @@ from random import Random
 from typing import Any
 
 from viper_lab.world.events import EVENT_KINDS, TEMPLATES, VERBS, comes_before, object_name
-from viper_lab.world.everyday.say import NoWordingError, Wording, article, expanded, plural, varied
+from viper_lab.world.everyday.phrases import NoWordingError, article, expanded, plural
+from viper_lab.world.everyday.say import Wording, varied
 from viper_lab.world.everyday.words import Words, in_world_words, is_held_out, world_words
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 from viper_lab.world.queries.scene_nouns import attribute_words

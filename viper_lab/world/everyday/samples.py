@@ -11,7 +11,8 @@ from viper_lab.world.clips import sample_clip
 from viper_lab.world.everyday.clips import CLIP_SHARES, EverydayClipTruth, draw_clip_ask, say_clip
 from viper_lab.world.everyday.draw import SHARES, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO, Ask, Kind
-from viper_lab.world.everyday.say import NoWordingError, Wording, say
+from viper_lab.world.everyday.phrases import NoWordingError
+from viper_lab.world.everyday.say import Wording, say
 from viper_lab.world.everyday.truth import EverydayTruth
 from viper_lab.world.everyday.words import Words, in_world_words, world_words
 from viper_lab.world.layout import sample_scene

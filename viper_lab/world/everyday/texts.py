@@ -17,8 +17,9 @@ from viper_lab.world.everyday.clips import (
 )
 from viper_lab.world.everyday.draw import SHARES, FreeKinds, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO
+from viper_lab.world.everyday.phrases import NoWordingError
 from viper_lab.world.everyday.programs import program_of
-from viper_lab.world.everyday.say import NoWordingError, Wording, say
+from viper_lab.world.everyday.say import Wording, say
 from viper_lab.world.everyday.words import Words, in_world_words, world_words
 from viper_lab.world.queries.lexicon import WORLD, Lexicon
 from viper_lab.world.queries.meaning import Meaning

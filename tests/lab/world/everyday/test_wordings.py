@@ -11,7 +11,8 @@ import pytest
 
 from viper_lab.world.everyday import say as say_module
 from viper_lab.world.everyday.draw import FreeKinds, draw_ask
-from viper_lab.world.everyday.say import NoWordingError, say
+from viper_lab.world.everyday.phrases import NoWordingError
+from viper_lab.world.everyday.say import say
 from viper_lab.world.everyday.texts import everyday_selection, everyday_text
 from viper_lab.world.everyday.words import HELD_OUT, in_world_words, world_words
 from viper_lab.world.queries.lexicon import WORLD

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,7 +47,8 @@ class FitOptions:
 
     ``decay`` is ``cosine``, or ``tail`` (constant to half-time, then linear); both end at
     ``final_share`` of the learning rate. ``ema`` is the decay of the averaged weights (None: keep
-    the last ones).
+    the last ones). ``muon`` begins the names of parameters whose matrices are trained by Muon, at
+    the same learning rate (Liu et al. 2025, section 2.2); AdamW trains the others.
     """
 
     steps: int
@@ -61,6 +62,7 @@ class FitOptions:
     ema: float | None = 0.998
     checkpoint_every_s: float = 120.0
     log_every: int = 100
+    muon: str | None = None
 
 
 def rate_at(plan: FitOptions, step: int) -> float:
@@ -75,9 +77,28 @@ def rate_at(plan: FitOptions, step: int) -> float:
     return plan.learning_rate * (plan.final_share + (1 - plan.final_share) * share)
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def optimizers_of(model: nn.Module, plan: FitOptions) -> list[torch.optim.Optimizer]:
+    """Return AdamW, and Muon for the matrices that a plan gives it."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    prefix = plan.muon
+    inner = [p for name, p in named if prefix and name.startswith(prefix) and p.ndim == 2]
+    chosen = {id(p) for p in inner}
+    adamw = torch.optim.AdamW(
+        parameter_groups([p for _, p in named if id(p) not in chosen], plan.weight_decay),
+        lr=plan.learning_rate,
+        betas=plan.betas,
+        fused=True,
+    )
+    if not inner:
+        return [adamw]
+    muon = torch.optim.Muon(
+        inner, lr=plan.learning_rate, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+    return [adamw, muon]
+
+
+def parameter_groups(trained: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:
     """Group the parameters: matrices decay; biases, norms and scalars do not."""
-    trained = [p for p in model.parameters() if p.requires_grad]
     return [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
@@ -111,27 +132,24 @@ def fit(
 
     The result is a copy with averaged weights if ``plan.ema`` is set, else ``model``.
     """
-    optimizer = torch.optim.AdamW(
-        parameter_groups(model, plan.weight_decay),
-        lr=plan.learning_rate,
-        betas=plan.betas,
-        fused=True,
-    )
+    optimizers = optimizers_of(model, plan)
     averaged = copy.deepcopy(model).requires_grad_(False) if plan.ema is not None else None
     start = 0
     if checkpoint.exists():
-        start = _restore(checkpoint, model, averaged, optimizer)
+        start = _restore(checkpoint, model, averaged, optimizers)
         report(f"resumed at step {start} of {plan.steps}")
     model.train()
     began = saved = time.monotonic()
     for step in range(start, plan.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(plan, step)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate_at(plan, step)
         loss, figures = loss_at(step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         if averaged is not None and plan.ema is not None:
             _average(averaged, model, min(plan.ema, (step + 1) / (step + 10)))
         if (step + 1) % plan.log_every == 0:
@@ -139,7 +157,7 @@ def fit(
             text = " ".join(f"{name} {value:.3f}" for name, value in figures.items())
             report(f"step {step + 1}/{plan.steps} {pace * 1000:.0f} ms/step {text}")
         if time.monotonic() - saved > plan.checkpoint_every_s or step + 1 == plan.steps:
-            _save(checkpoint, model, averaged, optimizer, step + 1)
+            _save(checkpoint, model, averaged, optimizers, step + 1)
             saved = time.monotonic()
     return (averaged if averaged is not None else model).eval()
 
@@ -157,11 +175,15 @@ def _save(
     path: Path,
     model: nn.Module,
     averaged: nn.Module | None,
-    optimizer: torch.optim.Optimizer,
+    optimizers: Sequence[torch.optim.Optimizer],
     step: int,
 ) -> None:
     """Write to a temporary name, then rename, so a killed run leaves the old file whole."""
-    state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    state = {
+        "step": step,
+        "model": model.state_dict(),
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+    }
     if averaged is not None:
         state["averaged"] = averaged.state_dict()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,12 +193,16 @@ def _save(
 
 
 def _restore(
-    path: Path, model: nn.Module, averaged: nn.Module | None, optimizer: torch.optim.Optimizer
+    path: Path,
+    model: nn.Module,
+    averaged: nn.Module | None,
+    optimizers: Sequence[torch.optim.Optimizer],
 ) -> int:
 
     state = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    for optimizer, stored in zip(optimizers, state["optimizers"], strict=True):
+        optimizer.load_state_dict(stored)
     if averaged is not None:
         averaged.load_state_dict(state.get("averaged", state["model"]))
     return int(state["step"])

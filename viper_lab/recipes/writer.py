@@ -4,7 +4,7 @@
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
 (``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
 (``LAST_PART``). ``writer-everyday`` goes on from the shipped weights with everyday English, in a
-model with more layers and words (``EVERYDAY_PART``).
+model with more layers and words (``EVERYDAY_PART``, ``FLUENT_PART``).
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Phase:
     Attributes:
         name: name of the checkpoint; it also seeds the documents.
         step_tokens: approximate tokens per step.
+        muon: train the matrices of the layers by Muon instead of AdamW.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Phase:
     learning_rate: float
     warmup: int = 60
     step_tokens: int = 5000
+    muon: bool = False
 
     def stage(self, step: int) -> Stage:
         """Return the stage of a step."""
@@ -89,7 +91,7 @@ def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
     return Stage(until, max_tokens, DocumentOptions(**options))
 
 
-GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, FLUENT_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
@@ -123,6 +125,8 @@ def train_everyday(options: TrainOptions) -> Mapping[str, float]:
     model = LlamaForCausalLM.from_pretrained(WRITER).float()
     compiled = shutil.which("g++") is not None
     larger, tokenizer = everyday_writer(model, load_tokenizer(WRITER), options, compiled=compiled)
+    if options.steps is None:
+        larger = train_part(larger, tokenizer, options, FLUENT_PART, compiled=compiled)
     save_writer(larger, tokenizer, options.out)
     return evaluate(options.out)
 
@@ -175,6 +179,7 @@ def train_part(
         weight_decay=0.01,
         ema=0.995,
         log_every=20,
+        muon="model.layers." if part.muon else None,
     )
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:

@@ -41,7 +41,10 @@ FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "vide
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
 
-STATEMENTS = 0.12
+EVERYDAY_SHARES: Mapping[str, float] = {"referring": 0.20, "question": 0.55, "video": 0.25}
+"""Everyday expressions are all of one type, questions of thirty."""
+
+STATEMENTS = 0.1
 """Share of statements among everyday questions about pictures."""
 
 FAILURES: Sequence[tuple[str, str]] = [(kind, message) for kind, message in _TEXTS["failures"]]
@@ -122,8 +125,9 @@ def document(random: Random, options: DocumentOptions) -> list[Piece]:
 
 def program_document(random: Random, options: DocumentOptions) -> list[Piece]:
     """Draw a header and one or more solved queries."""
-    family = random.choices(tuple(FAMILY_SHARES), tuple(FAMILY_SHARES.values()))[0]
     everyday = _happens(random, options.everyday)
+    shares = EVERYDAY_SHARES if everyday else FAMILY_SHARES
+    family = random.choices(tuple(shares), tuple(shares.values()))[0]
     api = "vipergpt" if random.random() < options.vipergpt and not everyday else "abstract"
     lexicon = made_up_lexicon(random) if random.random() < options.made_up_nouns else WORLD
     task = TASK_OF_FAMILY[family]

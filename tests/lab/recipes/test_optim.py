@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from viper.errors import UnknownNameError
 from viper_lab.recipes import RECIPES, recipe
-from viper_lab.recipes.optim import FitOptions, fit, rate_at
+from viper_lab.recipes.optim import FitOptions, fit, optimizers_of, rate_at
 
 
 def test_rates_rise_then_fall() -> None:
@@ -48,9 +49,13 @@ def test_it_fits_and_reports(tmp_path: Path) -> None:
     assert best is not model and not best.training
 
 
-def test_a_resumed_training_ends_where_an_unbroken_one_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("muon", [None, "weight"])
+def test_a_resumed_training_ends_where_an_unbroken_one_does(
+    tmp_path: Path, muon: str | None
+) -> None:
+    plan = replace(PLAN, muon=muon)
     whole = line()
-    expected = fit(whole, loss_of(whole), PLAN, tmp_path / "whole.pt", lambda _: None)
+    expected = fit(whole, loss_of(whole), plan, tmp_path / "whole.pt", lambda _: None)
     broken = line()
 
     def until_step_30(step: int) -> tuple[Tensor, Mapping[str, float]]:
@@ -58,15 +63,24 @@ def test_a_resumed_training_ends_where_an_unbroken_one_does(tmp_path: Path) -> N
             raise KeyboardInterrupt
         return loss_of(broken)(step)
 
-    every_step = FitOptions(**{**vars(PLAN), "checkpoint_every_s": -1.0})
+    every_step = replace(plan, checkpoint_every_s=-1.0)
     with pytest.raises(KeyboardInterrupt):
         fit(broken, until_step_30, every_step, tmp_path / "broken.pt", lambda _: None)
     resumed = line(seed=1)
     lines: list[str] = []
-    actual = fit(resumed, loss_of(resumed), PLAN, tmp_path / "broken.pt", lines.append)
+    actual = fit(resumed, loss_of(resumed), plan, tmp_path / "broken.pt", lines.append)
     assert lines[0] == "resumed at step 30 of 60"
     for a, b in zip(actual.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_muon_trains_the_named_matrices_alone() -> None:
+    model = nn.ModuleDict({"layers": nn.Linear(3, 4), "head": nn.Linear(4, 2)})
+    optimizers = optimizers_of(model, replace(PLAN, muon="layers."))
+    groups = [[group["params"] for group in optimizer.param_groups] for optimizer in optimizers]
+    trained = [[p.shape for group in of_one for p in group] for of_one in groups]
+    assert trained == [[(2, 4), (4,), (2,)], [(4, 3)]]
+    assert len(optimizers_of(model, PLAN)) == 1
 
 
 def test_recipes_are_found_by_role() -> None:

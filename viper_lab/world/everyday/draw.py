@@ -44,12 +44,12 @@ HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
 """Pairs of constructs that no training question combines."""
 
 SHARES: Mapping[str, float] = {
-    "refer": 0.17, "which": 0.12, "attribute": 0.14, "choose": 0.04, "choose_one": 0.04,
-    "count": 0.1, "sum": 0.02, "difference": 0.02, "more_of": 0.02, "distinct": 0.015,
-    "exists": 0.1, "absent": 0.025, "both": 0.015, "either": 0.015, "more": 0.015, "fewer": 0.01,
-    "equal": 0.01, "bound": 0.045, "quantified": 0.1, "only": 0.015, "verify": 0.06, "pair": 0.02,
-    "identity": 0.02, "relate": 0.03, "uniform": 0.02, "varied": 0.01, "purely": 0.02,
-    "compare": 0.03, "same": 0.025, "different": 0.01,
+    "refer": 0.13, "which": 0.11, "attribute": 0.12, "choose": 0.05, "choose_one": 0.03,
+    "count": 0.09, "sum": 0.015, "difference": 0.015, "more_of": 0.015, "distinct": 0.015,
+    "exists": 0.085, "absent": 0.03, "both": 0.02, "either": 0.015, "more": 0.015, "fewer": 0.01,
+    "equal": 0.015, "bound": 0.045, "quantified": 0.115, "only": 0.02, "verify": 0.085,
+    "pair": 0.025, "identity": 0.015, "relate": 0.045, "uniform": 0.025, "varied": 0.015,
+    "purely": 0.02, "compare": 0.035, "same": 0.035, "different": 0.015,
 }  # fmt: skip
 """How often each type of question is asked."""
 
@@ -140,8 +140,8 @@ class _Drawer:
     def test(self, depth: int, *, named: bool = True) -> Test:
         """Draw a test; ``named`` allows one of a property."""
         types = ("is", "relation", "between", "alike", "apart")
-        type_ = self.random.choices(types, (4.0 * named, 10, 1.6, 1.2, 1.2 * named))[0]
-        negated = self.chance(0.3 if type_ == "is" else 0.06)
+        type_ = self.random.choices(types, (4.0 * named, 10, 2, 1.2, 1.2 * named))[0]
+        negated = self.chance(0.3 if type_ == "is" else 0.09)
         if type_ == "is":
             return Test("is", self.property()[1], negated=negated)
         if type_ == "relation":
@@ -235,7 +235,8 @@ def _relate(d: _Drawer, type_: str) -> Ask:
     words = d.random.choices(pairs, (4, 4, 1, 1))[0]
     if d.chance(0.5):
         words = words[::-1]
-    return Ask(type_, one=d.anchor(1), other=d.anchor(1), words=words)
+    of_picture = words[0] in ("left", "right") and d.chance(0.4)
+    return Ask(type_, one=d.subject(0.5), other=None if of_picture else d.anchor(1), words=words)
 
 
 def _uniform(d: _Drawer, type_: str) -> Ask:

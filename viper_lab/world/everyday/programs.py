@@ -187,7 +187,8 @@ class _Writer:
 
     def _relate(self, ask: Ask) -> None:
         first, second = ask.words
-        condition = _TESTS[first].format(p="patch", a="other")
+        to = "image_patch" if ask.other is None else "other"
+        condition = _TESTS[first].format(p="patch", a=to)
         self.add(
             f"if {condition}:",
             f"    return '{RELATION_ANSWERS[first]}'",

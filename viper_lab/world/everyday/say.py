@@ -68,6 +68,8 @@ def frame_name(ask: Ask) -> str:
         return f"attribute_{ask.word}"
     if name == "choose" and ask.one is not None and ask.one.things.kind.general:
         return "choose_shape" if in_world_words(ask.words[0]) in SHAPES else name
+    if name == "relate" and ask.other is None:
+        return "relate_picture"
     if name == "relate":
         return f"relate_{'_'.join(sorted(ask.words))}"
     if name == "pair":

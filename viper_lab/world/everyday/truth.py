@@ -23,6 +23,9 @@ NEXT_RATIOS = (0.55, 0.9)
 
 SUPPORT_TABLE_UNITS = 0.05
 
+DOUBTFUL_PIXELS = 6
+"""Positions closer than this to a limit have no answer."""
+
 HEIGHT_RATIO = 1.15
 """Least ratio of compared heights in the picture."""
 
@@ -142,7 +145,7 @@ class EverydayTruth:
         unanswerable_if(across < 1.3 * along)
         left, right = sorted((x[first], x[second]))
         inside = min(x[index] - left, right - x[index])
-        unanswerable_if(abs(inside) < 6)
+        unanswerable_if(abs(inside) < DOUBTFUL_PIXELS)
         # Far off the line between the two, people disagree.
         line = y[first] + (y[second] - y[first]) * (x[index] - x[first]) / (x[second] - x[first])
         unanswerable_if(inside > 0 and abs(y[index] - line) > 0.6 * across)
@@ -176,8 +179,13 @@ class EverydayTruth:
         return {self.scene.words[i][ask.word] for i in indexes}
 
     def relate(self, ask: Ask) -> str:
-        """Return which of two relations holds between two objects."""
-        first, second = self.one(ask.one), self.one(ask.other)
+        """Return which of two relations holds between two objects, or to the picture's middle."""
+        first = self.one(ask.one)
+        if ask.other is None:
+            aside = self.scene.x[first] - self.scene.rendered.image.shape[1] / 2
+            unanswerable_if(abs(aside) < DOUBTFUL_PIXELS)
+            return "left" if aside < 0 else "right"
+        second = self.one(ask.other)
         unanswerable_if(first == second)
         holds = [self.holds(Test(word, anchor=ask.other), first) for word in ask.words]
         unanswerable_if(holds[0] == holds[1])

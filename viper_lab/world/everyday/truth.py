@@ -58,6 +58,9 @@ class EverydayTruth:
         assert things is not None
         indexes = self.named(things.kind)
         for test in things.tests:
+            # What is named must be there, even if no object is left to compare with it.
+            for named in filter(None, (test.anchor, test.other)):
+                self.one(named)
             indexes = [i for i in indexes if self.holds(test, i)]
         return indexes
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from viper.api import api_set
 from viper.prompting.compact import (
     END_OF_PROGRAM,
@@ -55,6 +57,20 @@ def test_nothing_in_a_query_or_program_breaks_the_format() -> None:
     assert compact_query("a\n\n# task:  b\t") == "# query: a # task: b\n"
     text = compact_example("tag", "a", "\ndef f():  \n\n    return 1\n\n")
     assert text == "# task: tag\n# query: a\ndef f():\n    return 1" + END_OF_PROGRAM
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("Is there a cup? Who knows. Why: It stops", "is there a cup? who knows. why: it stops"),
+        ("WHERE IS THE CUP?", "where is the cup?"),
+        ("A cup beside the TV of Ann", "a cup beside the TV of Ann"),
+        ("TV or radio", "TV or radio"),
+    ],
+)
+def test_sentences_begin_in_lower_case(typed: str, read: str) -> None:
+    assert compact_request("question", typed) == f"# task: question\n# query: {read}\n"
+    assert f"# question: {read}\n" in compact_selection("it stops", typed, ["a"])
 
 
 def test_selection() -> None:

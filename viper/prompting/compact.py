@@ -21,6 +21,7 @@ above the query, the small program writer ended one question in five as a ground
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -78,7 +79,21 @@ def compact_request(
 ) -> str:
     """Return all lines before a program: task, earlier failure, query, options, plan."""
     plan_line = f"# plan: {one_line(plan)}\n" if plan else ""
-    return f"# task: {task}\n{failed}{compact_query(query, options)}{plan_line}"
+    query_lines = compact_query(in_small_letters(query), options)
+    return f"# task: {task}\n{failed}{query_lines}{plan_line}"
+
+
+_SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)[A-Z](?![A-Z])")
+
+
+def in_small_letters(query: str) -> str:
+    """Return a query whose sentences begin in lower case, and nothing in capitals if all of it is.
+
+    To a small writer ``Which`` is another word than ``which``.
+    """
+    if query.isupper():
+        return query.lower()
+    return _SENTENCE_START.sub(lambda start: start[0].lower(), query)
 
 
 def compact_query(query: str, options: Sequence[str] = ()) -> str:
@@ -107,7 +122,7 @@ def compact_program(program: str) -> str:
 def compact_selection(info: str, question: str, options: Sequence[str]) -> str:
     """Return the prompt whose likeliest continuation is the text of the best option."""
     return (
-        f"# info: {one_line(info)}\n# question: {one_line(question)}\n"
+        f"# info: {one_line(info)}\n# question: {one_line(in_small_letters(question))}\n"
         f"{options_line(options)}# answer:"
     )
 

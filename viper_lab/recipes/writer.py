@@ -4,7 +4,7 @@
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
 (``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
 (``LAST_PART``). ``writer-everyday`` goes on from the shipped weights with everyday English, in a
-model with more layers and words (``EVERYDAY_PART``, ``FLUENT_PART``).
+model with more layers and words (``EVERYDAY_PART``).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _stage(until: float, max_tokens: int, documents: dict[str, Any]) -> Stage:
     return Stage(until, max_tokens, DocumentOptions(**options))
 
 
-GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART, FLUENT_PART = (
+GROUND_PART, FURTHER_PART, LAST_PART, EVERYDAY_PART = (
     Phase(**{**part, "stages": tuple(_stage(**stage) for stage in part["stages"])})
     for part in tomllib.loads(Path(__file__).with_name("writer.toml").read_text("utf-8")).values()
 )
@@ -125,8 +125,6 @@ def train_everyday(options: TrainOptions) -> Mapping[str, float]:
     model = LlamaForCausalLM.from_pretrained(WRITER).float()
     compiled = shutil.which("g++") is not None
     larger, tokenizer = everyday_writer(model, load_tokenizer(WRITER), options, compiled=compiled)
-    if options.steps is None:
-        larger = train_part(larger, tokenizer, options, FLUENT_PART, compiled=compiled)
     save_writer(larger, tokenizer, options.out)
     return evaluate(options.out)
 

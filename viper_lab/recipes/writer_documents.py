@@ -28,6 +28,7 @@ from viper.prompting.compact import (
     compact_selection,
 )
 from viper_lab.recipes.writer_words import made_up_lexicon, made_up_names
+from viper_lab.world.everyday.draw import DEEPEST
 from viper_lab.world.everyday.texts import everyday_selection, everyday_text
 from viper_lab.world.queries.ambiguous import WEIGHTS as AMBIGUOUS_SORTS
 from viper_lab.world.queries.annotate import annotate, rename, strip_comments
@@ -41,7 +42,7 @@ FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "vide
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
 
-EVERYDAY_SHARES: Mapping[str, float] = {"referring": 0.20, "question": 0.55, "video": 0.25}
+EVERYDAY_SHARES: Mapping[str, float] = {"referring": 0.18, "question": 0.60, "video": 0.22}
 """Everyday expressions are all of one type, questions of thirty."""
 
 STATEMENTS = 0.1
@@ -93,6 +94,7 @@ class DocumentOptions:
         everyday: share of documents with everyday English (:mod:`viper_lab.world.everyday`).
         everyday_mixed: share of these whose queries are half everyday ones and half of the older
             sort, as behind a bank.
+        everyday_deepest: most objects that lead to one object in an everyday query.
     """
 
     programs: int = 5
@@ -114,6 +116,7 @@ class DocumentOptions:
     failed: float = 0.0
     everyday: float = 0.0
     everyday_mixed: float = 0.3
+    everyday_deepest: int = DEEPEST
 
 
 def document(random: Random, options: DocumentOptions) -> list[Piece]:
@@ -164,11 +167,11 @@ def _everyday_samples(
     samples = [
         evened_sample(random, family, "abstract", lexicon)
         if mixed and random.random() < 0.5
-        else everyday_text(random, task, lexicon=lexicon)
+        else everyday_text(random, task, lexicon=lexicon, deepest=options.everyday_deepest)
         for _ in range(count)
     ]
     if mixed:
-        samples[-1] = everyday_text(random, task, lexicon=lexicon)
+        samples[-1] = everyday_text(random, task, lexicon=lexicon, deepest=options.everyday_deepest)
     return samples
 
 

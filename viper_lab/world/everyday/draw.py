@@ -44,12 +44,12 @@ HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
 """Pairs of constructs that no training question combines."""
 
 SHARES: Mapping[str, float] = {
-    "refer": 0.13, "which": 0.11, "attribute": 0.12, "choose": 0.05, "choose_one": 0.03,
-    "count": 0.09, "sum": 0.015, "difference": 0.015, "more_of": 0.015, "distinct": 0.015,
-    "exists": 0.085, "absent": 0.03, "both": 0.02, "either": 0.015, "more": 0.015, "fewer": 0.01,
+    "refer": 0.12, "which": 0.11, "attribute": 0.115, "choose": 0.045, "choose_one": 0.035,
+    "count": 0.085, "sum": 0.015, "difference": 0.02, "more_of": 0.015, "distinct": 0.015,
+    "exists": 0.085, "absent": 0.03, "both": 0.02, "either": 0.015, "more": 0.015, "fewer": 0.015,
     "equal": 0.015, "bound": 0.045, "quantified": 0.115, "only": 0.02, "verify": 0.085,
-    "pair": 0.025, "identity": 0.015, "relate": 0.045, "uniform": 0.025, "varied": 0.015,
-    "purely": 0.02, "compare": 0.035, "same": 0.035, "different": 0.015,
+    "pair": 0.03, "identity": 0.015, "relate": 0.055, "uniform": 0.025, "varied": 0.015,
+    "purely": 0.02, "compare": 0.045, "same": 0.035, "different": 0.015,
 }  # fmt: skip
 """How often each type of question is asked."""
 
@@ -57,6 +57,10 @@ _RELATIONS = {
     "left": 4, "right": 4, "front": 4, "behind": 4, "above": 1.5, "below": 1.5, "on": 4, "under": 3,
     "next": 3, "touching": 0.7,
 }  # fmt: skip
+
+
+DEEPEST = 3
+"""Most objects that lead to the one in question."""
 
 
 class Kinds(Protocol):
@@ -92,16 +96,22 @@ class FreeKinds:
 
 
 def draw_ask(
-    random: Random, kinds: Kinds, *, types: Mapping[str, float] = SHARES, held_out: bool = False
+    random: Random,
+    kinds: Kinds,
+    *,
+    types: Mapping[str, float] = SHARES,
+    held_out: bool = False,
+    deepest: int = DEEPEST,
 ) -> Ask:
     """Draw a question.
 
     Args:
+        deepest: most objects that lead to one object.
         held_out: draw only questions with a pair of constructs that is held out; else none.
     """
     while True:
         type_ = random.choices(tuple(types), tuple(types.values()))[0]
-        ask = _DRAW[type_](_Drawer(random, kinds), type_)
+        ask = _DRAW[type_](_Drawer(random, kinds, deepest), type_)
         named = constructs(ask)
         if any(pair <= named for pair in HELD_OUT_PAIRS) == held_out:
             return ask
@@ -111,6 +121,7 @@ def draw_ask(
 class _Drawer:
     random: Random
     kinds: Kinds
+    deepest: int = DEEPEST
 
     def chance(self, share: float) -> bool:
         return self.random.random() < share
@@ -126,7 +137,7 @@ class _Drawer:
 
     def anchor(self, depth: int) -> One:
         """Draw an object that others are described by; ``depth`` further objects at most."""
-        if depth > 0 and self.chance(0.35):
+        if min(depth, self.deepest - 1) > 0 and self.chance(0.5):
             return self.one(depth)
         if self.chance(0.12):
             return One(Things(self.kind(0.3)), *self.side())
@@ -178,6 +189,7 @@ class _Drawer:
 
     def one(self, depth: int = 2) -> One:
         """Draw an object by a test, a superlative or its nearness."""
+        depth = min(depth, self.deepest)
         way = self.random.choices(("test", "side", "near", "middle"), (10, 7, 2, 0.7))[0]
         if way == "test":
             test = self.test(depth, named=False)

@@ -134,6 +134,8 @@ class Phrases:
         """Return a test behind a noun: ``that is not red``, ``left of the cube``."""
         be = "is" if number == "sg" else "are"
         phrase = self.property(test, number) if test.type == "is" else self.relation(test)
+        if number == "pl" and phrase.startswith("that has "):
+            phrase = phrase.replace("has", "have", 1)
         if test.type == "apart":
             return phrase
         if test.type == "alike":

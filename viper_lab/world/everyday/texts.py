@@ -15,7 +15,7 @@ from viper_lab.world.everyday.clips import (
     say_clip,
     verb_forms,
 )
-from viper_lab.world.everyday.draw import SHARES, FreeKinds, draw_ask
+from viper_lab.world.everyday.draw import DEEPEST, SHARES, FreeKinds, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO
 from viper_lab.world.everyday.phrases import NoWordingError
 from viper_lab.world.everyday.programs import program_of
@@ -43,6 +43,7 @@ def everyday_text(
     wording: Wording = "seen",
     held_out: bool = False,
     words: Words | None = None,
+    deepest: int = DEEPEST,
 ) -> TextSample:
     """Draw one everyday question with its program, true of no particular picture or clip.
 
@@ -51,6 +52,7 @@ def everyday_text(
         lexicon: an invented one replaces the world's words and their synonyms.
         held_out: compose pairs of constructs that are held out.
         words: of nouns; None: those for training.
+        deepest: most objects that lead to one object.
     """
     words = words or _words_of(lexicon)
     if task == "choice":
@@ -61,7 +63,9 @@ def everyday_text(
         program = clip_program(clip_ask, options=bool(options))
         return _sample(text, program, task, clip_ask.type, options)
     while True:
-        ask = draw_ask(random, FreeKinds(random, words), types=_TYPES[task], held_out=held_out)
+        ask = draw_ask(
+            random, FreeKinds(random, words), types=_TYPES[task], held_out=held_out, deepest=deepest
+        )
         try:
             text = say(ask, random, wording, statement=task == "statement")
         except NoWordingError:

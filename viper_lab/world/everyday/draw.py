@@ -150,16 +150,20 @@ class _Drawer:
 
     def test(self, depth: int, *, named: bool = True) -> Test:
         """Draw a test; ``named`` allows one of a property."""
-        types = ("is", "relation", "between", "alike", "apart")
-        type_ = self.random.choices(types, (4.0 * named, 10, 2, 1.2, 1.2 * named))[0]
+        types = ("is", "relation", "between", "alike", "apart", "side")
+        type_ = self.random.choices(types, (4.0 * named, 10, 2, 1.2, 1.2 * named, 0.9 * named))[0]
         negated = self.chance(0.3 if type_ == "is" else 0.09)
         if type_ == "is":
             return Test("is", self.property()[1], negated=negated)
         if type_ == "relation":
             relation = self.random.choices(tuple(_RELATIONS), tuple(_RELATIONS.values()))[0]
             return Test(relation, anchor=self.anchor(depth - 1), negated=negated)
+        if type_ == "side":
+            return Test(type_, self.random.choice(("left", "right")), negated=negated)
+        if type_ == "between" and self.chance(0.35):
+            return Test(type_, anchor=One(Things(self.kind(0.08)), "pair"))
         if type_ == "between":
-            return Test("between", anchor=self.anchor(0), other=self.anchor(0))
+            return Test(type_, anchor=self.anchor(0), other=self.anchor(0))
         if type_ == "alike":
             family = self.random.choice(FAMILIES)
             return Test("alike", family, anchor=self.anchor(depth - 1), negated=self.chance(0.2))
@@ -169,16 +173,19 @@ class _Drawer:
         kind = self.kind(general)
         if self.chance(plain):
             return Things(kind)
-        if self.chance(0.06):  # neither red nor green
-            family = self.random.choice(FAMILIES[1:])
-            words = self.two(family)
-            return Things(kind, tuple(Test("is", word, negated=True) for word in words))
+        if self.chance(0.06):
+            return Things(kind, self.neither())
         first = self.test(depth)
         if first.type != "apart" and self.chance(0.12):
             second = self.test(0)
             if second.type != first.type:
                 return Things(kind, (first, second))
         return Things(kind, (first,))
+
+    def neither(self) -> tuple[Test, Test]:
+        """Draw two properties of a family that an object lacks."""
+        first, second = self.two(self.random.choice(FAMILIES[1:]))
+        return Test("is", first, negated=True), Test("is", second, negated=True)
 
     def two(self, family: str) -> tuple[str, str]:
         """Draw two words of a family."""
@@ -192,8 +199,13 @@ class _Drawer:
         depth = min(depth, self.deepest)
         way = self.random.choices(("test", "side", "near", "middle"), (10, 7, 2, 0.7))[0]
         if way == "test":
-            test = self.test(depth, named=False)
-            return One(Things(self.kind(0.4), (test,)))
+            if self.chance(0.12):
+                lacks = self.neither()
+                return One(Things(self.kind(0.6), lacks[: self.random.choice((1, 1, 2))]))
+            tests = [self.test(depth, named=False)]
+            if self.chance(0.12) and (second := self.test(0, named=False)).type != tests[0].type:
+                tests.append(second)
+            return One(Things(self.kind(0.4), tuple(tests)))
         if way == "side":
             kind = self.kind(0.35)
             tests = (self.test(depth - 1, named=False),) if self.chance(0.12) else ()
@@ -285,6 +297,8 @@ def _quantified(d: _Drawer, type_: str) -> Ask:
 def _verify(d: _Drawer, type_: str) -> Ask:
     if d.chance(0.5):
         test = Test("is", d.property()[1], negated=d.chance(0.15))
+        if d.chance(0.12):
+            test = Test("side", d.random.choice(("left", "right")), negated=test.negated)
         return Ask(type_, one=d.subject(0.45), test=test)
     test = d.test(1, named=False)
     while test.type in ("apart", "alike"):

@@ -51,8 +51,9 @@ class Test:
 
     Attributes:
         type: ``is`` (has the property ``word``), a relation to ``anchor``, ``between`` ``anchor``
-            and ``other``, ``alike`` (same ``word`` as the anchor: a family), ``apart`` (not the
-            anchor).
+            and ``other`` (or between the ``pair`` that the anchor names), ``alike`` (same ``word``
+            as the anchor: a family), ``apart`` (not the anchor), ``side`` (in the half ``word`` of
+            the picture).
         negated: whether the test holds where the rest does not.
     """
 
@@ -79,7 +80,7 @@ class One:
 
     Attributes:
         pick: how it is chosen: ``only``, a side or an extent with ``rank``, ``middle``, or
-            ``nearest`` and ``farthest`` with ``anchor``.
+            ``nearest`` and ``farthest`` with ``anchor``; ``pair`` names two at once.
     """
 
     things: Things

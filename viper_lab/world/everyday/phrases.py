@@ -96,13 +96,11 @@ class Phrases:
         if self.random.random() < 0.12:
             self.random.shuffle(order)
         after = ""
-        if self.random.random() < 0.15:
+        if kind.noun and self.random.random() < 0.15:
             after = self._behind(before, number)
-        noun = kind.noun
-        if number == "pl":
-            noun = plural(noun)
+        noun = plural(kind.noun) if number == "pl" else kind.noun
         words = [word for family in order if (word := before[family])]
-        return " ".join([*words, noun]) + after
+        return " ".join(filter(None, [*words, noun])) + after
 
     def _behind(self, before: dict[str, str | None], number: str) -> str:
         """Take one adjective out and return it as a phrase behind the noun."""
@@ -191,7 +189,12 @@ class Phrases:
         """Return the words of a test without negation."""
         if test.type == "is":
             return test.word
+        if test.type == "side":
+            return self.pick(wordings()["side"][test.word])
         assert test.anchor is not None
+        if test.anchor.pick == "pair":
+            pair = self.things(test.anchor.things, "pl")
+            return self.pick(wordings()["relation"]["between_two"]).replace("{}", pair)
         anchor = self.one(test.anchor)
         if test.type == "alike":
             return self.pick(wordings()["alike"][test.word]).replace("{}", anchor)

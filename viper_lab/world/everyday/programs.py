@@ -22,9 +22,13 @@ _TESTS = {
     "on": "is_on({p}, {a})",
     "under": "is_on({a}, {p})",
     "next": "is_next_to({p}, {a})",
-    "touching": "distance({p}, {a}) < 2",
+    "touching": "-0.5 < distance({p}, {a}) < 2",
     "apart": "distance({p}, {a}) > -0.5",
     "between": "is_between({p}, {a}, other)",
+}
+_SIDES = {
+    "left": "{p}.horizontal_center < image_patch.horizontal_center",
+    "right": "{p}.horizontal_center > image_patch.horizontal_center",
 }
 RELATION_ANSWERS = {
     "left": "left",
@@ -100,6 +104,10 @@ class _Writer:
         """Put the objects of a test in ``anchor`` and ``other``."""
         if test is None or test.anchor is None:
             return
+        if test.anchor.pick == "pair":
+            self.things(test.anchor.things, "anchors")
+            self.add("anchor = anchors[0]", "other = anchors[1]")
+            return
         self.one(test.anchor, "anchor")
         if test.other is not None:
             self.one(test.other, "other")
@@ -110,6 +118,8 @@ class _Writer:
         """Return the condition of a test on a patch."""
         if test.type == "is":
             condition = f"{patch}.verify_property('{noun}', '{test.word}')"
+        elif test.type == "side":
+            condition = _SIDES[test.word].format(p=patch)
         elif test.type == "alike":
             condition = f"{patch}.verify_property('{noun}', {test.word})"
             apart = f"distance({patch}, anchor) > -0.5 and "

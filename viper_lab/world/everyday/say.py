@@ -147,14 +147,15 @@ def _slots(ask: Ask, s: Phrases, random: Random) -> Mapping[str, Callable[[], st
 
 
 def _as_one(other: One, first: One | None, random: Random) -> One:
-    """Return ``the gray one`` for a second object of the same noun, sometimes."""
+    """Return ``the gray one`` or ``the gray`` for a second object of the same noun, sometimes."""
     kind = other.things.kind
-    is_named = kind.size or kind.color or kind.material
-    if first is None or first.things.kind.noun != kind.noun or not is_named:
+    named = [word for word in (kind.size, kind.color, kind.material) if word]
+    if first is None or first.things.kind.noun != kind.noun or not named:
         return other
     if random.random() < 0.4:
         return other
-    return replace(other, things=replace(other.things, kind=replace(kind, noun="one")))
+    noun = "" if len(named) == 1 and random.random() < 0.3 else "one"
+    return replace(other, things=replace(other.things, kind=replace(kind, noun=noun)))
 
 
 def varied(text: str, random: Random, noise: float) -> str:

@@ -26,6 +26,8 @@ SUPPORT_TABLE_UNITS = 0.05
 DOUBTFUL_PIXELS = 6
 """Positions closer than this to a limit have no answer."""
 
+TOUCHING_PIXELS = 2
+
 HEIGHT_RATIO = 1.15
 """Least ratio of compared heights in the picture."""
 
@@ -68,6 +70,9 @@ class EverydayTruth:
         """Return the object that a description denotes."""
         assert one is not None
         indexes = self.things(one.things)
+        if one.pick == "pair":
+            unanswerable_if(len(indexes) != 2)
+            return indexes[0]
         if one.pick in SIDES:
             return self.scene.ranked(indexes, one.pick, one.rank)
         if one.pick in EXTENTS:
@@ -100,6 +105,8 @@ class EverydayTruth:
     def _plainly(self, test: Test, index: int) -> bool:
         if test.type == "is":
             return in_world_words(test.word) in self.scene.words[index].values()
+        if test.type == "side":
+            return self.side(index) == test.word
         anchor = self.one(test.anchor)
         if test.type == "apart":
             return index != anchor
@@ -109,6 +116,9 @@ class EverydayTruth:
             same = words[index][test.word] == words[anchor][test.word]
             return test.negated if index == anchor else same
         if test.type == "between":
+            if test.other is None:
+                assert test.anchor is not None
+                return self._between(index, *self.things(test.anchor.things))
             return self._between(index, anchor, self.one(test.other))
         if index == anchor:
             return False
@@ -118,7 +128,10 @@ class EverydayTruth:
         if test.type == "next":
             return self._next_to(index, anchor)
         if test.type == "touching":
-            return self.rests_on(index, anchor) or self.rests_on(anchor, index)
+            rests = self.rests_on(index, anchor) or self.rests_on(anchor, index)
+            # Boxes of neighbours may meet in the picture alone.
+            unanswerable_if((self.scene._gap(index, anchor) < TOUCHING_PIXELS) != rests)
+            return rests
         return index in self.scene.inside([index], test.type, anchor)
 
     def rests_on(self, index: int, support: int) -> bool:
@@ -181,13 +194,17 @@ class EverydayTruth:
         unanswerable_if(len(indexes) < 2)
         return {self.scene.words[i][ask.word] for i in indexes}
 
+    def side(self, index: int) -> str:
+        """Return the half of the picture in which an object is: ``left`` or ``right``."""
+        aside = self.scene.x[index] - self.scene.rendered.image.shape[1] / 2
+        unanswerable_if(abs(aside) < DOUBTFUL_PIXELS)
+        return "left" if aside < 0 else "right"
+
     def relate(self, ask: Ask) -> str:
         """Return which of two relations holds between two objects, or to the picture's middle."""
         first = self.one(ask.one)
         if ask.other is None:
-            aside = self.scene.x[first] - self.scene.rendered.image.shape[1] / 2
-            unanswerable_if(abs(aside) < DOUBTFUL_PIXELS)
-            return "left" if aside < 0 else "right"
+            return self.side(first)
         second = self.one(ask.other)
         unanswerable_if(first == second)
         holds = [self.holds(Test(word, anchor=ask.other), first) for word in ask.words]

@@ -89,7 +89,10 @@ def test_every_type_is_drawn_and_compiles() -> None:
     kinds = FreeKinds(random)
     asks = [draw_ask(random, kinds) for _ in range(1500)]
     assert {ask.type for ask in asks} == set(SHARES)
+    assert set().union(*map(constructs, asks)) >= {"side", "pair", "middle", "ordinal", "apart"}
     assert max(depth(ask) for ask in asks) >= 4
+    plain = (draw_ask(random, kinds, deepest=1) for _ in range(300))
+    assert max(depth(ask) for ask in plain) == 2
     for ask in asks:
         ast.parse(program_of(ask))
     names = clip_names(random)

@@ -25,7 +25,7 @@ from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
 SHAPE = AdapterShape(rank=4, strength=8)
-TRAINING = AdapterTraining("test", steps=12, learning_rate=1e-2, warmup=2, step_tokens=400)
+TRAINING = AdapterTraining("test", steps=20, learning_rate=1e-2, warmup=2, step_tokens=400)
 PLANS = PlanDocuments(programs=0.0, plans=2, made_up_nouns=0.0)
 
 
@@ -58,7 +58,7 @@ def test_the_loss_falls_the_base_stays_and_a_stopped_training_goes_on(
     kept = dict(trained.named_parameters())
     assert all(torch.equal(value, kept[name]) for name, value in frozen.items())
     again = train_adapter(fresh_adapter(base, SHAPE), whole, TRAINING, rows_at)
-    assert "resumed at step 12 of 12" in capsys.readouterr().out
+    assert "resumed at step 20 of 20" in capsys.readouterr().out
     for name, value in again.named_parameters():
         torch.testing.assert_close(value, kept[name])
     save_adapter(trained, tmp_path / "out", base)

@@ -202,10 +202,10 @@ class _Drawer:
             if self.chance(0.12):
                 lacks = self.neither()
                 return One(Things(self.kind(0.6), lacks[: self.random.choice((1, 1, 2))]))
-            tests = [self.test(depth, named=False)]
-            if self.chance(0.12) and (second := self.test(0, named=False)).type != tests[0].type:
-                tests.append(second)
-            return One(Things(self.kind(0.4), tuple(tests)))
+            first = self.test(depth, named=False)
+            if self.chance(0.12) and (second := self.test(0, named=False)).type != first.type:
+                return One(Things(self.kind(0.4), (first, second)))
+            return One(Things(self.kind(0.4), (first,)))
         if way == "side":
             kind = self.kind(0.35)
             tests = (self.test(depth - 1, named=False),) if self.chance(0.12) else ()

@@ -95,9 +95,9 @@ class Ask:
 
     Attributes:
         type: ``refer`` (the object itself), ``which`` (its name), ``attribute``, ``choose``,
-            ``choose_one``, ``relate`` (which of two relations to ``other``, or
-            to the picture's middle), ``count``, ``sum``, ``difference``,
-            ``more_of``, ``distinct``, or one of ``YES_NO``.
+            ``choose_one``, ``relate`` (which of two relations to ``other``, or to the picture's
+            middle), ``count``, ``sum``, ``difference``, ``more_of``, ``distinct``, or one of
+            ``YES_NO``.
         word: a family, side, extent, quantifier or comparison.
         words: two properties to choose from.
     """

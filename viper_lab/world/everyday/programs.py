@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from viper_lab.world.everyday.meaning import EXTENTS, SIDES, Ask, One, Test, Things
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS, COMPARED, REGIONS, SORTS
 
+TOUCHING_PIXELS = 2
+"""Boxes of objects that touch are less than this far apart."""
+
 _TESTS = {
     "left": "{p}.horizontal_center < {a}.horizontal_center",
     "right": "{p}.horizontal_center > {a}.horizontal_center",
@@ -22,13 +25,9 @@ _TESTS = {
     "on": "is_on({p}, {a})",
     "under": "is_on({a}, {p})",
     "next": "is_next_to({p}, {a})",
-    "touching": "-0.5 < distance({p}, {a}) < 2",
+    "touching": f"-0.5 < distance({{p}}, {{a}}) < {TOUCHING_PIXELS}",
     "apart": "distance({p}, {a}) > -0.5",
     "between": "is_between({p}, {a}, other)",
-}
-_SIDES = {
-    "left": "{p}.horizontal_center < image_patch.horizontal_center",
-    "right": "{p}.horizontal_center > image_patch.horizontal_center",
 }
 RELATION_ANSWERS = {
     "left": "left",
@@ -119,7 +118,7 @@ class _Writer:
         if test.type == "is":
             condition = f"{patch}.verify_property('{noun}', '{test.word}')"
         elif test.type == "side":
-            condition = _SIDES[test.word].format(p=patch)
+            condition = _TESTS[test.word].format(p=patch, a="image_patch")
         elif test.type == "alike":
             condition = f"{patch}.verify_property('{noun}', {test.word})"
             apart = f"distance({patch}, anchor) > -0.5 and "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from viper_lab.world.everyday.meaning import EXTENTS, SIDES, Ask, Kind, One, Test, Things
-from viper_lab.world.everyday.programs import RELATION_ANSWERS
+from viper_lab.world.everyday.programs import RELATION_ANSWERS, TOUCHING_PIXELS
 from viper_lab.world.everyday.words import in_world_words
 from viper_lab.world.queries.truth import SceneTruth, unanswerable_if
 from viper_lab.world.render_shapes import half_height
@@ -25,8 +25,6 @@ SUPPORT_TABLE_UNITS = 0.05
 
 DOUBTFUL_PIXELS = 6
 """Positions closer than this to a limit have no answer."""
-
-TOUCHING_PIXELS = 2
 
 HEIGHT_RATIO = 1.15
 """Least ratio of compared heights in the picture."""

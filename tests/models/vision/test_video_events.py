@@ -121,6 +121,7 @@ TEMPLATES = {
     "stop": "{a} stops",
     "hit": "{a} hits {b}",
     "fall": "{a} falls off the table",
+    "appear": "{a} appears",
 }
 
 
@@ -151,6 +152,7 @@ EVENTS = (START, HIT, PUSHED, STOP, FALL)
         ("what does the cube do", (START, HIT, STOP)),
         ("does the blue ball stop?", (HIT, PUSHED, FALL)),
         ("what hits the red ball?", ()),
+        ("what appears?", ()),
     ],
 )
 def test_events_that_bear_on_a_question(question: str, kept: tuple[SeenEvent, ...]) -> None:

@@ -244,12 +244,12 @@ class SeenEvent:
 def bearing_on(
     question: str, events: Sequence[SeenEvent], names: Sequence[str], templates: Mapping[str, str]
 ) -> list[SeenEvent]:
-    """Return the events that a question asks about, in their order, or all if it names none.
+    """Return the events that a question asks about, in their order; all if it names nothing.
 
     ``what does the red cube do?`` keeps the actions of the cube, ``what does the red cube hit?``
     its hits, ``what hits the red cube?`` and ``what happens to the red cube?`` the actions on it,
     ``what stops?`` every stop. If nothing fits that closely, every event with a named object is
-    kept.
+    kept; a question that names a kind of event but no object keeps nothing then.
 
     Args:
         question: free text.
@@ -270,7 +270,7 @@ def bearing_on(
         and (not after or event.target in after or (not kind and event.actor in after))
     ]
     named = before | after
-    return fitting or [e for e in events if not named or {e.actor, e.target} & named]
+    return fitting or [event for event in events if {event.actor, event.target} & named]
 
 
 def _verb_in(question: str, templates: Mapping[str, str]) -> tuple[str, int]:

@@ -35,7 +35,8 @@ from viper.profiles.wiring import load_profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Answer
 from viper_lab.world.clips import render_clip, sample_clip
-from viper_lab.world.everyday.clips import ClipAsk, clip_program
+from viper_lab.world.everyday.clip_programs import clip_program
+from viper_lab.world.everyday.clips import ClipAsk
 from viper_lab.world.everyday.programs import program_of
 from viper_lab.world.everyday.samples import PARTS, everyday_samples
 from viper_lab.world.everyday.words import in_world_words

@@ -8,7 +8,8 @@ from random import Random
 
 from viper.schema import PixelBox, Query
 from viper_lab.world.clips import sample_clip
-from viper_lab.world.everyday.clips import CLIP_SHARES, EverydayClipTruth, draw_clip_ask, say_clip
+from viper_lab.world.everyday.clip_truth import EverydayClipTruth
+from viper_lab.world.everyday.clips import CLIP_SHARES, draw_clip_ask, say_clip
 from viper_lab.world.everyday.draw import SHARES, draw_ask
 from viper_lab.world.everyday.meaning import YES_NO, Ask, Kind
 from viper_lab.world.everyday.phrases import NoWordingError
@@ -164,14 +165,14 @@ def _about_clip(
     split: str, index: int, random: Random, part: Part, words: Words, wanted: str, balance: Balance
 ) -> EverydaySample | None:
     clip = sample_clip(split, index)
-    truth = EverydayClipTruth(clip.objects, clip.events)
+    truth = EverydayClipTruth(clip)
     said: dict[str, list[str]] = {}
     for family in ("color", "shape"):
         for word in getattr(words, family):
             said.setdefault(in_world_words(word), []).append(word)
 
     def name() -> str:
-        color, shape = random.choice(truth.names).split()
+        color, shape = random.choice(clip.names).split()
         noun = random.choice(said.get(shape, [shape]))
         return (
             noun if random.random() < 0.2 else f"{random.choice(said.get(color, [color]))} {noun}"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from random import Random
 
 from viper_lab.world.events import EVENT_KINDS
+from viper_lab.world.everyday.clip_programs import clip_program
 from viper_lab.world.everyday.clips import (
     ClipAsk,
     Event,
     clip_names,
-    clip_program,
     draw_clip_ask,
     say_clip,
     verb_forms,
@@ -33,6 +33,14 @@ _TYPES = {"ground": _REFER, "question": _QUESTIONS, "statement": _STATEMENTS}
 
 OPTIONS_SHARE = 0.6
 """Share of questions about clips that come with options."""
+
+WAYS = (
+    "to the {side}", "{side}", "to the {side} side", "towards the {side}", "{side}wards",
+    "it goes to the {side}", "it moves {side}",
+)  # fmt: skip
+"""Ways to say to which side something moves; an option list has one of them."""
+
+NO_SIDES = ("towards the camera", "away from the camera", "it does not move", "upwards")
 
 
 def everyday_text(
@@ -107,21 +115,31 @@ def _found(
     ask: ClipAsk, random: Random, names: Callable[[], str]
 ) -> tuple[str, str, Callable[[], str]]:
     """Return what a program may find, the option that says so, and a source of wrong options."""
-    if ask.type in ("ever", "before", "seen"):
+    if ask.type == "way" and not ask.word:
+        side = random.choice(("left", "right"))
+        other_side = "left" if side == "right" else "right"
+        form = random.choice(WAYS)
+        wrong_ways = [form.format(side=other_side), *NO_SIDES]
+        return side, form.format(side=side), lambda: random.choice(wrong_ways)
+    if ask.type in ("ever", "before", "seen", "way"):
         info = random.choice(("yes", "no"))
         return info, info, lambda: "no" if info == "yes" else "yes"
-    if ask.type in ("times", "count_at"):
+    if ask.type in ("times", "count_at") or (ask.type == "still" and ask.word):
         number = random.randint(0, 4)
         return str(number), str(number), lambda: str(random.randint(0, 6))
     if ask.type in ("property", "look_of"):
         words = getattr(world_words(), ask.word)
         info = in_world_words(random.choice(words))
         return info, info, _unlike(info, lambda: random.choice(words))
-    if ask.type in ("which", "hits", "hit_by"):
+    if ask.type in ("which", "hits", "hit_by", "still"):
         name = in_world_words(names())
         shown = random.choice(("the {}", "{}", "a {}"))
         other_name = _unlike(name, names)
-        return f"the {name}", shown.format(name), lambda: shown.format(other_name())
+        return (
+            name if ask.type == "still" else f"the {name}",
+            shown.format(name),
+            lambda: shown.format(other_name()),
+        )
     event = _event(random, names, ask)
     sentence = in_world_words(event.sentence())
     form = random.choice(("the {a} {v}", "{a} {v}", "it {v}", "{v}"))

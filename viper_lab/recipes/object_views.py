@@ -14,7 +14,7 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.world.scene import SceneObject
-from viper_lab.world.stills import Stills, rendered_stills
+from viper_lab.world.stills import FreshStills, JoinedStills, Stills, rendered_stills
 
 COUNTS = {"train": 9000, "val": 500, "test": 1000}
 """Number of stills per split that recipes use."""
@@ -36,14 +36,20 @@ class ObjectViews:
         self.stills = stills
         self._views = [
             ObjectView(index, thing, (float(x0), float(y0), float(x1), float(y1)))
-            for index, truth in enumerate(stills)
+            for index, truth in enumerate(stills.truths)
             for thing, (x0, y0, x1, y1) in zip(truth.scene.objects, truth.boxes, strict=True)
         ]
 
     @classmethod
-    def load(cls, split: str, work: Path) -> ObjectViews:
-        """Load a split's stills for recipes, rendering missing ones into ``work/stills``."""
-        return cls(rendered_stills(split, COUNTS[split], work / "stills"))
+    def load(cls, split: str, work: Path, frames: int = 0) -> ObjectViews:
+        """Load a split's stills for recipes, rendering missing ones into ``work/stills``.
+
+        ``frames`` of clips of the split are added.
+        """
+        stills: Stills = rendered_stills(split, COUNTS[split], work / "stills")
+        if frames:
+            stills = JoinedStills(stills, FreshStills.of_clips(split, range(frames)))
+        return cls(stills)
 
     def __len__(self) -> int:
         return len(self._views)
@@ -66,8 +72,7 @@ class ObjectViews:
 
     def things(self, still: int) -> Sequence[SceneObject]:
         """Return all objects of a still."""
-        things: Sequence[SceneObject] = self.stills[still].scene.objects
-        return things
+        return self.stills.truths[still].scene.objects
 
 
 def training_crop(

@@ -40,6 +40,8 @@ IMAGE_SIZE, PATCH, WIDTH = (
     _CONFIG["vision"][name] for name in ("image_size", "patch_size", "hidden_size")
 )
 STEPS = 1500
+TRAIN_FRAMES = 3_000
+"""Frames of clips beside the stills."""
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
 """Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
 
@@ -64,7 +66,7 @@ def train(options: TrainOptions) -> dict[str, float]:
     blip = build_model(tokenizer)
     heads = torch.nn.ModuleList(torch.nn.Linear(WIDTH, len(words)) for words in FAMILIES.values())
     model = torch.nn.ModuleDict({"blip": blip, "heads": heads}).to(options.device)
-    views = ObjectViews.load("train", options.work)
+    views = ObjectViews.load("train", options.work, TRAIN_FRAMES)
     steps = options.steps or STEPS
 
     def loss_at(step: int) -> tuple[Tensor, Mapping[str, float]]:

@@ -25,24 +25,28 @@ def perception_report(
         toolbox: provides the models.
         split: source of the scenes.
         seed: selects the scenes; the same seed gives the same ones.
-        scenes: number of pictures.
+        scenes: number of pictures, and of single frames of clips.
         clips: number of clips; None: a quarter of ``scenes``.
     """
     from viper_lab.recipes import depth, matcher, segmenter, video, vqa
-    from viper_lab.recipes.detector import labels_of
+    from viper_lab.recipes.detector import labelled
     from viper_lab.recipes.detector_score import detector_figures
     from viper_lab.recipes.object_views import ObjectViews
     from viper_lab.world.id_maps import id_map
 
     first = (seed + 1) * SEED_STRIDE % SCENES_PER_SPLIT
-    stills = FreshStills(split, range(first, first + scenes))
+    stills = FreshStills.of_scenes(split, range(first, first + scenes))
     views = ObjectViews(stills)
-    labelled = [(stills.image(i), labels_of(truth)) for i, truth in enumerate(stills.truths)]
+    frames = FreshStills.of_clips(split, range(first, first + scenes))
     models = toolbox.models
-    figures: dict[str, Any] = {"detector": detector_figures(models.get("detector"), labelled)}
+    detector, answerer = models.get("detector"), models.get("vqa")
+    figures: dict[str, Any] = {"detector": detector_figures(detector, labelled(stills))}
+    figures["detector on frames"] = detector_figures(detector, labelled(frames))
     figures["matcher"] = _shares(matcher.evaluate(models.get("matcher"), views, len(views)))
     figures["depth"] = _shares(depth.evaluate(models.get("depth"), views, scenes))
-    figures["vqa"] = _shares(vqa.evaluate(models.get("vqa"), views, len(views)))
+    figures["vqa"] = _shares(vqa.evaluate(answerer, views, len(views)))
+    on_frames = ObjectViews(frames)
+    figures["vqa on frames"] = _shares(vqa.evaluate(answerer, on_frames, len(on_frames)))
     count = clips or max(1, scenes // 4)
     events = video.evaluate(models.get("video"), split, count, first)
     figures["video"] = _shares(events)

@@ -27,6 +27,7 @@ from viper_lab.world.motion import (
     draw_script,
     perform,
 )
+from viper_lab.world.render import rendered_scene
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shading import Light
@@ -38,6 +39,8 @@ from viper_lab.world.scene import (
     CLIP_WIDTH,
     ClipEvent,
     RenderedClip,
+    RenderedScene,
+    Scene,
     SceneObject,
 )
 from viper_lab.world.splits import combinations, scene_seed
@@ -50,6 +53,9 @@ WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
 """Kinds of which a clip must hold a random one; hits and stops are rare by chance."""
 
 TRIES_PER_SCRIPT = 60
+
+LEAST_VISIBLE = 0.2
+"""Visible share from which an object counts in a single frame."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def render_frames(
     clip: Clip, numbers: Iterable[int]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Render frames uint8 [K, H, W, 3] of a clip, and visible boxes float32 [K, N, 4] in them."""
-    stage = Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(clip.seed), _table(clip.seed))
+    stage = _stage(clip.seed)
     frames: list[NDArray[np.uint8]] = []
     boxes: list[NDArray[np.float32]] = []
     before: NDArray[np.float32] | None = None
@@ -136,14 +142,34 @@ def render_frames(
             boxes.append(boxes[-1])
             continue
         there = np.flatnonzero(~np.isnan(here[:, 0]))
-        things = [replace(clip.objects[i], position=tuple(here[i].tolist())) for i in there]
-        picture = stage.render(things)
+        picture = stage.render(_placed(clip, here))
         visible = np.full((len(here), 4), np.nan, np.float32)
         visible[there] = picture.boxes
         frames.append(picture.image)
         boxes.append(visible)
         before = here
     return np.stack(frames), np.stack(boxes)
+
+
+def render_frame(clip: Clip, number: int) -> RenderedScene:
+    """Render one frame as a picture of the objects that can be seen in it."""
+    stage, things = _stage(clip.seed), _placed(clip, clip.positions[number])
+    visible = stage.render(things).visible >= LEAST_VISIBLE
+    things = [thing for thing, seen in zip(things, visible, strict=True) if seen]
+    return rendered_scene(Scene(tuple(things), clip.seed), stage.render(things))
+
+
+def _placed(clip: Clip, positions: NDArray[np.float32]) -> list[SceneObject]:
+    """Return the objects of one frame at their places; absent ones are left out."""
+    return [
+        replace(thing, position=tuple(place.tolist()))
+        for thing, place in zip(clip.objects, positions, strict=True)
+        if not np.isnan(place[0])
+    ]
+
+
+def _stage(seed: int) -> Stage:
+    return Stage(CAMERA, CLIP_WIDTH, CLIP_HEIGHT, 1, Light.for_seed(seed), _table(seed))
 
 
 def _table(seed: int) -> TableTop:

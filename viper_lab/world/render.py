@@ -12,7 +12,7 @@ import numpy as np
 from viper_lab.world.render_camera import Camera
 from viper_lab.world.render_props import TableTop
 from viper_lab.world.render_shading import Light
-from viper_lab.world.render_stage import Stage
+from viper_lab.world.render_stage import Rendering, Stage
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene
 
 SAMPLES = 4
@@ -32,7 +32,11 @@ def render_scene(scene: Scene) -> RenderedScene:
         Light.for_seed(scene.seed),
         TableTop.for_seed(scene.seed),
     )
-    picture = stage.render(scene.objects, stands=True)
+    return rendered_scene(scene, stage.render(scene.objects, stands=True))
+
+
+def rendered_scene(scene: Scene, picture: Rendering) -> RenderedScene:
+    """Return a picture of a scene's objects with its ground truth."""
     depths = [
         float(np.median(picture.depth[mask])) if mask.any() else float("nan")
         for mask in picture.masks

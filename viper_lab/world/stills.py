@@ -11,10 +11,11 @@ from __future__ import annotations
 import fcntl
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -24,9 +25,10 @@ from viper.errors import UsageError
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import replace_file
+from viper_lab.world.clips import Clip, render_frame, sample_clip
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
-from viper_lab.world.scene import RenderedScene, Scene
+from viper_lab.world.scene import CLIP_FRAMES, RenderedScene, Scene
 from viper_lab.world.splits import check_split
 
 Item = TypeVar("Item")
@@ -217,21 +219,75 @@ def _file(folder: Path, split: str, shard: int, name: str) -> Path:
 
 
 class FreshStills(Stills):
-    """Stills of any scenes of a split, rendered now and kept in memory, for tests."""
+    """Stills of any pictures, kept in memory."""
 
-    def __init__(self, split: str, indices: Sequence[int]) -> None:
-        LazySequence.__init__(self, len(indices), self._still)
+    def __init__(self, split: str, pictures: Iterable[RenderedScene]) -> None:
+        self._stills = [_still_of(picture) for picture in pictures]
+        LazySequence.__init__(self, len(self._stills), self._stills.__getitem__)
         self.split = split
-        self._rendered = [render_scene(sample_scene(split, index)) for index in indices]
+
+    @classmethod
+    def of_scenes(cls, split: str, indices: Iterable[int]) -> FreshStills:
+        """Render scenes of a split."""
+        return cls(split, (render_scene(sample_scene(split, index)) for index in indices))
+
+    @classmethod
+    def of_clips(cls, split: str, indices: Iterable[int]) -> FreshStills:
+        """Render one frame of each of these clips of a split, with an object in view."""
+        return cls(split, (_random_frame(sample_clip(split, index)) for index in indices))
 
     @cached_property
     def truths(self) -> list[StillTruth]:
         """Return the ground truth of all stills."""
-        return [truth_from_record(truth_record(rendered)) for rendered in self._rendered]
+        return list(self._stills)
 
     def image(self, index: int) -> NDArray[np.uint8]:
         """Return one picture, uint8 [H, W, 3], RGB."""
-        return self._rendered[index].image
+        return self._stills[index].image
 
     def depth(self, index: int) -> NDArray[np.float16]:
-        return self._rendered[index].depth.astype(np.float16)
+        return self._stills[index].depth
+
+
+class JoinedStills(Stills):
+    """Stills followed by others of the same split."""
+
+    def __init__(self, first: Stills, second: Stills) -> None:
+        LazySequence.__init__(self, len(first) + len(second), self._still)
+        self.split, self._first, self._second = first.split, first, second
+
+    @cached_property
+    def truths(self) -> list[StillTruth]:
+        """Return the ground truth of all stills."""
+        return [*self._first.truths, *self._second.truths]
+
+    def image(self, index: int) -> NDArray[np.uint8]:
+        """Return one picture, uint8 [H, W, 3], RGB."""
+        stills, own = self._place(index)
+        return stills.image(own)
+
+    def depth(self, index: int) -> NDArray[np.float16]:
+        stills, own = self._place(index)
+        return stills.depth(own)
+
+    def _place(self, index: int) -> tuple[Stills, int]:
+        before = len(self._first)
+        return (self._first, index) if index < before else (self._second, index - before)
+
+
+def _random_frame(clip: Clip) -> RenderedScene:
+    numbers = Random(clip.seed)
+    while not (picture := render_frame(clip, numbers.randrange(CLIP_FRAMES))).scene.objects:
+        pass
+    return picture
+
+
+def _still_of(picture: RenderedScene) -> Still:
+    return Still(
+        picture.scene,
+        picture.boxes,
+        picture.object_depths,
+        picture.visible,
+        picture.image,
+        picture.depth.astype(np.float16),
+    )

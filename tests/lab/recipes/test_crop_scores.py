@@ -23,10 +23,13 @@ class TwoThings:
     def __len__(self):
         return 3
 
+    @property
+    def truths(self):
+        visible = np.ones(2, np.float32)
+        return [StillTruth(Scene(THINGS, index), BOXES, DEPTHS, visible) for index in range(3)]
+
     def __getitem__(self, index):
-        if index >= 3:
-            raise IndexError(index)
-        return StillTruth(Scene(THINGS, index), BOXES, DEPTHS, np.ones(2, np.float32))
+        return self.truths[index]
 
     def image(self, index):
         picture = np.full((100, 120, 3), 128, np.uint8)

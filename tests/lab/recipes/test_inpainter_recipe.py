@@ -45,7 +45,7 @@ TINY = InpainterShape(
 
 @pytest.fixture(scope="module")
 def views():
-    return ObjectViews(FreshStills("train", range(4)))
+    return ObjectViews(FreshStills.of_scenes("train", range(4)))
 
 
 @pytest.fixture(scope="module")

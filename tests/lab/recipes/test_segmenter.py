@@ -22,7 +22,7 @@ from viper_lab.recipes.segmenter_model import (
 )
 from viper_lab.world.id_maps import id_map
 from viper_lab.world.layout import sample_scene
-from viper_lab.world.render import render_scene
+from viper_lab.world.stills import FreshStills
 from viper_lab.world.vocabulary import SHAPES
 
 SMALL = SegmenterShape(
@@ -30,20 +30,9 @@ SMALL = SegmenterShape(
 )
 
 
-class FewStills:
-    """Stills of the validation split in memory."""
-
-    def __init__(self, count):
-        self._rendered = [render_scene(sample_scene("val", index)) for index in range(count)]
-        self.truths = self._rendered
-
-    def image(self, index):
-        return self._rendered[index].image
-
-
 @pytest.fixture(scope="module")
 def pictures():
-    stills = FewStills(3)
+    stills = FreshStills.of_scenes("val", range(3))
     return segmented(stills, [id_map(truth.scene) for truth in stills.truths])
 
 

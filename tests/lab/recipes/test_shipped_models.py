@@ -4,8 +4,7 @@ import pytest
 
 from viper.profiles.wiring import EMBEDDED
 from viper_lab.recipes.object_views import ObjectViews
-from viper_lab.world.layout import sample_scene
-from viper_lab.world.render import render_scene
+from viper_lab.world.stills import FreshStills
 
 WEIGHTS = EMBEDDED / "weights"
 SCENES = range(5000, 5008)
@@ -13,25 +12,9 @@ SCENES = range(5000, 5008)
 pytestmark = pytest.mark.models
 
 
-class FreshStills:
-    """Stills rendered in memory."""
-
-    def __init__(self):
-        self._rendered = [render_scene(sample_scene("val", index)) for index in SCENES]
-
-    def __len__(self):
-        return len(self._rendered)
-
-    def __getitem__(self, index):
-        return self._rendered[index]
-
-    def image(self, index):
-        return self._rendered[index].image
-
-
 @pytest.fixture(scope="module")
 def views():
-    return ObjectViews(FreshStills())
+    return ObjectViews(FreshStills.of_scenes("val", SCENES))
 
 
 def test_the_matcher_knows_every_family(views):

@@ -21,6 +21,8 @@ def report():
         ("depth", "order"),
         ("depth", "order_hard"),
         ("vqa", "colour"),
+        ("vqa on frames", "colour"),
+        ("detector on frames", "object"),
         ("video", "temporal_iou"),
         ("segmenter", "found"),
         ("segmenter", "precision"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.commands.test_ace import ROOT, Mine
 from tests.commands.test_bad_input import viper
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper_lab.papers.cell_runner import StoredRun
 
 TUNING = "tuned.toml.tuning"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import viper
 from viper.cli import cli
 from viper.errors import UsageError
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 
 TABLE = str(Path(viper.__file__).parent / "embedded" / "media" / "table.png")
 

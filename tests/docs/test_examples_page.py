@@ -12,7 +12,7 @@ import pytest
 import viper
 from viper.commands.ace import ace
 from viper.commands.ace_describe import QUERIES
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, Example
 from viper.strategies.settings import RunSettings
 

@@ -9,7 +9,7 @@ import pytest
 
 import viper
 from viper.models.checkpoints import catalogue
-from viper.profiles.document import proposed_profiles, read_profile
+from viper.profiles.files import proposed_profiles, read_profile
 
 PAGE = (Path(viper.__file__).parents[1] / "docs" / "photographs.md").read_text("utf-8")
 ROWS = re.findall(

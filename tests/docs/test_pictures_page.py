@@ -12,7 +12,7 @@ import pytest
 import viper
 from viper.api import api_set
 from viper.cli import main
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 
 PACKAGE = Path(viper.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "pictures.md").read_text(encoding="utf-8")

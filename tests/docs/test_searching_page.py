@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import viper
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.search.picture_index import NOTES, picture_notes, read_note
 
 PAGE = (Path(viper.__file__).parents[1] / "docs" / "searching.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from viper.evaluate.runs.manifest import (
     revision,
     samples_hash,
 )
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.schema import to_json
 from viper.strategies.settings import RunSettings
 

@@ -10,7 +10,8 @@ import pytest
 
 from viper.models.checkpoints import catalogue
 from viper.profiles import load_profile
-from viper.profiles.document import SHIPPED, BackendChoice, read_profile
+from viper.profiles.document import BackendChoice
+from viper.profiles.files import SHIPPED, read_profile
 from viper.profiles.fit import promised
 
 PROFILES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from viper.errors import ProfileError, UnknownNameError
-from viper.profiles.document import known_profiles, read_profile
+from viper.profiles.files import known_profiles, read_profile
 from viper.profiles.wiring import Profile
 
 GOOD = """

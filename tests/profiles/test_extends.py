@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from viper.errors import ProfileError
-from viper.profiles.document import Hardware, known_profiles, read_profile
+from viper.profiles.document import Hardware
+from viper.profiles.files import known_profiles, read_profile
 
 BASE = """
 description = "the base"

@@ -8,7 +8,7 @@ import pytest
 
 from viper.models.checkpoints import catalogue, facts_of
 from viper.profiles import known_profiles, load_profile
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.profiles.fit import Machine, fit, fitting, needs, promised, shortfall
 
 PROMISES = [name for name, path in known_profiles().items() if read_profile(str(path)).hardware]

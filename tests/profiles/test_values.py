@@ -10,7 +10,7 @@ import pytest
 import viper.tools
 from viper.cli import main
 from viper.errors import ProfileError, UsageError
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.strategies.explore import ExploreSettings

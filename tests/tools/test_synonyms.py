@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.tools.settings import ToolSettings
 
 SETTINGS = ToolSettings(

@@ -15,7 +15,7 @@ from viper.commands.terminal import Advance, counter, echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.reports.escape import for_terminal
 from viper.models.media import read_picture
-from viper.profiles.document import state_dir
+from viper.profiles.files import state_dir
 from viper.search.named import NamedPictures, NamedTexts, named_indexes
 
 _SHOWN = 100

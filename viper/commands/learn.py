@@ -25,7 +25,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
 from viper.learning.loop import LearningLoop, LearningProgress
 from viper.models.vision.soft_prompts import NoSoftPrompts
-from viper.profiles.document import state_dir
+from viper.profiles.files import state_dir
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.strategies import strategy

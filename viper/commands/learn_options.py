@@ -11,7 +11,7 @@ import click
 
 from viper.commands import options as cli
 from viper.errors import CancelledError
-from viper.profiles.document import state_dir
+from viper.profiles.files import state_dir
 from viper.profiles.learning import Data, default_data, every_tool, learner_for, origin_of
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner

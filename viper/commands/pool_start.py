@@ -25,7 +25,7 @@ from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.learning import first_demonstrations as finding
 from viper.learning.mining import ExampleSource, Shots, zero_shot
 from viper.learning.validation import ValidationRun
-from viper.profiles.document import state_dir
+from viper.profiles.files import state_dir
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.schema import to_json

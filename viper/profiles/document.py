@@ -1,25 +1,18 @@
-"""Reading and checking of profile files, which assign models to roles and hold settings.
-
-A profile is TOML. It may extend another one and state the differences alone. Every mistake raises a
-:class:`~viper.errors.ProfileError` that names file, line and key.
-"""
+"""What a profile holds: the models by role, and settings. Its tables are checked here."""
 
 from __future__ import annotations
 
 import difflib
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from viper.api.library import split_api
-from viper.errors import ProfileError, UnknownNameError, UsageError
+from viper.errors import UsageError
 from viper.models.loading import LoadOptions
-from viper.record import RecordError, read_toml, record_from_json, record_from_toml, toml_line
+from viper.record import RecordError, record_from_json
 from viper.sandbox import Limits
 from viper.schema import PromptStyle
 from viper.strategies import model_roles
@@ -31,11 +24,6 @@ from viper.strategies.settings import (
 )
 from viper.tools.models import ROLES
 from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSettings
-
-SHIPPED = Path(__file__).parent
-
-AUTO = "auto"
-"""Name that stands for the default profile; see :func:`default_profile`."""
 
 WRITER, CRITIC = "llm", "critic"
 """Roles of the language models that every strategy may use: program writer and critic."""
@@ -162,190 +150,18 @@ class ProfileDocument(_Header, _Resources):
         return self.path.parent if self.path else None
 
 
-def state_dir(chosen: Path | None = None) -> Path:
-    """Return the folder of pools, caches and the user's own profiles.
-
-    It is the chosen folder, else ``VIPER_HOME``, else the platform's folder for data.
-    """
-    return chosen or Path(os.environ.get("VIPER_HOME") or platformdirs.user_data_dir("viper"))
-
-
-@dataclass(frozen=True)
-class Config:
-    """The file ``config.toml`` in the state folder, which ``viper setup`` writes.
-
-    Attributes:
-        profile: profile of commands that name none.
-    """
-
-    profile: str = "embedded"
-
-
-def config_file(state: Path | None = None) -> Path:
-    """Return the path of the configuration; see :func:`state_dir`."""
-    return state_dir(state) / "config.toml"
-
-
-def default_profile(state: Path | None = None) -> str:
-    """Return the profile of commands that name none: ``VIPER_PROFILE``, else that of
-    ``config.toml``, else ``embedded``.
-
-    Raises:
-        UsageError: ``config.toml`` is broken.
-    """
-    path = config_file(state)
-    chosen = os.environ.get("VIPER_PROFILE", "")
-    if chosen and chosen != AUTO:
-        return chosen
-    return (record_from_toml(Config, path) if path.is_file() else Config()).profile
-
-
-def known_profiles(state: Path | None = None) -> dict[str, Path]:
-    """Return the shipped and the user's own profiles by name. The user's take precedence."""
-    own = state_dir(state) / "profiles"
-    profiles = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    profiles.update({path.stem: path for path in sorted(own.glob("*.toml"))})
-    return profiles
-
-
-def proposed_profiles() -> list[tuple[Hardware, ProfileDocument]]:
-    """Return the shipped profiles that ``viper setup`` may propose, the least demanding first."""
-    documents = [_read(path, None)[0] for path in sorted(SHIPPED.glob("*.toml"))]
-    proposed = [(each.hardware, each) for each in documents if each.hardware]
-    proposed = [(hardware, each) for hardware, each in proposed if hardware.proposed]
-    return sorted(proposed, key=lambda pair: (pair[0].gpu_gib, pair[0].ram_gib))
-
-
-def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocument:
-    """Read the profile of that name, or in that ``.toml`` file; ``auto`` is the default profile.
-
-    Args:
-        state: folder with the user's own profiles; see :func:`state_dir`.
-
-    Raises:
-        UnknownNameError: there is no such profile; lists the known ones.
-        ProfileError: the file is missing, does not parse, or holds a wrong key or value.
-    """
-    if name_or_path == AUTO:
-        name_or_path = default_profile(state)
-    if name_or_path.endswith(".toml"):
-        return _read(Path(name_or_path), state)[0]
-    profiles = known_profiles(state)
-    if name_or_path not in profiles:
-        raise UnknownNameError("profile", name_or_path, profiles)
-    return _read(profiles[name_or_path], state)[0]
-
-
-def _read(
-    path: Path, state: Path | None, below: tuple[Path, ...] = ()
-) -> tuple[ProfileDocument, dict[str, Any]]:
-    """Return a profile and its values, those of the profiles that it extends included.
-
-    Args:
-        below: the profiles that extend this one.
-    """
-    if not path.exists():
-        raise ProfileError(f"{path}: no such profile file")
-    try:
-        text, values = read_toml(path)
-    except UsageError as error:
-        raise ProfileError(str(error)) from None
-    try:
-        if "extends" in values:
-            extended = _extended(values["extends"], path, state)
-            if extended.resolve() in (*below, path.resolve()):
-                raise RecordError(["extends"], f"{extended} extends this profile itself")
-            inherited = _read(extended, state, (*below, path.resolve()))[1]
-            write_whole_paths(inherited, extended.parent)
-            for own in ("name", "description", "extends"):
-                inherited.pop(own, None)
-            values = merge_tables(inherited, values)
-        return _document(path, values), values
-    except RecordError as error:
-        raise ProfileError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
-
-
-def _extended(name: Any, path: Path, state: Path | None) -> Path:
-    """Return the file of the profile that the one in ``path`` extends."""
-    if not isinstance(name, str):
-        raise RecordError(["extends"], f"expected a profile's name or path; got {name!r}")
-    if name.endswith(".toml"):
-        return path.parent / Path(name).expanduser()
-    profiles = known_profiles(state)
-    if profiles.get(name) == path:  # a user's profile may extend the shipped one of its name
-        profiles = {each.stem: each for each in SHIPPED.glob("*.toml")}
-    if name not in profiles:
-        raise RecordError(["extends"], str(UnknownNameError("profile", name, profiles)))
-    return profiles[name]
-
-
-def merge_tables(
-    base: Mapping[str, Any], changes: Mapping[str, Any], within: str = ""
-) -> dict[str, Any]:
-    """Return the values of a profile with the changes of another one that extends it.
-
-    Tables merge key by key, but a model's table replaces the other one as a whole, because options
-    of one backend mean nothing to another. The value false removes a table, or any other value that
-    is no truth value.
-    """
-    merged = dict(base)
-    for key, value in changes.items():
-        is_model = within == "roles" or key in language_models()
-        inherited = base.get(key)
-        if value is False and key in base and not isinstance(inherited, bool):
-            del merged[key]
-        elif isinstance(inherited, Mapping) and isinstance(value, Mapping) and not is_model:
-            merged[key] = merge_tables(inherited, value, key)
-        else:
-            merged[key] = value
-    return merged
-
-
-def whole_path(path: str, base: Path) -> str:
-    """Return a path relative to a folder as an absolute path."""
-    return str((base / Path(path).expanduser()).resolve())
-
-
-def whole_api(api: str, base: Path) -> str:
-    """Return the name of an API with absolute paths."""
-    return "+".join(
-        whole_path(part, base) if part.endswith(".py") else part for part in split_api(api)
-    )
-
-
-def write_whole_paths(values: Any, base: Path) -> None:
-    """Replace the paths in a profile's values that are relative to its folder.
-
-    :class:`viper.profiles.wiring.Profile` resolves the same ones.
-    """
-    run = values.get("run", {})
-    bank, api = run.get("bank"), run.get("api")
-    if isinstance(bank, str) and not bank.startswith("embedded:"):
-        run["bank"] = str((base / bank).resolve())
-    if isinstance(api, str) and ".py" in api:
-        run["api"] = whole_api(api, base)
-    for setting in all_settings().values():
-        if setting.declaration.is_path:
-            for table in (run, run.get(setting.strategy, {})):
-                _write_whole(table, setting.name, base)
-    if str(values.get("extends", "")).endswith(".toml"):
-        values["extends"] = whole_path(values["extends"], base)
-    writers = (values.get(name) for name in language_models())
-    for choice in (*writers, *values.get("roles", {}).values()):
-        _write_whole(choice or {}, "model", base)
-        _write_whole((choice or {}).get("options", {}), "adapter", base)
-
-
-def _write_whole(table: Any, key: str, base: Path) -> None:
-    """Replace the path under a key if it is relative to the profile's folder."""
-    if str(table.get(key, "")).startswith(("./", "../")):
-        table[key] = str((base / table[key]).resolve())
-
-
 _TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits", "hardware")
 
 
-def _document(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
+def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
+    """Return the profile with these values.
+
+    Args:
+        path: file of the profile, whose name is the default name.
+
+    Raises:
+        RecordError: a key or a value is wrong, or one is missing.
+    """
     header, resources = _keys(_Header), _keys(_Resources)
     _table(values, (), (*header, *language_models(), *_TABLES))
     tables = {name: _table(values.get(name, {}), (name,)) for name in _TABLES}

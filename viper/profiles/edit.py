@@ -10,7 +10,8 @@ import tomlkit
 
 from viper.errors import UsageError
 from viper.models.loading import split_options
-from viper.profiles.document import WRITER, BackendChoice, whole_api, write_whole_paths
+from viper.profiles.document import WRITER, BackendChoice
+from viper.profiles.files import whole_api, write_whole_paths
 from viper.profiles.wiring import Profile
 from viper.tools.settings import ThresholdSchedule
 from viper.tuning.agent.training import TunedAgent

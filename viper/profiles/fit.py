@@ -14,7 +14,8 @@ from viper.models.checkpoints import facts_of, weights_gib
 from viper.models.llm.wrapped import BATCH
 from viper.models.loading import split_options
 from viper.profiles.backends import VLM, asks_vlm, backend_class, loads_weights, played
-from viper.profiles.document import BackendChoice, ProfileDocument, proposed_profiles
+from viper.profiles.document import BackendChoice, ProfileDocument
+from viper.profiles.files import proposed_profiles
 from viper.profiles.wiring import Profile
 
 SHARE = 0.9

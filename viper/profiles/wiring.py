@@ -45,15 +45,8 @@ from viper.profiles.backends import (
     takes_pictures,
     vlm_options,
 )
-from viper.profiles.document import (
-    EYES,
-    WRITER,
-    BackendChoice,
-    ProfileDocument,
-    proposed_profiles,
-    read_profile,
-    state_dir,
-)
+from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
+from viper.profiles.files import proposed_profiles, read_profile, state_dir
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components
@@ -79,7 +72,7 @@ class Profile:
             that.
         api: API instead of the profile's. Its files are relative to the working folder.
         max_memory_gb: memory limit instead of the profile's.
-        state: folder of pools and caches; see :func:`viper.profiles.document.state_dir`.
+        state: folder of pools and caches; see :func:`viper.profiles.files.state_dir`.
         learned: use the state's pools: soft prompts for the tools, and programs that worked as
             examples before those of the bank.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from viper.profiles import load_profile
-from viper.profiles.document import SHIPPED
+from viper.profiles.files import SHIPPED
 from viper.reasoner import Reasoner
 
 IMAGE_PROGRAMS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from viper.profiles.document import read_profile
+from viper.profiles.files import read_profile
 from viper.tools.settings import ToolSettings
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 

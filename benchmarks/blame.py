@@ -27,8 +27,8 @@ from viper.evaluate.intervals import proportion
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
+from viper.profiles.choices import WEIGHTS
 from viper.profiles.learning import reflectors_of
-from viper.profiles.wiring import WEIGHTS
 from viper.strategies.base import Components
 from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector

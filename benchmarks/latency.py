@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 
 MEDIA = EMBEDDED / "media"
 FIRST = (str(MEDIA / "table.png"), "the ball closest to the cyan cube")

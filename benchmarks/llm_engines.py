@@ -35,7 +35,7 @@ from viper.models.llm.openai_llm import OpenAILLM
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.writing import attempt_sampling

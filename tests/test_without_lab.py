@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 
 REMOVED = "import sys; sys.modules['viper_lab'] = None; from viper.__main__ import main; main()"
 TABLE = EMBEDDED / "media" / "table.png"

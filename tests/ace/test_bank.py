@@ -9,7 +9,7 @@ import pytest
 
 from viper.ace.bank import Bank, read_bank, write_bank
 from viper.errors import UnknownNameError, UsageError
-from viper.profiles.wiring import BANKS
+from viper.profiles.choices import BANKS
 from viper.schema import Example, Query
 from viper.strategies.examples import ExampleRequest
 

@@ -18,7 +18,7 @@ from PIL import Image
 from tests.serve.bench import FAINT, Writer, served
 from tests.strategies.test_pictures import POP
 from viper.cli import main
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper.record import RecordError, trace_from_record
 
 TABLE = str(EMBEDDED / "media" / "table.png")

@@ -18,10 +18,10 @@ from tests.hub.server import PIECE, TOKEN, Hub, serve, use_endpoint
 from tests.models.vision import built, tiny_chat
 from viper.cli import cli
 from viper.profiles import load_profile
+from viper.profiles.choices import EMBEDDED
 from viper.profiles.files import default_profile, proposed_profiles, read_profile
 from viper.profiles.fit import Machine
 from viper.profiles.inventory import downloads
-from viper.profiles.wiring import EMBEDDED
 
 TIERS = [
     document.name for _, document in proposed_profiles() if downloads(load_profile(document.name))

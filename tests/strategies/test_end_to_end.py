@@ -12,7 +12,7 @@ import pytest
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper import Reasoner, load_profile
 from viper.errors import UsageError
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper.record import result_record
 from viper.strategies import STRATEGIES, strategy
 from viper.testing.fake_models import FakeAnswerer

@@ -19,7 +19,7 @@ from viper.commands.present import answer_line, details
 from viper.commands.terminal import status
 from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox.sandbox import Mode
 from viper.schema import to_json

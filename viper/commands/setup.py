@@ -17,10 +17,10 @@ from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
+from viper.profiles.choices import EMBEDDED
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import ModelState, downloads
-from viper.profiles.wiring import EMBEDDED
 from viper.storage.files import write_file
 
 _QUESTION = "how many objects are on the table?"

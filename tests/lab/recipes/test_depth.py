@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes import depth
 from viper_lab.recipes.depth import DETECTOR
 

@@ -8,7 +8,7 @@ import torch
 
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.roles import Detection
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper.schema import PixelBox
 from viper_lab.recipes.detector_batches import (
     Labels,

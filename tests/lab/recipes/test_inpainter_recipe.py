@@ -11,7 +11,7 @@ import torch
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes import inpainter as recipe
 from viper_lab.recipes import inpainter_score as score
 from viper_lab.recipes import optim

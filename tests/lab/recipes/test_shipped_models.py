@@ -2,7 +2,7 @@
 
 import pytest
 
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.world.stills import FreshStills
 

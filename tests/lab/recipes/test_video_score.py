@@ -4,7 +4,7 @@ import pytest
 
 from viper.models.vision.roles import EventWindow
 from viper.models.vision.video_events import VideoEvents
-from viper.profiles.wiring import EMBEDDED
+from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes.video import evaluate, rivals, temporal_iou
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.events import event_phrase

@@ -24,8 +24,8 @@ from viper.models.vision.segmenter_sam import (
     Sam3Segmenter,
 )
 from viper.profiles import load_profile
+from viper.profiles.choices import EMBEDDED
 from viper.profiles.files import SHIPPED
-from viper.profiles.wiring import EMBEDDED
 from viper.testing.conformance import KnownObject, check_detector, check_segmenter
 
 

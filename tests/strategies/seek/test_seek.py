@@ -19,7 +19,7 @@ from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.strategies.base import Components
 from viper.strategies.seek.search import UNANSWERABLE, is_grounded
 from viper.strategies.settings import RunSettings
-from viper.testing.fake_models import FakeDetector
+from viper.testing.fake_models import FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
@@ -89,12 +89,13 @@ class Reader:
 
 class Bench:
     def __init__(self, llm, **settings):
-        self.pictures, self.texts = Pictures(), Texts()
+        self.pictures, self.texts, self.matcher = Pictures(), Texts(), FakeMatcher()
         self.llm = llm if hasattr(llm, "generate") else ScriptedLLM(llm)
         boxes = {"object": [(RED, 0.9), (BLUE, 0.8)]}
         models = ModelSet(
             {
                 "detector": lambda: FakeDetector(boxes),
+                "matcher": lambda: self.matcher,
                 "vqa": Answerer,
                 "ocr": Reader,
                 "image_search": lambda: self.pictures,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.strategies.seek.test_seek import BLUE, RED, SPLIT, Bench, actions, answer, more, steps
+from tests.strategies.seek.test_seek import SPLIT, Bench, actions, answer, more, steps
 from viper.errors import UnknownNameError, UsageError
 from viper.search.findings import Entity, SimilarPicture
 from viper.strategies.seek.graph import SEQUENCES, FixedSequence, TransitionGraph, load_route
@@ -62,27 +62,34 @@ def test_selecting_is_left_out_where_nothing_is_listed() -> None:
     assert actions(result) == ["caption", "vqa", "ocr", "entities", "text_search"]
 
 
-@pytest.mark.parametrize(("best", "name"), [(RED, "velora"), (BLUE, "zorto"), (None, "whole")])
-def test_the_matcher_names_what_resembles_a_picture_most(
-    best: tuple[int, ...] | None, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("visual", "known", "name"),
+    [
+        ("the red lamp", True, "velora"),
+        ("the blue lamp", True, "zorto"),
+        ("the blue lamp", False, "whole"),
+    ],
+)
+def test_the_matcher_names_the_object_of_the_question_or_else_the_picture(
+    visual: str, known: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench([SPLIT, "Next: text_search: x", "1893"])
+    split = f"visual: {visual}\nknowledge: when was the maker of # founded?"
+    bench = Bench([split, "Next: text_search: x", "1893"])
 
     def similar(pixels: Any, limit: int) -> list[SimilarPicture]:
         colour = int(pixels[pixels.shape[0] // 2, pixels.shape[1] // 2].argmax())
-        part = None if len(pixels) == 60 else (RED, None, BLUE)[colour]
-        entity = Entity({None: "whole", RED: "velora", BLUE: "zorto"}[part])
         unnamed = SimilarPicture("2", 0.99)  # names nothing, so it decides nothing
-        return [unnamed, SimilarPicture("1", 0.9 + 0.05 * (part == best), entities=(entity,))]
+        if len(pixels) == 60:
+            return [unnamed, SimilarPicture("1", 0.95, entities=(Entity("whole"),))]
+        entity = Entity(("velora", "", "zorto")[colour])
+        return [unnamed, SimilarPicture("1", 0.9, entities=(entity,))] if known else [unnamed]
 
     monkeypatch.setattr(bench.pictures, "similar", similar)
     result = bench.ask(graph="matcher")
     (search,) = steps(result)
     assert search["query"] == f"when was the maker of {name} founded?"
-    assert (
-        result.answer.value == "1893" and f"which lamp is red: {name}" in bench.llm.calls[1].prompt
-    )
-    only_name = Bench(["visual: which lamp is red?"])
+    assert result.answer.value == "1893" and f"{visual}: {name}" in bench.llm.calls[1].prompt
+    only_name = Bench([f"visual: {visual}"])
     monkeypatch.setattr(only_name.pictures, "similar", similar)
     assert only_name.ask(graph="matcher").answer.value == name
 

@@ -124,23 +124,23 @@ def resolve_words(action: str, words: str, now: MemoryState) -> str:
     return str(max(left, key=lambda item: (len(keywords & _words(item[1])), -item[0]))[0])
 
 
-def nearest(tools: SeekTools) -> str:
-    """Return the entity of the picture that is most like the run's picture or one of its objects.
+def nearest(query: str, tools: SeekTools) -> str:
+    """Return the entity of the picture that is most like what a query names.
 
-    Objects are the detector's boxes. "" if no picture of the collection is like any of them.
+    That is the one of the detector's boxes that fits the query best; if no entity is known for it,
+    the whole picture. "" if neither is like a picture of the collection.
 
     Raises:
         ViperError: a tool refused or failed.
     """
-    parts = [tools.picture, *tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]]
-    named = [
-        picture
-        for part in parts
-        for picture in similar_pictures(tools.session, part)
-        if picture.entities
-    ]
-    best = max(named, key=lambda picture: picture.score, default=None)
-    return best.entities[0].name if best is not None else ""
+    parts = [tools.picture]
+    if objects := tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]:
+        parts.insert(0, objects[tools.call("best_image_match", objects, [query])])
+    for part in parts:
+        named = (each for each in similar_pictures(tools.session, part) if each.entities)
+        if (best := max(named, key=lambda picture: picture.score, default=None)) is not None:
+            return best.entities[0].name
+    return ""
 
 
 def _words(text: str) -> set[str]:

@@ -188,7 +188,7 @@ class FixedSequence:
     Attributes:
         splits: whether the question is split in two first; otherwise it is asked as a whole.
         nearest: whether the visual part is answered at once, by the entity of the picture in the
-            collection that is most like the whole picture or one of its objects.
+            collection that is most like the object that the question names.
     """
 
     __pydantic_config__ = {"extra": "forbid"}

@@ -377,7 +377,7 @@ class FixedSeeker(Seeker):
         if split is None:
             return self._budget_failure()
         memory = WorkingMemory(split.visual)
-        if self.sequence.nearest and (name := nearest(self.tools)):
+        if self.sequence.nearest and (name := nearest(split.visual, self.tools)):
             if split.is_visual:
                 return name, self._info("")
             now = memory.now

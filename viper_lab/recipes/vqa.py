@@ -41,7 +41,7 @@ IMAGE_SIZE, PATCH, WIDTH = (
 )
 STEPS = 1500
 TRAIN_FRAMES = 3_000
-"""Frames of clips beside the stills."""
+"""Frames of clips beside the stills; the shipped weights come from stills alone."""
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
 """Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
 

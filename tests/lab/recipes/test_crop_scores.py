@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from viper_lab.recipes import depth, matcher, vqa
+from viper_lab.recipes import depth, matcher, object_views, vqa
 from viper_lab.recipes.object_views import ObjectViews, jittered, recoloured, training_crop
 from viper_lab.recipes.object_words import FAMILIES
+from viper_lab.recipes.optim import TrainOptions
+from viper_lab.world import stills
 from viper_lab.world.scene import Scene, SceneObject
 from viper_lab.world.stills import StillTruth
 
@@ -127,3 +129,19 @@ def test_recolouring_exchanges_channels():
 def test_jitter_stays_near_the_box():
     box = jittered((10, 10, 30, 50), np.random.default_rng(0))
     assert np.abs(np.array(box) - [10, 10, 30, 50]).max() <= 2.0
+
+
+def test_the_vqa_recipe_trains_on_stills_and_frames(tmp_path, monkeypatch):
+    monkeypatch.setattr(stills, "SHARD", 4)
+    monkeypatch.setattr(object_views, "COUNTS", {"train": 4, "val": 2})
+    monkeypatch.setattr(vqa, "TRAIN_FRAMES", 4)
+    seen = []
+
+    def cropped(views, view, size, rng):
+        seen.append(views.image(view).shape)
+        return training_crop(views, view, size, rng)
+
+    monkeypatch.setattr(vqa, "training_crop", cropped)
+    figures = vqa.train(TrainOptions(tmp_path / "out", tmp_path / "work", steps=3))
+    assert set(seen) == {(144, 192, 3), (120, 160, 3)}
+    assert "shape" in figures and (tmp_path / "out" / "model.safetensors").is_file()

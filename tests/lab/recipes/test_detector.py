@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.roles import Detection
 from viper.profiles.choices import EMBEDDED
 from viper.schema import PixelBox
+from viper_lab.recipes import detector as recipe
 from viper_lab.recipes.detector_batches import (
     Labels,
     View,
@@ -43,7 +46,9 @@ from viper_lab.recipes.detector_score import (
     judge,
     phrases_of,
 )
+from viper_lab.recipes.optim import TrainOptions
 from viper_lab.recipes.text import train_tokenizer
+from viper_lab.world import stills
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import SceneObject
@@ -180,6 +185,24 @@ def test_the_first_loss_is_small_and_falls_on_coloured_rectangles() -> None:
         losses.append(float(loss.detach()))
     assert losses[0] < 20
     assert losses[-1] < 0.7 * losses[0]
+
+
+def test_the_recipe_trains_on_stills_and_frames_of_another_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stills, "SHARD", 4)
+    for name, count in (("TRAIN_STILLS", 4), ("TRAIN_FRAMES", 4), ("VAL_STILLS", 2)):
+        monkeypatch.setattr(recipe, name, count)
+    seen: list[tuple[int, ...]] = []
+
+    def viewed(image: np.ndarray, *rest: Any) -> Any:
+        seen.append(image.shape)
+        return random_view(image, *rest)
+
+    monkeypatch.setattr(recipe, "random_view", viewed)
+    figures = recipe.train(TrainOptions(tmp_path / "out", tmp_path / "work", steps=2))
+    assert set(seen) == {(144, 192, 3), (120, 160, 3)}
+    assert "referring" in figures and (tmp_path / "out" / "model.safetensors").is_file()
 
 
 def test_only_the_first_box_on_an_object_is_right() -> None:

@@ -23,6 +23,9 @@ from viper_lab.world.everyday.words import Words, is_held_out, world_words
 
 MOMENTS = ("first", "last", "after", "before", "while", "")
 
+ANYTHING = ("thing", "object", "item")
+"""Nouns that fit every object of a clip."""
+
 CLIP_SHARES: Mapping[str, float] = {
     "happens": 0.2, "does": 0.18, "becomes": 0.05, "which": 0.16, "hits": 0.06, "hit_by": 0.06,
     "times": 0.08, "why": 0.05, "ever": 0.11, "before": 0.05, "property": 0.06,
@@ -97,7 +100,7 @@ def draw_clip_ask(random: Random, names: Callable[[], str]) -> ClipAsk:
         word = random.choice(("color", "shape", "material", "size")) if type_ == "look_of" else ""
         moment = random.choice(("first", "last")) if type_ == "count_at" else ""
         if type_ == "count_at" and random.random() < 0.6:
-            actor = random.choice(("thing", "object", "item"))
+            actor = random.choice(ANYTHING)
         if type_ == "look_of":
             actor = (
                 f"{actor.split()[0]} thing"
@@ -106,7 +109,7 @@ def draw_clip_ask(random: Random, names: Callable[[], str]) -> ClipAsk:
             )
         return ClipAsk(type_, moment, actor, word=word)
     if type_ == "still":
-        noun = random.choice(("thing", "object", "item", actor.split()[-1]))
+        noun = random.choice((*ANYTHING, actor.split()[-1]))
         return ClipAsk(type_, actor=noun, word=random.choice(("", "", "count")))
     if type_ == "way":
         return ClipAsk(type_, actor=actor, word=random.choice(("", "", "left", "right")))
@@ -152,7 +155,7 @@ def say_clip(ask: ClipAsk, random: Random, wording: Wording = "seen", *, noise: 
     elif ask.type == "ever" and ask.event is not None:
         key += f"_{ask.moment or 'event'}" if ask.actor or not ask.moment else "_any_part"
     elif ask.type == "still":
-        is_general = ask.actor in ("thing", "object", "item")
+        is_general = ask.actor in ANYTHING
         key += "_count" if ask.word else "_any" if is_general and random.random() < 0.5 else ""
     elif ask.type == "way" and ask.word:
         key += "_there"

@@ -135,11 +135,8 @@ def _found(
         name = in_world_words(names())
         shown = random.choice(("the {}", "{}", "a {}"))
         other_name = _unlike(name, names)
-        return (
-            name if ask.type == "still" else f"the {name}",
-            shown.format(name),
-            lambda: shown.format(other_name()),
-        )
+        info = name if ask.type == "still" else f"the {name}"
+        return info, shown.format(name), lambda: shown.format(other_name())
     event = _event(random, names, ask)
     sentence = in_world_words(event.sentence())
     form = random.choice(("the {a} {v}", "{a} {v}", "it {v}", "{v}"))

@@ -154,9 +154,12 @@ def render_frames(
 def render_frame(clip: Clip, number: int) -> RenderedScene:
     """Render one frame as a picture of the objects that can be seen in it."""
     stage, things = _stage(clip.seed), _placed(clip, clip.positions[number])
-    visible = stage.render(things).visible >= LEAST_VISIBLE
-    things = [thing for thing, seen in zip(things, visible, strict=True) if seen]
-    return rendered_scene(Scene(tuple(things), clip.seed), stage.render(things))
+    picture = stage.render(things)
+    if (picture.visible < LEAST_VISIBLE).any():
+        seen = picture.visible >= LEAST_VISIBLE
+        things = [thing for thing, is_seen in zip(things, seen, strict=True) if is_seen]
+        picture = stage.render(things)
+    return rendered_scene(Scene(tuple(things), clip.seed), picture)
 
 
 def _placed(clip: Clip, positions: NDArray[np.float32]) -> list[SceneObject]:

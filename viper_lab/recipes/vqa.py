@@ -41,14 +41,14 @@ IMAGE_SIZE, PATCH, WIDTH = (
 )
 STEPS = 1500
 TRAIN_FRAMES = 3_000
-"""Frames of clips beside the stills; the shipped weights come from stills alone."""
+"""Frames of clips beside the stills, which are rendered otherwise."""
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
 """Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
 
 QUESTIONS_FIRST, QUESTIONS = 1, 2
 """Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
-JUDGING_STEPS, JUDGEMENTS = 700, 4
+JUDGING_STEPS, JUDGEMENTS = 2200, 4
 """Steps of the second stage, and its yes/no questions about each crop besides one of any kind."""
 
 LEARNING_TO_SEE = 0.3

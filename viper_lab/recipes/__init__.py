@@ -13,7 +13,6 @@ RECIPES: Mapping[str, str] = {
     + ("planner", "critic", "seeker", "explorer")
 } | {
     "writer-small": "viper_lab.recipes.writer:train_small",
-    "writer-everyday": "viper_lab.recipes.writer:train_everyday",
     "seeker-without-graph": "viper_lab.recipes.seeker:train_without_graph",
     "vqa-baseline": "viper_lab.recipes.vqa_baseline:train",
 }

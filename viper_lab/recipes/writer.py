@@ -3,8 +3,7 @@
 ``viper lab world train writer``. Single CPU core, float32: about 5,000 tokens per second. The
 phases of its curriculum are in ``writer.toml``: first the grammar, nouns and names
 (``GROUND_PART``), then facts that only examples show (``FURTHER_PART``), then realistic prompts
-(``LAST_PART``). ``writer-everyday`` goes on from the shipped weights with everyday English, in a
-model with more layers and words (``EVERYDAY_PART``).
+(``LAST_PART``), then everyday English in a model with more layers and words (``EVERYDAY_PART``).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
 WRITER = WEIGHTS / "writer"
-"""The shipped writer: base of the adapters and start of the phase of everyday English."""
+"""The shipped writer, base of the adapters."""
 
 NEW_WORDS = 400
 """Words of everyday English that become tokens."""
@@ -106,39 +105,37 @@ class Batch:
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:
-    """Train the writer, save it to ``options.out``, and return its figures."""
-    return _train(options, WriterShape())
+    """Train the writer, save it to ``options.out``, and return its figures.
+
+    ``options.steps`` limits every phase, for a trial.
+    """
+    compiled = shutil.which("g++") is not None
+    model, tokenizer = _first_parts(options, WriterShape(), LAST_PART, compiled=compiled)
+    larger, words = everyday_writer(model, tokenizer, options, compiled=compiled)
+    return _saved(larger, words, options)
 
 
 def train_small(options: TrainOptions) -> Mapping[str, float]:
     """Train a smaller model, see :func:`train`, to check that gains carry over.
 
-    Its last phase is half as long.
+    Its last phase is half as long, and it learns no everyday English.
     """
-    return _train(options, SMALL, replace(LAST_PART, steps=LAST_PART.steps // 2))
-
-
-def train_everyday(options: TrainOptions) -> Mapping[str, float]:
-    """Train the shipped writer on everyday English, in a larger model; return its figures."""
-    from transformers import LlamaForCausalLM
-
-    model = LlamaForCausalLM.from_pretrained(WRITER).float()
+    last = replace(LAST_PART, steps=LAST_PART.steps // 2)
     compiled = shutil.which("g++") is not None
-    larger, tokenizer = everyday_writer(model, load_tokenizer(WRITER), options, compiled=compiled)
-    save_writer(larger, tokenizer, options.out)
-    return evaluate(options.out)
+    return _saved(*_first_parts(options, SMALL, last, compiled=compiled), options)
 
 
-def _train(
-    options: TrainOptions, shape: WriterShape, last: Phase = LAST_PART
-) -> Mapping[str, float]:
-    compiled = shutil.which("g++") is not None
+def _first_parts(
+    options: TrainOptions, shape: WriterShape, last: Phase, *, compiled: bool
+) -> tuple[Any, Tokenizer]:
     model, tokenizer = train_writer(options, shape=shape, compiled=compiled)
-    if options.steps is None:
-        for part in (FURTHER_PART, last):
-            model = train_part(model, tokenizer, options, part, compiled=compiled)
-    save_writer(model, tokenizer, options.out)
+    for part in (FURTHER_PART, last):
+        model = train_part(model, tokenizer, options, part, compiled=compiled)
+    return model, tokenizer
 
+
+def _saved(model: Any, tokenizer: Tokenizer, options: TrainOptions) -> Mapping[str, float]:
+    save_writer(model, tokenizer, options.out)
     return evaluate(options.out)
 
 
@@ -152,7 +149,6 @@ def train_writer(
     """Return the model after the first phase and its tokenizer; resume from ``options.work``."""
     tokenizer = writer_tokenizer(options.work, options.seed)
     model = initial_writer(tokenizer, options.seed, shape)
-    part = replace(part, steps=options.steps or part.steps)
     return train_part(model, tokenizer, options, part, compiled=compiled), tokenizer
 
 
@@ -165,6 +161,7 @@ def train_part(
         compiled: let torch generate code (needs a C++ compiler). This takes a minute once, then
             training is 1.4 times as fast.
     """
+    part = replace(part, steps=options.steps or part.steps)
     model.to(options.device).requires_grad_(True)
     hidden_states = torch.compile(model.model, dynamic=True) if compiled else model.model
     plan = FitOptions(
@@ -205,7 +202,6 @@ def everyday_writer(
         grown_tokenizer(tokenizer, texts, NEW_WORDS).save(str(stored))
     larger = Tokenizer.from_file(str(stored))
     grown = grown_writer(model, tokenizer, larger)
-    part = replace(part, steps=options.steps or part.steps)
     return train_part(grown, larger, options, part, compiled=compiled), larger
 
 

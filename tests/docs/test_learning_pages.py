@@ -71,5 +71,5 @@ def test_the_example_of_error_attribution_prints_what_the_page_says(tmp_path, ca
         "picture": PACKAGE / "embedded" / "media" / "table.png",
     }
     exec(compile(python_blocks("attribution.md")[""], "docs/attribution.md", "exec"), scope)
-    assert scope["result"].answer.value == "1"
+    assert scope["result"].answer.value == "0"
     assert f"`{capsys.readouterr().out.strip()}`" in (DOCS / "attribution.md").read_text("utf-8")

@@ -245,3 +245,7 @@ def test_every_shipped_set_has_a_metric() -> None:
 
     for name in SHIPPED:
         assert data_set(name).metric in METRICS
+
+
+def test_no_box_overlaps_nothing() -> None:
+    assert metric("grounding").score(sample("ground", BOX), None).value == 0.0

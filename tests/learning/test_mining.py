@@ -132,3 +132,9 @@ def test_each_api_has_a_folder_within_that_of_the_bank() -> None:
         "banks/one.jsonl.mining/abstract+..-my.py"
     )
     assert work_folder(bank, "abstract", Path("w")) == Path("w/abstract")
+
+
+def test_a_program_that_failed_has_no_answer_to_agree_with() -> None:
+    rows = [a_row(a_sample(3)), a_row(a_sample(3), failure="timeout")]
+    answers = [one.answer for one in candidates(rows, [a_sample(3)], source())]
+    assert answers == ["red", None]

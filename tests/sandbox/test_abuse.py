@@ -6,6 +6,9 @@ missing is shown by ``test_abuse_oracles.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
 from tests.sandbox.abuse import CASES
@@ -13,6 +16,8 @@ from tests.sandbox.abuse.case import MARK, Case, breach
 from tests.sandbox.abuse.stage import HOSTILE, Stage
 from tests.sandbox.abuse.wire_frames import call, done
 from viper.sandbox import Sandbox
+from viper.sandbox.classes import ForbiddenAttributeError, ForbiddenTypeError
+from viper.sandbox.guards import Guards
 from viper.testing.scripted_tools import ScriptedTools
 
 ORDINARY = (
@@ -67,3 +72,19 @@ def test_nothing_counts_after_an_answer(after: bytes) -> None:
         assert outcome.value == "first"
         assert not tools.calls and not outcome.calls
         assert box.run("answer = 3").value == 3
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda guards: guards.getattr("text", "__class__"),
+        lambda guards: guards.getattr(np.array([print], dtype=object), "tolist"),
+        lambda guards: guards.write_item(np.array([print], dtype=object)),
+    ],
+    ids=["underscore", "method of an array of objects", "item of an array of objects"],
+)
+def test_a_guard_refuses_alone_what_other_layers_refuse_too(
+    attempt: Callable[[Guards], object],
+) -> None:
+    with pytest.raises((ForbiddenAttributeError, ForbiddenTypeError)):
+        attempt(Guards({}))

@@ -16,7 +16,7 @@ import pytest
 from tests.lab.papers.fake_runner import FakeRunner, share
 from tests.lab.papers.test_clova_tools import asked, outcome, tools
 from tests.lab.papers.test_dwim import aware, fake
-from viper.evaluate.intervals import Estimate
+from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.sample_result import SampleResult
 from viper_lab.papers import avis, clova_claims, dwim
 from viper_lab.papers.avis import EVERYTHING, FIXED, UNGUIDED, AvisStudy
@@ -213,3 +213,9 @@ def test_a_claim_fails_on_figures_against_it(
 ) -> None:
     judged = reproduced(**changes)
     assert [holds for words, holds in judged.items() if words.startswith(begins)] == [False]
+
+
+def test_a_share_of_too_few_answers_is_open() -> None:
+    few, many = (Claim.of_share("…", proportion(n, n), 0.7) for n in (4, 40))
+    assert few.holds is None and "too few to judge" in few.reason
+    assert many.holds is True

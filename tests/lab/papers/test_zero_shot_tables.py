@@ -190,3 +190,15 @@ def test_figure_4_has_a_row_for_each_number_of_programs() -> None:
     assert means["from scratch, 1 program"] == 0.25
     assert means["feedback, 3 programs"] == 0.75
     assert len(found) == 6 * TRIALS
+
+
+def test_samples_of_one_picture_are_one_observation() -> None:
+    before, later = rows([1, 0] * 20), rows([0, 1, 1, 1] * 10)
+    alone = gain_of(before, later, "t", "n", "f").difference
+    one_picture = [
+        [replace(row, cluster=str(number // 4)) for number, row in enumerate(some)]
+        for some in (before, later)
+    ]
+    together = gain_of(*one_picture, "t", "n", "f").difference
+    assert together.value == alone.value
+    assert together.high - together.low < 0.5 * (alone.high - alone.low)  # the pictures are alike

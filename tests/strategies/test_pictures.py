@@ -246,6 +246,7 @@ def test_the_writer_is_asked_for_lines() -> None:
         ("can opener on the table", "ground"),
         ("name tag on the shirt", "ground"),
         ("can you see a cup", "question"),
+        ("I'd like to know how many cups there are.", "question"),
     ],
 )
 def test_tasks_by_their_wording(text: str, task: str) -> None:

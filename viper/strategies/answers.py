@@ -23,7 +23,7 @@ _ASKING = re.compile(
     r"(is|are|was|were|does|do|did|has|have)(n't|nt)?|"
     r"(can't|(can|could|would|will|should)(n't)?) (you|i|we|it|this|that|there)|"
     r"(name|describe|check) (the|all|every|each|what|which|how|if|whether)|"
-    r"count|any|tell me|i wonder|i want to know|true or false|number of"
+    r"count|any|tell me|i wonder|i want to know|i('d| would) like to know|true or false|number of"
     r")\b"
 )
 _WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"

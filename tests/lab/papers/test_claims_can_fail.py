@@ -219,3 +219,10 @@ def test_a_share_of_too_few_answers_is_open() -> None:
     few, many = (Claim.of_share("…", proportion(n, n), 0.7) for n in (4, 40))
     assert few.holds is None and "too few to judge" in few.reason
     assert many.holds is True
+
+
+def test_half_a_point_is_no_right_answer() -> None:
+    runner = SeekRunner(lambda cell, part, seed, number: 0.5, groups=lambda number: {})
+    part = KnownPart(Path("unused"), 40, "test")
+    claims = avis.judged(cast(CellRunner, runner), AvisStudy([part]))
+    assert claims[0].claim.startswith("seek: at least 70 %") and claims[0].holds is False

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from viper.errors import ProfileError, UnknownNameError
+from viper.profiles.backends import backend_class, load_backend
 from viper.profiles.files import known_profiles, read_profile
 from viper.profiles.wiring import Profile
 
@@ -127,7 +128,28 @@ def test_an_own_profile_hides_the_shipped_one_of_its_name(tmp_path: Path) -> Non
 def test_a_backend_nobody_knows_is_said_without_loading(tmp_path: Path) -> None:
     text = GOOD.replace('"owlv2"', '"magic"')
     (problem,) = Profile(read_profile(write(tmp_path, text))).problems()
-    assert "unknown detector backend 'magic'; known: grounding_dino" in problem
+    assert "unknown detector backend 'magic'; known: ./file.py:Class, grounding_dino" in problem
+
+
+def test_a_backend_may_be_a_file_beside_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("NAME = 'seen beside it'", encoding="utf-8")
+    lines = ["from helper import NAME", "class Finder:", "    def __init__(self, model):",
+             "        self.model_id = f'{model}: {NAME}'"]  # fmt: skip
+    code = "\n".join(lines)
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    text = GOOD.replace('"owlv2"', '"./mine.py:Finder"')
+    profile = Profile(read_profile(write(tmp_path, text)))
+    choice = profile.document.roles["detector"]
+    assert choice.backend == f"{tmp_path / 'mine.py'}:Finder" and profile.problems() == []
+    assert load_backend("detector", choice.backend, "x", {}).model_id == "x: seen beside it"
+    assert backend_class("detector", choice.backend) is backend_class("detector", choice.backend)
+
+
+def test_a_file_without_the_backend_is_said_in_one_line(tmp_path: Path) -> None:
+    for name, reason in (("gone.py", "cannot be read"), ("wrong.py", "ZeroDivisionError")):
+        (tmp_path / "wrong.py").write_text("1 / 0", encoding="utf-8")
+        with pytest.raises(ProfileError, match=f"(?s){name}.*{reason}"):
+            backend_class("detector", f"{tmp_path / name}:Finder")
 
 
 def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
         UsageError: the file is missing, does not import, holds no routine, or a routine
             breaks the rules of programs; one line with file and line.
     """
-    text = _read(path)
+    text = read_source(path)
     routines = _import_routines(path, text)
     if not routines:
         raise UsageError(f"{path}: holds no routine; mark a function with @routine from viper")
@@ -55,7 +55,12 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
     return RoutineFile(name or str(path), path, routines, child_source(path, text, routines))
 
 
-def _read(path: Path) -> str:
+def read_source(path: Path) -> str:
+    """Return the text of a user's Python file.
+
+    Raises:
+        UsageError: the file is missing, too large or no text.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -72,18 +77,29 @@ def _read(path: Path) -> str:
 
 def _import_routines(path: Path, text: str) -> tuple[registry.Routine, ...]:
     """Run the file, anew each time, and return the routines that it registers."""
+    with registry.collecting() as collected:
+        run_file(path, text)
+    return collected.all()
+
+
+def run_file(path: Path, text: str) -> ModuleType:
+    """Run a user's Python file, which may import the modules beside it, and return its module.
+
+    Raises:
+        UsageError: whatever the file raises; names file and line.
+    """
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    module = ModuleType(f"viper_routines_{path.stem}_{digest}")
+    module = ModuleType(f"viper_file_{path.stem}_{digest}")
     module.__file__ = str(path)
     module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
     # dataclasses and typing look up the module of a class by its name
     sys.modules[module.__name__] = module
-    with registry.collecting() as collected, _importing_beside(path):
+    with _importing_beside(path):
         try:
             exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
             raise UsageError(_import_error(path, error)) from error
-    return collected.all()
+    return module
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Resolves backend names of profiles to classes, which are imported only when they are used.
 
 A name is one of the shipped names below, an entry point ``ROLE.NAME`` of the group
-``viper.backends`` of an installed package, or ``module:Class``.
+``viper.backends`` of an installed package, ``module:Class``, or ``./file.py:Class`` for a file
+beside the profile.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from types import MappingProxyType
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
-from viper.errors import MissingExtraError, ProfileError, UnknownNameError
+from viper.api.routine_files import read_source, run_file
+from viper.errors import MissingExtraError, ProfileError, UnknownNameError, UsageError
 from viper.models.libraries import import_libraries
 from viper.models.loading import check_loading, split_options
 from viper.tools.models import ROLES
@@ -171,7 +174,9 @@ def resolve_backend(role: str, backend: str) -> str:
         return backends[backend]
     if ":" in backend:
         return backend
-    raise UnknownNameError(f"{role} backend", backend, [*backends, "module:Class"])
+    raise UnknownNameError(
+        f"{role} backend", backend, [*backends, "module:Class", "./file.py:Class"]
+    )
 
 
 def needs_model(role: str, backend: str) -> bool:
@@ -230,14 +235,22 @@ def backend_class(role: str, backend: str) -> Any:
 
     Raises:
         UnknownNameError: there is no such backend.
-        ProfileError: ``module:Class`` cannot be imported.
+        ProfileError: the class cannot be imported.
     """
     target = resolve_backend(role, backend)
-    module, _, name = target.partition(":")
+    module, _, name = target.rpartition(":")
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        return getattr(_module(module), name)
+    except (ImportError, AttributeError, UsageError) as error:
         raise ProfileError(f"{role}: the backend {target!r} cannot be imported: {error}") from None
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    """Return the module of that name, or in that ``.py`` file, which runs once in a process."""
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    return run_file(Path(name), read_source(Path(name)))
 
 
 def load_backend(role: str, backend: str, source: str | None, options: Mapping[str, Any]) -> Any:

@@ -44,7 +44,7 @@ class BackendChoice:
     """The backend of a role.
 
     Attributes:
-        backend: name of the backend.
+        backend: name of the backend, see :mod:`viper.profiles.backends`.
         model: model to load: ``embedded:NAME``, a folder or a hub id; None if it needs none.
         options: options of the backend.
         cache: whether replies of a language model are cached on disk.
@@ -179,16 +179,12 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         **vars(_record(_Header, {"name": path.stem, **header_values})),
         **vars(_record(_Resources, resource_values, "run")),
         models={
-            name: _record(
-                BackendChoice, values[name], name, **({"style": "chat"} if name == WRITER else {})
-            )
+            name: _choice(path, values[name], name, **({"style": "chat"} if name == WRITER else {}))
             for name in language_models()
             if name in values
         },
         roles={
-            role: _record(
-                BackendChoice, value, "roles", role, cache=False, style="chat", sees=False
-            )
+            role: _choice(path, value, "roles", role, cache=False, style="chat", sees=False)
             for role, value in roles.items()
         },
         tools=_record(
@@ -206,6 +202,14 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
         path=path,
     )
+
+
+def _choice(path: Path, value: Any, *place: str, **fixed: Any) -> BackendChoice:
+    """Return a model's table. A backend in a file has the whole path of that file."""
+    choice: BackendChoice = _record(BackendChoice, value, *place, **fixed)
+    if not choice.backend.startswith(("./", "../")):
+        return choice
+    return replace(choice, backend=str((path.parent / choice.backend).resolve()))
 
 
 def _run(table: dict[str, Any]) -> RunSettings:

@@ -196,6 +196,7 @@ def write_whole_paths(values: Any, base: Path) -> None:
         values["extends"] = whole_path(values["extends"], base)
     writers = (values.get(name) for name in language_models())
     for choice in (*writers, *values.get("roles", {}).values()):
+        _write_whole(choice or {}, "backend", base)
         _write_whole(choice or {}, "model", base)
         _write_whole((choice or {}).get("options", {}), "adapter", base)
 

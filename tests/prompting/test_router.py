@@ -206,3 +206,4 @@ def test_prompts_of_one_reasoner_share_a_router() -> None:
     before = len(counted)
     assert before and select_names(query, again, [], parts, settings) == first
     assert len(counted) == before
+    assert select_names(query, ENTRIES, [], parts, RunSettings(list_api=False)) == ()

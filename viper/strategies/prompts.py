@@ -198,7 +198,9 @@ def select_names(
     components: Components,
     settings: RunSettings,
 ) -> Sequence[ApiEntry]:
-    """Return the names for the prompt: all, or the router's selection if a budget is set."""
+    """Return the names for the prompt: all, none, or the router's selection if a budget is set."""
+    if not settings.list_api:
+        return ()
     if not settings.api_budget:
         return entries
     router = components.routers.get(

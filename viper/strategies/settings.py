@@ -217,6 +217,9 @@ class RunSettings(Settings):
         http=False)
     seed: int = setting(0, "Random seed for sampling.", least=-(2**31), most=2**31,
         allowed="a whole number", cli=False)
+    list_api: bool = setting(True,
+        "List the names of the API in the prompt; a writer that was trained on one API needs none.",
+        cli=False, http=False)
     api_budget: int = setting(0,
         "Maximum number of tokens for the text of the API; a router then selects functions.",
         least=0, unbounded=True, cli=False, http=False)

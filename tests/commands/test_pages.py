@@ -81,6 +81,16 @@ def test_every_sample_of_a_report_links_to_its_trace(run: Run) -> None:
     assert "Right is:" in page and 'href="../report.html"' in page
 
 
+def test_pages_know_the_routines_beside_a_profile(run: Run) -> None:
+    lines = ["from viper import routine", "@routine", "def twice(n: int) -> int:",
+             '    """Double a number."""', "    return 2 * n"]  # fmt: skip
+    (run.profile.parent / "own.py").write_text("\n".join(lines), "utf-8")
+    text = run.profile.read_text("utf-8").replace("[run]", '[run]\napi = "abstract+own.py"')
+    run.profile.write_text(text, "utf-8")
+    code, _, err = run.eval()
+    assert code == 0 and "trace pages: 6/6" in err
+
+
 def test_no_page_asks_for_no_trace_page(run: Run) -> None:
     assert run.eval("--no-html")[0] == 0
     assert not (run.folder / "traces").exists() and not (run.folder / "report.html").exists()

@@ -9,11 +9,12 @@ from typing import Any
 import click
 import numpy as np
 
-from viper.api.library import library_for
+from viper.api.library import Library, library_for
 from viper.commands.terminal import counter, status
 from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.evaluate.reports.page import MOST_SAMPLES, report_page
+from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import PAGE, RunStore
 from viper.models.media import Media
@@ -92,12 +93,23 @@ def samples_of(store: RunStore, root: Path | None) -> dict[str, Sample]:
         return {}
 
 
+def library_of(manifest: Manifest) -> Library:
+    """Return the names that the programs of a run could call.
+
+    Raises:
+        UsageError: a file of routines is missing.
+    """
+    path, of_profile = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
+    base = Path(path).parent if path and manifest.api == of_profile else None
+    return library_for(manifest.api, base)
+
+
 def _sample_pages(
     store: RunStore, samples: Mapping[str, Sample], mode: Mode
 ) -> dict[tuple[str, int], str]:
     rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
     links = {}
-    with Replayer(library_for(store.manifest.api), mode) as replayer:
+    with Replayer(library_of(store.manifest), mode) as replayer:
         pages = SamplePages(store, samples, replayer)
         with counter("trace pages", len(rows)) as advance:
             for row in rows:

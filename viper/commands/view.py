@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from viper.api.library import library_for
 from viper.commands.options import given_by, need_packages, option, options_as, root_option
+from viper.commands.pages import library_of
 from viper.commands.terminal import status
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
@@ -69,9 +69,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
         with status("reading the rows"):
             index = ViewerIndex(stores)
         stack.callback(index.close)
-        replayer = stack.enter_context(
-            Replayer(library_for(stores[0].manifest.api), options.sandbox)
-        )
+        replayer = stack.enter_context(Replayer(library_of(stores[0].manifest), options.sandbox))
         shelves = tuple(
             ViewedRun(_name(run, runs), store, Gallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from viper.errors import UnknownNameError, UsageError
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
-from viper.prompting.messages import as_text
+from viper.prompting.messages import Prompt, as_text
 from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
@@ -277,11 +277,23 @@ class Reasoner:
             UsageError: as :meth:`run`.
         """
         run_options = (request or RunOptions()).changed(**changes)
-        context, _ = self._context(media, query, run_options, None)
         strategy = named_strategy(run_options.strategy)
-        if isinstance(strategy, ShowsPrompt):
-            return strategy.prompt(self.components, context)
-        return as_text(write_prompt(self.components, context))
+        if not isinstance(strategy, ShowsPrompt):
+            return as_text(self.writer_prompt(media, query, run_options))
+        context, _ = self._context(media, query, run_options, None)
+        return strategy.prompt(self.components, context)
+
+    def writer_prompt(
+        self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
+    ) -> Prompt:
+        """Return the first prompt of the program writer, as a model reads it.
+
+        Raises:
+            UsageError: as :meth:`run`.
+        """
+        run_options = (request or RunOptions()).changed(**changes)
+        context, _ = self._context(media, query, run_options, None)
+        return write_prompt(self.components, context)
 
     def _context(
         self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None

@@ -19,6 +19,8 @@ _LEARN = {
         "Say what the right answer was, or show the feedback of a run.", "Learn"),
     "prompts": ("viper.commands.prompts:prompts",
         "List, show, remove or roll back the soft prompts of tools.", "Learn"),
+    "writer": ("viper.commands.learn_writer:writer",
+        "Let the program writer learn its own correct programs.", "Learn"),
     "workflows": ("viper.commands.tune:workflows",
         "Let the agent answer labelled samples and keep its workflows.", "Tune an agent"),
     "flags": ("viper.commands.tune:flags", "Show which actions of workflows helped.",
@@ -64,6 +66,11 @@ def learn() -> None:
     viper learn feedback runs/first SAMPLE --answer "blue"
     viper learn --from runs/first
     viper learn prompts list
+
+    The program writer learns its own programs that turned out correct.
+
+    \b
+    viper learn writer gqa --root gqa --limit 300 --out runs/writer
 
     An agent learns from its own workflows. Source: DWIM (2025).
 

@@ -16,7 +16,7 @@ from viper.errors import UsageError
 from viper.learning.flags import labels_by_index, majority, read_labels
 from viper.learning.model_card import model_card
 from viper.learning.workflows import read_workflows
-from viper.profiles.edit import tuned_of, tuned_profile
+from viper.profiles.edit import agent_role, tuned_of, tuned_profile
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TuneSettings, losses, read_held_out, split, tune
 from viper.tuning.agent.workflow import Workflow
@@ -95,7 +95,7 @@ def agent(options: AgentOptions, source: Path) -> None:
             "there is nothing to learn from"
         )
     profile = cli.open_profile(options)
-    tuned, style = tuned_of(profile)
+    tuned, style = tuned_of(profile, agent_role(profile))
     api = profile.library().api_set(options.api or profile.document.run.api)
     flags = majority(read_labels(options.flag_file)) if options.flag_file else {}
     if flags and not any(labels_by_index(episode, flags) for episode in successes):
@@ -167,7 +167,7 @@ def agent(options: AgentOptions, source: Path) -> None:
     )
     (part / "README.md").write_text(card, encoding="utf-8")
     is_adapter = (part / "model" / "adapter_config.json").is_file()
-    text = tuned_profile(profile, out.name, out / "model", is_adapter, options.api)
+    text = tuned_profile(profile, out.name, out / "model", is_adapter, api=options.api)
     (part / "profile.toml").write_text(text, encoding="utf-8")
     part.replace(out)
     click.echo(f"{out / 'profile.toml'}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +55,22 @@ def _update(table: Any, value: ThresholdSchedule) -> None:
             table[part] = number
 
 
-def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
-    """Return the profile's agent as the model to tune, and the style of its prompts.
+def agent_role(profile: Profile) -> str:
+    """Return the role of the agent's model: the explorer, or else the program writer."""
+    return EXPLORER if EXPLORER in profile.document.models else WRITER
+
+
+def tuned_of(profile: Profile, role: str) -> tuple[TunedAgent, str]:
+    """Return the model of a role as the model to tune, and the style of its prompts.
 
     Raises:
-        UsageError: the agent's model is not loaded locally.
+        UsageError: the model is not loaded locally.
     """
-    role, choice, style = _agent(profile)
+    choice, style = _model(profile, role)
     if choice.backend != TUNABLE:
         raise UsageError(
-            f"the agent of profile {profile.name} runs behind {choice.backend}; only a model that "
-            f"is loaded here can be tuned: give [{role}] the backend {TUNABLE}"
+            f"[{role}] of profile {profile.name} runs behind {choice.backend}; only a model that "
+            f"is loaded here can be tuned: give it the backend {TUNABLE}"
         )
     options = profile.options(role, choice)
     tuned = TunedAgent(
@@ -76,16 +82,29 @@ def tuned_of(profile: Profile) -> tuple[TunedAgent, str]:
     return tuned, style
 
 
+def with_adapter(profile: Profile, role: str, adapter: Path) -> Profile:
+    """Return the profile with an adapter for the model of a role."""
+    choice = profile.document.models[role]
+    options = {**choice.options, "adapter": str(adapter.resolve())}
+    models = {**profile.document.models, role: replace(choice, options=options)}
+    return replace(profile, document=replace(profile.document, models=models))
+
+
 def tuned_profile(
-    profile: Profile, name: str, result: Path, is_adapter: bool, api: str | None = None
+    profile: Profile,
+    name: str,
+    result: Path,
+    is_adapter: bool,
+    role: str = EXPLORER,
+    api: str | None = None,
 ) -> str:
-    """Return the text of the profile with the tuned model as its ``[explorer]``.
+    """Return the text of the profile with the tuned model in a role.
 
     Args:
         result: folder of the adapter, or of the whole model.
         api: API that it was tuned with; None for the profile's own.
     """
-    _, choice, style = _agent(profile)
+    choice, style = _model(profile, role if role == WRITER else agent_role(profile))
     if profile.document.path is None:
         raise UsageError(f"profile {profile.name} is no file; save it as one first")
     run = {"api": whole_api(api, Path.cwd())} if api else None
@@ -96,15 +115,14 @@ def tuned_profile(
     table: Any = tomlkit.table()
     table["backend"] = choice.backend
     table["model"] = choice.model if is_adapter else whole
-    table["style"] = style
+    if role != WRITER:  # its style is the prompt_style of [run]
+        table["style"] = style
     table["options"] = options
-    document[EXPLORER] = table
+    document[role] = table
     return tomlkit.dumps(document)
 
 
-def _agent(profile: Profile) -> tuple[str, BackendChoice, str]:
-    """Return the role of the agent's model, the model, and the style of its prompts."""
-    models = profile.document.models
-    if EXPLORER in models:
-        return EXPLORER, models[EXPLORER], models[EXPLORER].style
-    return WRITER, models[WRITER], profile.document.run.prompt_style
+def _model(profile: Profile, role: str) -> tuple[BackendChoice, str]:
+    """Return the model of a role and the style of its prompts."""
+    choice = profile.document.models[role]
+    return choice, profile.document.run.prompt_style if role == WRITER else choice.style

@@ -32,7 +32,7 @@ from viper.learning.awareness import (
     perfect_tools,
 )
 from viper.learning.flags import flag_report
-from viper.profiles.edit import tuned_of
+from viper.profiles.edit import agent_role, tuned_of
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.tuning.agent.training import TuneSettings
@@ -324,7 +324,7 @@ def run_dwim(
             "--train-split"
         )
     profile = options.opened()
-    tuned, style = tuned_of(profile)
+    tuned, style = tuned_of(profile, agent_role(profile))
     scale = DwimScale(workflows, options.samples, tuple(range(options.seeds)), settings)
     used_splits = SampleSplits(name, options.root, train, test)
     components = profile.components()

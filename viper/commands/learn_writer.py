@@ -1,0 +1,259 @@
+"""``viper learn writer``: the program writer learns its own programs that turned out right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from viper.commands import options as cli
+from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
+from viper.data.registry import training_split
+from viper.data.sample import DatasetSpec, Sample
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.evaluation import Evaluation, read_ids
+from viper.evaluate.intervals import PairedTest, paired
+from viper.evaluate.sample_result import SampleResult
+from viper.evaluate.sweep import SampledEvaluation, answer_all
+from viper.learning import self_training
+from viper.learning.mining import zero_shot
+from viper.learning.self_training import Lesson, query_key
+from viper.profiles.document import WRITER
+from viper.profiles.edit import tuned_of, tuned_profile, with_adapter
+from viper.profiles.wiring import Profile
+from viper.reasoner import Reasoner
+from viper.schema import to_json
+from viper.tuning.agent.training import TuneSettings, tune
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterOptions(cli.ProfileChoice):
+    """Options of ``viper learn writer``."""
+
+    # fmt: off
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
+        help="Split to learn from. By default train, or the first whose name begins with train.")
+    limit: int | None = cli.option("--limit", type=click.IntRange(1), metavar="N",
+        help="Number of samples, drawn at random. By default all.")
+    ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
+        help="Learn from these samples instead; a file holds one id on each line.")
+    seed: int = cli.given_by(cli.seed_option())
+    programs: int = cli.option("--programs", type=click.IntRange(2, 100), default=8,
+        help="Number of programs for each sample in a round.")
+    temperature: float = cli.option("--temperature", default=0.7,
+        type=click.FloatRange(0, 2, min_open=True), help="Temperature of these programs.")
+    rounds: int = cli.option("--rounds", type=click.IntRange(1, 20), default=2,
+        help="Number of rounds; each asks the writer of the round before.")
+    scenes: int = cli.option("--scenes", type=click.IntRange(1, 1_000), default=8,
+        help="Number of pictures of other queries on which a correct program must run.")
+    least_share: float = cli.option("--least-share", type=click.FloatRange(0, 1), default=0.25,
+        help="Share of the programs of a query that must behave like a lesson, unless similar "
+             "queries support it.")
+    held_out: float = cli.option("--held-out", type=click.FloatRange(0, 0.9), default=0.2,
+        metavar="SHARE", help="Share of queries to hold out, and to answer before and after.")
+    steps: int = cli.option("--steps", type=click.IntRange(1), default=200,
+        help="Number of optimiser steps of a round.")
+    batch: int = cli.option("--batch", type=click.IntRange(1), default=16,
+        help="Number of texts in a forward pass.")
+    learning_rate: float = cli.option("--learning-rate", type=click.FloatRange(0, min_open=True),
+        default=5e-4, help="Learning rate of the optimiser.")
+    rank: int = cli.option("--rank", type=click.IntRange(1), default=32,
+        help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
+    longest: int = cli.option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
+        help="Leave out texts with more tokens than this.")
+    out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
+        help="Folder for the adapter, its card and profile.toml.")
+    work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
+        help="Folder for answers and checkpoints. By default DIR.work; it is continued from there.")
+    # fmt: on
+
+
+@click.command()
+@click.argument("name", metavar="SET")
+@cli.options_as(WriterOptions)
+def writer(options: WriterOptions, name: str) -> int:
+    """Let the program writer learn its own programs that were correct on labelled samples of SET.
+
+    In each round it writes several programs for every query. A lesson is a program that is correct
+    on all samples of its query, runs on the pictures of other queries, and is frequent or similar
+    to the lessons of similar queries. A low-rank adapter learns the lessons. The writer's backend
+    must be transformers. After Ctrl-C or a crash, the same command continues. The exit code is 1
+    if there is no lesson.
+
+    \b
+    viper learn writer world --split train:question --limit 300 --out runs/writer
+    viper learn writer nlvr --root nlvr --profile examples/nlvr/profile.toml --out runs/nlvr
+    viper eval nlvr --root nlvr --profile runs/nlvr/profile.toml
+    """
+    out = options.out
+    if out.exists():
+        raise UsageError(f"{out}: exists already; name another folder, or delete it")
+    cli.quiet_libraries(options.offline)
+    bound_arenas()
+    split = options.split or training_split(name, alike=True)
+    spec = DatasetSpec(options.root, split, options.seed)
+    ids = read_ids(options.ids) if options.ids else ()
+    with status("reading samples"):
+        evaluation = Evaluation(name, spec, options.limit, (options.seed,), ids=ids)
+        samples = evaluation.samples()
+    training = _Training(options, cli.open_profile(options), evaluation, samples)
+    with hint_to_go_on():
+        return training.run()
+
+
+class _Training:
+    """The rounds of one training, each in a folder of its own."""
+
+    def __init__(
+        self,
+        options: WriterOptions,
+        profile: Profile,
+        evaluation: Evaluation,
+        samples: Sequence[Sample],
+    ) -> None:
+        self.options, self.profile, self.evaluation = options, profile, evaluation
+        self.tuned, self.style = tuned_of(profile, WRITER)
+        held_out = self_training.held_out_queries(samples, options.held_out, options.seed)
+        self.held_out = [sample for sample in samples if query_key(sample) in held_out]
+        self.samples = [sample for sample in samples if query_key(sample) not in held_out]
+        self.work = options.work or options.out.with_name(f"{options.out.name}.work")
+
+    def run(self) -> int:
+        """Train round by round, write the result, and return the exit code."""
+        options, profile, figures = self.options, self.profile, []
+        before = self._answer(profile, self.held_out, "before", 0.0, 1)
+        adapter, lessons, test = None, [], paired([], [])
+        for number in range(1, options.rounds + 1):
+            lessons = self._lessons(profile, number)
+            if not lessons:
+                click.echo("viper: no program to learn from; try more --programs", err=True)
+                return EXIT_FAILED
+            adapter = self.work / f"adapter-{number}"
+            if not adapter.is_dir():
+                self._tune(profile, lessons, adapter, number)
+            profile = with_adapter(self.profile, WRITER, adapter)
+            after = self._answer(profile, self.held_out, f"after-{number}", 0.0, 1)
+            test = paired(
+                [row.score for row in before],
+                [row.score for row in after],
+                [sample.text for sample in self.held_out],
+            )
+            figures.append(_line(len(lessons), before, after, test))
+            click.echo(f"round {number}: {figures[-1]}", err=True)
+        assert adapter is not None
+        self._write(adapter, len(lessons), figures)
+        click.echo(f"{options.out / 'profile.toml'}")
+        return EXIT_OK
+
+    def _answer(
+        self, profile: Profile, samples: Sequence[Sample], name: str, warmth: float, programs: int
+    ) -> list[SampleResult]:
+        """Answer samples, several programs each; answers that the folder holds are kept."""
+        first = self.options.seed
+        evaluation = replace(
+            self.evaluation,
+            seeds=tuple(range(first, first + programs)),
+            options=zero_shot(warmth).changed(examples=None),
+            ids=tuple(sample.sample_id for sample in samples),
+            limit=len(samples),
+        )
+        if not samples:
+            return []
+        sampled, document = SampledEvaluation(evaluation, samples), to_json(profile.document)
+        with (
+            Reasoner(profile, preload=False) as reasoner,
+            evaluation_progress(len(samples) * programs, 0) as progress,
+        ):
+            folder = self.work / name
+            return answer_all(reasoner.components, sampled, folder, document, progress)
+
+    def _lessons(self, profile: Profile, number: int) -> list[Lesson]:
+        options = self.options
+        name = f"programs-{number}"
+        results = self._answer(profile, self.samples, name, options.temperature, options.programs)
+        drafts = self_training.drafts_of(results, self.samples)
+        with (
+            Reasoner(self.profile, preload=False) as reasoner,
+            counter("trying programs on other pictures", len(drafts)) as advance,
+        ):
+            return self_training.lessons_of(
+                drafts,
+                self.samples,
+                reasoner,
+                scenes=options.scenes,
+                least_share=options.least_share,
+                seed=options.seed,
+                on_query=lambda: advance(""),
+            )
+
+    def _tune(
+        self, profile: Profile, lessons: Sequence[Lesson], adapter: Path, number: int
+    ) -> None:
+        options = self.options
+        with Reasoner(profile, preload=False) as reasoner:
+            texts = [
+                self_training.training_text(
+                    reasoner.writer_prompt(each.sample.load(), each.sample.text,
+                                           task=each.sample.task, options=each.sample.options),
+                    each,
+                    self.style,
+                )
+                for each in lessons
+            ]  # fmt: skip
+        settings = TuneSettings(
+            steps=options.steps,
+            batch=options.batch,
+            learning_rate=options.learning_rate,
+            rank=options.rank,
+            longest=options.longest,
+            seed=options.seed,
+        )
+        with counter(f"round {number}: tuning", settings.steps) as advance:
+            reached = 0
+
+            def report(step: int, loss: float) -> None:
+                nonlocal reached
+                advance(f"loss {loss:.4f}", step - reached)
+                reached = step
+
+            work = self.work / f"tuning-{number}"
+            tune(self.tuned, texts, settings, adapter, work, report)
+
+    def _write(self, adapter: Path, lessons: int, figures: Sequence[str]) -> None:
+        """Write the folder of the result in one step."""
+        out = self.options.out
+        part = out.with_name(f"{out.name}.new")
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(adapter, part / "model")
+        facts = {
+            "base": Path(self.tuned.model).name,
+            "data": f"{self.evaluation.set_name}, {self.evaluation.spec.split}",
+            "samples": f"{len(self.samples)}, and {len(self.held_out)} held out",
+            "lessons of the last round": lessons,
+            **{f"round {number}": text for number, text in enumerate(figures, start=1)},
+        }
+        command = cli.command_line(click.get_current_context())
+        (part / "README.md").write_text(self_training.card(out.name, facts, command), "utf-8")
+        text = tuned_profile(self.profile, out.name, out / "model", True, role=WRITER)
+        (part / "profile.toml").write_text(text, encoding="utf-8")
+        part.replace(out)
+
+
+def _line(
+    lessons: int, before: Sequence[SampleResult], after: Sequence[SampleResult], test: PairedTest
+) -> str:
+    """Return one line about a round: the scores on held-out queries before and after."""
+    if not before:
+        return f"{lessons} lessons, no query held out"
+    low, high = test.difference.low, test.difference.high
+    scores = [sum(row.score for row in rows) / len(rows) for rows in (before, after)]
+    return (
+        f"{lessons} lessons; held-out score {scores[0]:.3f} before, "
+        f"{scores[1]:.3f} after ({test.difference.value:+.3f} [{low:+.3f}, {high:+.3f}], "
+        f"n = {len(before)})"
+    )

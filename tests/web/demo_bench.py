@@ -92,6 +92,7 @@ class ServedDemo:
 def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
     """Runs a demo while the block does."""
     from viper.web.demo.serving import DemoAddress, make_server, private_folder
+    from viper.web.demo.session import scene_source
 
     with private_folder() as uploads, desked(folder, opened=False) as bench:
         place = DemoAddress.at(host)
@@ -99,7 +100,7 @@ def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
             listening_at("127.0.0.1", 0) as listening,
             Replayer(bench.manager.reasoner.components.library) as replayer,
         ):
-            server: Any = make_server(bench.manager, place, replayer, uploads)
+            server: Any = make_server(bench.manager, place, replayer, uploads, scene_source())
             thread = threading.Thread(target=server.run, args=([listening],))
             thread.start()
             try:

@@ -19,7 +19,9 @@ from viper.commands.present import answer_line, details
 from viper.commands.terminal import status
 from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.profiles.backends import SHIPPED
 from viper.profiles.choices import EMBEDDED
+from viper.profiles.document import ProfileDocument
 from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox.sandbox import Mode
 from viper.schema import to_json
@@ -71,6 +73,7 @@ def demo(options: DemoOptions) -> None:
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("starting"):
             from viper.web.demo.serving import DemoAddress, make_server, private_folder
+            from viper.web.demo.session import scene_source
 
             uploads = stack.enter_context(private_folder())
             reasoner = stack.enter_context(Reasoner(profile, preload=False))
@@ -78,7 +81,9 @@ def demo(options: DemoOptions) -> None:
             stack.callback(opener.close)
             replayer = stack.enter_context(Replayer(reasoner.components.library, options.sandbox))
             place = DemoAddress.at(options.host)
-            server = make_server(SessionManager(reasoner, opener), place, replayer, uploads)
+            scenes = scene_source() if shows_scenes(profile.document) else None
+            manager = SessionManager(reasoner, opener)
+            server = make_server(manager, place, replayer, uploads, scenes)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C stops it", err=True)
@@ -86,6 +91,12 @@ def demo(options: DemoOptions) -> None:
             webbrowser.open(address)
         server.run(sockets=[listening])
         opener.wait(0)
+
+
+def shows_scenes(document: ProfileDocument) -> bool:
+    """Return whether the demo draws scenes; a detector of the user's own is for other pictures."""
+    detector = document.roles.get("detector")
+    return detector is None or detector.backend in SHIPPED["detector"]
 
 
 def default_folder() -> Path:

@@ -29,6 +29,7 @@ from viper.serve.refusals import ForbiddenError
 from viper.serve.settings import is_loopback
 from viper.strategies.replay import Replayer
 from viper.web.demo.manager import SessionManager
+from viper.web.demo.session import SceneSource
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
@@ -165,10 +166,18 @@ def private_folder() -> Iterator[Path]:
 
 
 def make_server(
-    manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
+    manager: SessionManager,
+    place: DemoAddress,
+    replayer: Replayer,
+    uploads: Path,
+    scenes: SceneSource | None,
 ) -> DemoServer:
-    """Build the server and start to load the models. Its ``run`` takes a listening socket."""
-    app = create_app(manager, place, replayer, uploads)
+    """Build the server and start to load the models. Its ``run`` takes a listening socket.
+
+    Args:
+        scenes: draws what the page offers to ask about; None if visitors only upload.
+    """
+    app = create_app(manager, place, replayer, uploads, scenes)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -185,7 +194,11 @@ def make_server(
 
 
 def create_app(
-    manager: SessionManager, place: DemoAddress, replayer: Replayer, uploads: Path
+    manager: SessionManager,
+    place: DemoAddress,
+    replayer: Replayer,
+    uploads: Path,
+    scenes: SceneSource | None,
 ) -> ASGIApp:
     """Build the application: the page, the trace pages and the gate in front of them."""
     import gradio as gr
@@ -195,7 +208,6 @@ def create_app(
     from viper.errors import ViperError
     from viper.web.demo.app import build, css, theme
     from viper.web.demo.handlers import Demo
-    from viper.web.demo.session import scene_source
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -210,7 +222,7 @@ def create_app(
         html = trace_page(run_trace, media, replay_all(run_trace, media, replayer), Extras())
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    blocks = build(Demo(manager, uploads, place.trace_address, scene_source()))
+    blocks = build(Demo(manager, uploads, place.trace_address, scenes))
     gr.mount_gradio_app(
         app,
         blocks,

@@ -8,6 +8,7 @@ import pytest
 
 from viper.cli import main
 from viper.profiles import load_profile
+from viper.profiles.edit import tuned_profile
 
 LINE = ["learn", "writer", "world", "--split", "train:question", "--limit", "6", "--programs", "2",
         "--scenes", "2", "--rounds", "2", "--steps", "2", "--batch", "2", "--rank", "4",
@@ -36,6 +37,14 @@ def test_a_self_trained_writer_is_a_profile(
     assert (out / "model" / "adapter_model.safetensors").is_file()
     assert viper(*LINE, "--out", str(out)) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+def test_a_tuned_profile_names_the_model_of_a_profile_elsewhere(tmp_path: Path) -> None:
+    lines = ['extends = "embedded"', "[llm]", 'backend = "transformers"', 'model = "./mine"']
+    (tmp_path / "own.toml").write_text("\n".join(lines), encoding="utf-8")
+    profile = load_profile(str(tmp_path / "own.toml"))
+    text = tuned_profile(profile, "taught", tmp_path / "out" / "model", True, role="llm")
+    assert f'model = "{tmp_path / "mine"}"' in text
 
 
 def test_a_writer_behind_an_endpoint_is_refused(

@@ -237,7 +237,10 @@ def _load(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
         target_modules="all-linear",
         task_type="CAUSAL_LM",
     )
-    return get_peft_model(model, config), tokenizer
+    with warnings.catch_warnings():
+        # peft asks for an attribute that transformers has renamed.
+        warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated")
+        return get_peft_model(model, config), tokenizer
 
 
 def _digest(rows: Sequence[EncodedWorkflow]) -> str:

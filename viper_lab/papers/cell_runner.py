@@ -11,7 +11,7 @@ from typing import Any
 from viper.ace.bank import Bank, write_bank
 from viper.ace.select import Selection, select
 from viper.data.registry import choose
-from viper.data.sample import DatasetSpec, Sample
+from viper.data.sample import Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.engines.runner import RunProgress
 from viper.evaluate.evaluation import Evaluation, model_ids
@@ -174,7 +174,7 @@ class Stored:
             )
             for name, parts in writers.items()
         }
-        self._sampled: dict[tuple[str, DatasetSpec, int | None], SampledEvaluation] = {}
+        self._sampled: dict[tuple[Any, ...], SampledEvaluation] = {}
 
     def _with_stored(self, parts: Components) -> Components:
         roles = [role for role in ("llm", "seeker", "explorer") if role in parts.models]
@@ -195,7 +195,7 @@ class Stored:
 
     def sampled(self, evaluation: Evaluation) -> SampledEvaluation:
         """Return the evaluation with its samples, which many cells share: drawn or read once."""
-        key = (evaluation.set_name, evaluation.spec, evaluation.limit)
+        key = (evaluation.set_name, evaluation.spec, evaluation.limit, evaluation.ids)
         if key not in self._sampled:
             self._sampled[key] = self._read(evaluation)
         return replace(self._sampled[key], evaluation=evaluation)

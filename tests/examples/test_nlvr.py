@@ -184,6 +184,6 @@ def test_the_reproduction_measures_a_small_set(
             str(tmp_path / "out"), "--profile", str(PROFILE), "--processes", "1"]  # fmt: skip
     code, out, err = viper(capsys, *line)
     assert code in (0, 1), err
-    assert "yes   perception: all boxes exact in 99.9 % of the pictures: 100.00 % of 5 pictures" in out
+    assert "yes   perception: all boxes exact" in out and "100.00 % of 5 pictures" in out
     assert "a: everyday writer, zero-shot" in out and "b: all rules (seen)" in out
     assert "give --halves" in out

@@ -49,6 +49,7 @@ def reproduction(
     samples: tuple[int, int, int, str],
     out: str,
     data: str,
+    default_set: str = "world",
     split: str = "Split to answer. By default val, or the first of the data set.",
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a command the options of all reproductions, as its first argument, and its own options.
@@ -58,6 +59,7 @@ def reproduction(
         samples: default, quick default, minimum, and help text.
         out: help text of ``--out``: contents of the folder.
         data: help text of ``--data``.
+        default_set: its default.
     """
     full_seeds, quick_seeds, of_seeds = seeds
     full, quick, least, of_samples = samples
@@ -76,8 +78,8 @@ def reproduction(
             click.option("--out", type=OutPath(), metavar="DIR", callback=_out,
                          help=f"Folder for {out}. By default "
                               f"reproduce/{command.__name__.replace('_', '-')}."),
-            click.option("--data", "set_name", default="world", show_default=True, metavar="SET",
-                         help=data),
+            click.option("--data", "set_name", default=default_set, show_default=True,
+                         metavar="SET", help=data),
             root_option,
             click.option("--split", metavar="NAME", help=split),
             *own,
@@ -266,7 +268,8 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
     seeds=(1, 1, "Number of seeds; the samples are always the same;"),
     samples=(1_000, 1_000, 1, "Number of examples of each half, from the first;"),
     out="runs, banks and reports",
-    data="Data set; only nlvr.",
+    data="Data set.",
+    default_set="nlvr",
     split="Split to answer. By default dev.",
 )  # fmt: skip
 def nlvr(options: Options, halves: tuple[str, str] | None, processes: int | None) -> int:

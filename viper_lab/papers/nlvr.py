@@ -13,7 +13,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ import numpy as np
 
 from viper.commands.options import open_profile
 from viper.commands.terminal import status
+from viper.data.layout import root_of
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.intervals import Estimate, mean, proportion, share
+from viper.evaluate.intervals import Estimate, OverSeeds, proportion
+from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from
 from viper.models.vision.roles import Detection, Detector, Pixels
@@ -37,13 +39,12 @@ from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 from viper_lab.papers.cell_runner import Cell, CellRunner, Mining
 from viper_lab.papers.job import PaperJob
-from viper_lab.papers.result import Claim, Gain, Reproduction, TableCell
+from viper_lab.papers.result import Claim, Gain, Reproduction, TableCell, in_percent
 from viper_lab.papers.tables import Results, gain_of
 
 PROFILE = Path("examples/nlvr/profile.toml")
 TABLE = "accuracy and consistency"
 HALVES = (1, 2)
-ALL = "all"
 
 COLORS = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
 SIZES = {10: "small", 20: "medium", 30: "big"}
@@ -58,11 +59,11 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """Words of the kinds of sentence; the first kind that has one of them counts."""
 
 PUBLISHED = (
-    ("from pixels, CMM (Yao et al. 2018)", "about 70 % accuracy"),
-    ("from pixels, GPT-4V zero-shot and a tuned 9B model (Wu et al. 2024)", "about 60 %"),
-    ("from the scene's structure, 12,000 training examples", "82.5 to 89.5 %"),
+    ("from pixels: CMM", 0.70, "about; Yao et al. 2018"),
+    ("from pixels: GPT-4V zero-shot, a tuned 9B model", 0.60, "about; Wu et al. 2024"),
+    ("from the scene's structure, 12,000 training examples", 0.895, "82.5 to 89.5 by system"),
 )
-"""Figures of others as their papers or abstracts give them, on other splits; not measured here."""
+"""Accuracies of others as their papers or abstracts give them, on other splits."""
 
 
 def half_of(sentence: str) -> int:
@@ -78,10 +79,10 @@ def kind_of(sentence: str) -> str:
 
 @dataclass(frozen=True)
 class HalfPart:
-    """The sentences of one half, or all of them.
+    """The sentences of one half.
 
     Attributes:
-        half: 1, 2, or 0 for all.
+        half: 1 or 2; examples are mined from the other half.
         pictures: number of the six pictures of an example that are asked.
     """
 
@@ -92,7 +93,7 @@ class HalfPart:
 
     @property
     def name(self) -> str:
-        return f"half {self.half}" if self.half else ALL
+        return f"half {self.half}"
 
     def samples(self) -> list[Sample]:
         """Return all samples of both halves with the pictures that are asked."""
@@ -114,8 +115,7 @@ class HalfPart:
         return components
 
     def _of(self, half: int, limit: int, pictures: int, seed: int) -> Evaluation:
-        own = [s for s in self._samples if half in (0, half_of(s.text))]
-        own = [s for s in own if _picture(s) < pictures]
+        own = [s for s in self._samples if half_of(s.text) == half and _picture(s) < pictures]
         ids = tuple(sample.sample_id for sample in own[: limit * pictures])
         spec = DatasetSpec(self.root, self.split)
         return Evaluation("nlvr", spec, len(ids), (seed,), ids=ids)
@@ -163,16 +163,21 @@ class Truth:
 
 
 def truth_of(part: HalfPart, detector: Detector) -> Truth:
-    """Read what the pictures of all sentences show, and compare it with a detector's boxes."""
-    assert part.root is not None
-    path = part.root / part.split / f"{part.split}.json"
+    """Read what the pictures of both halves show, and compare it with a detector's boxes.
+
+    Raises:
+        DataError: files are missing.
+        UsageError: the split does not say what its pictures show.
+    """
+    samples = part.samples()
+    path = root_of(data_set("nlvr"), DatasetSpec(part.root)) / part.split / f"{part.split}.json"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
     described = {str(line["identifier"]): line.get("structured_rep") for line in lines}
     known, exact = {}, []
-    for sample in part.samples():
+    for sample in samples:
         boxes = described.get(sample.groups["example"])
         if boxes is None:
-            raise UsageError(f"{path}: without structured_rep; the perfect rows need it")
+            raise UsageError(f"{path}: without structured_rep; give a split that has it, as dev")
         pixels = media_from(sample.load()).images[0]
         (encoding,) = detector.encode([pixels])
         found = _found(detector, encoding)
@@ -233,7 +238,6 @@ class NlvrStudy:
     ways: Sequence[Way]
     quick: bool
     truth: Callable[[], Truth]
-    facts: dict[str, Any] = field(default_factory=dict)
 
     def cells(self) -> list[tuple[Cell, HalfPart]]:
         """Return every cell with its part, once."""
@@ -241,8 +245,7 @@ class NlvrStudy:
 
     def results(self, runner: CellRunner, way: Way) -> list[SampleResult]:
         """Return the results of a way on all its parts."""
-        (seed,) = runner.scale.seeds
-        return [r for cell, part in way.cells for r in runner.results(cell, part, seed)]
+        return [r for cell, part in way.cells for r in runner.all_results(cell, part)]
 
     def reproduce(self, runner: CellRunner) -> Reproduction:
         """Answer everything that is not stored yet, and judge it."""
@@ -250,28 +253,28 @@ class NlvrStudy:
         by_way = {way.name: self.results(runner, way) for way in self.ways}
         for name, rows in by_way.items():
             results.rows += _figures(name, rows)
+        always = [replace(row, score=float(row.target)) for row in by_way[ZERO]]
+        results.rows += _figures("always true", always, failed=0)
         for name, rows in by_way.items():
             for kind in (*KINDS, "other"):
                 own = [row.score for row in rows if kind_of(row.text) == kind]
                 results.rows.append(TableCell.of_scores("by kind of sentence", name, kind, [own]))
+        for name, value, source in PUBLISHED:
+            figure = OverSeeds(value, None, 1)
+            results.rows.append(
+                TableCell("published, on other splits", name, "accuracy", figure, 0, source)
+            )
         results.gains += list(self._gains(by_way))
         claims = [self._boxes(), *self._claims(by_way, results.gains)]
         return results.judged(
-            "NLVR (Suhr et al. 2017) from pixels",
-            claims,
-            runner.model_ids(),
-            runner.scale.seeds,
-            published=dict(PUBLISHED),
-            **self.facts,
+            "NLVR (Suhr et al. 2017) from pixels", claims, runner.model_ids(), runner.scale.seeds
         )
 
     def _gains(self, by_way: Mapping[str, Sequence[SampleResult]]) -> Iterator[Gain]:
         for before, after in STEPS:
             if before in by_way and after in by_way:
-                name = f"{before} -> {after}"
-                yield gain_of(
-                    by_way[before], by_way[after], "accuracy and consistency", name, "accuracy"
-                )
+                rows, name = (by_way[before], by_way[after]), f"{before} -> {after}"
+                yield gain_of(*rows, TABLE, name, "accuracy")
 
     def _boxes(self) -> Claim:
         exact = self.truth().exact
@@ -284,48 +287,34 @@ class NlvrStudy:
         self, by_way: Mapping[str, Sequence[SampleResult]], gains: Sequence[Gain]
     ) -> Iterator[Claim]:
         held_out = {name: by_way[name] for name in (B, C) if name in by_way}
-        for what, least, figure in (
-            ("accuracy", 0.88, accuracy), ("consistency", 0.72, consistency),
-        ):  # fmt: skip
+        for what, least in (("accuracy", 0.88), ("consistency", 0.72)):
             claim = f"b or c on sentences of the other half: {what} of {100 * least:.0f} %"
             if not held_out:
                 yield Claim(claim, None, "give --halves, the profiles that know one half each")
                 continue
-            name = max(held_out, key=lambda way: figure(held_out[way]).value)
-            estimate = figure(held_out[name])
-            reason = (
-                f"{name}: {100 * estimate.value:.1f} % "
-                f"[{100 * estimate.low:.1f}, {100 * estimate.high:.1f}], n = {estimate.n:,}"
-            )
-            yield Claim(claim, estimate.value >= least, reason)
+            figures = {name: _overall(rows)[what] for name, rows in held_out.items()}
+            name = max(figures, key=lambda way: figures[way].value)
+            reason = f"{name}: {in_percent(figures[name])}, n = {figures[name].n:,}"
+            yield Claim(claim, figures[name].value >= least, reason)
         for (before, after), claim in STEPS.items():
             name = f"{before} -> {after}"
             yield Claim.of_gain(claim, next((g for g in gains if g.name == name), None))
 
 
-def accuracy(results: Sequence[SampleResult]) -> Estimate:
-    """Return the share of right pictures; sentences are resampled as wholes."""
-    return share([r.score == 1 for r in results], [r.cluster for r in results])
+def _overall(results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+    """Return accuracy and consistency by the official definition."""
+    return metric("nlvr").figures(results).overall
 
 
-def consistency(results: Sequence[SampleResult]) -> Estimate:
-    """Return the share of sentences that are right about all their pictures."""
-    return mean([float(right) for right in _whole(results).values()])
-
-
-def _whole(results: Sequence[SampleResult]) -> dict[str, bool]:
-    whole: dict[str, bool] = {}
-    for result in results:
-        whole[result.cluster] = whole.get(result.cluster, True) and result.score == 1
-    return whole
-
-
-def _figures(name: str, rows: Sequence[SampleResult]) -> Iterator[TableCell]:
-    failed = sum(row.failure is not None for row in rows)
+def _figures(
+    name: str, rows: Sequence[SampleResult], failed: int | None = None
+) -> Iterator[TableCell]:
+    if failed is None:
+        failed = sum(row.failure is not None for row in rows)
     note = f"{failed} of {len(rows)} without an answer" if failed else ""
-    yield TableCell.of_scores(TABLE, name, "accuracy", [[row.score for row in rows]], note)
-    whole = [float(right) for right in _whole(rows).values()]
-    yield TableCell.of_scores(TABLE, name, "consistency", [whole], note)
+    for what, estimate in _overall(rows).items():
+        figure = OverSeeds(estimate.value, None, 1)
+        yield TableCell(TABLE, name, what, figure, estimate.n, note)
 
 
 ZERO, CHOSEN_16, RANDOM_16, RANDOM_100 = (
@@ -353,6 +342,12 @@ class NlvrJob(PaperJob):
     """
 
     halves: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.options.set_name != "nlvr":
+            raise UsageError(
+                f"--data is {self.options.set_name}; this reproduction reads nlvr alone"
+            )
 
     @cached_property
     def _profile(self) -> str:
@@ -383,11 +378,13 @@ class NlvrJob(PaperJob):
             components = _without_adapter(profile).components()
             found[f"half-{half}"] = replace(components, toolbox=plain.toolbox)
             found |= _taught(profile, f"half-{half}", plain)
-        truth = KnownDetector(self._truth.known)
-        toolbox = plain.toolbox.with_roles({"detector": lambda: truth})
-        toolbox = toolbox.with_caches(10_000, 64)
-        perfect = {name: replace(parts, toolbox=toolbox) for name, parts in found.items()}
-        return found | {f"{name}{PERFECT}": parts for name, parts in perfect.items()}
+        known = plain.toolbox.with_roles({"detector": lambda: KnownDetector(self._truth.known)})
+        perfect = {
+            f"{name}{PERFECT}": replace(parts, toolbox=known)
+            for name, parts in found.items()
+            if name.startswith("half")
+        }
+        return found | perfect
 
     def study(self, runner: CellRunner) -> NlvrStudy:
         o = self.options
@@ -419,7 +416,7 @@ class NlvrJob(PaperJob):
     def _truth(self) -> Truth:
         models = _without_adapter(self.opened(self._profile)).components().toolbox.models
         with status("comparing the boxes of all pictures with their descriptions"):
-            return truth_of(self._part(0), models.shared("detector"))
+            return truth_of(self._part(1), models.shared("detector"))
 
 
 EVERYDAY = RunOptions(list_api=True, trials=1, examples=0)

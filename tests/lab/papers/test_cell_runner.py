@@ -46,6 +46,14 @@ def test_a_cell_is_answered_once_and_stored(questions: Questions) -> None:
     assert questions.written() == written
 
 
+def test_evaluations_that_name_other_samples_share_nothing(questions: Questions) -> None:
+    with questions.runner() as runner:
+        whole = questions.part.evaluation(0, 3)
+        ids = [sample.sample_id for sample in runner.sampled(whole).samples]
+        named = [runner.sampled(replace(whole, ids=(each,))).samples for each in ids]
+    assert [[sample.sample_id for sample in own] for own in named] == [[each] for each in ids]
+
+
 def test_cells_that_ask_alike_share_the_programs(questions: Questions) -> None:
     with questions.runner() as runner:
         runner.results(ZERO, questions.part, 0)

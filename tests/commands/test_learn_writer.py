@@ -37,6 +37,15 @@ def test_a_self_trained_writer_is_a_profile(
     assert (out / "model" / "adapter_model.safetensors").is_file()
     assert viper(*LINE, "--out", str(out)) == 2
     assert "exists already" in capsys.readouterr().err
+    again = ["--out", str(tmp_path / "again"), "--work", str(tmp_path / "taught.work")]
+    assert viper(*LINE, *again) == 0
+    assert "tuning" not in capsys.readouterr().err
+    one, other = (
+        tmp_path / each / "model" / "adapter_model.safetensors" for each in ("taught", "again")
+    )
+    assert one.read_bytes() == other.read_bytes()
+    assert viper(*LINE, "--steps", "3", "--out", str(tmp_path / "third"), *again[2:]) == 2
+    assert "trained with other options" in capsys.readouterr().err
 
 
 def test_a_tuned_profile_names_the_model_of_a_profile_elsewhere(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from viper.learning.bank_validation import (
     not_run,
     samples_of,
 )
+from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, to_json
 
@@ -154,12 +155,14 @@ def check(options: CheckOptions, bank: Path) -> int:
 
 
 def _checked(examples: Sequence[Example], options: CheckOptions) -> list[ExampleCheck]:
+    profile = cli.open_profile(options)
     libraries: dict[str, Library | str] = {}
     checks = []
     for number, example in enumerate(examples, start=1):
         if example.api not in libraries:
             try:
-                libraries[example.api] = library_for(example.api)
+                own = _api_of(example, profile) is None
+                libraries[example.api] = profile.library() if own else library_for(example.api)
             except UsageError as error:
                 libraries[example.api] = str(error)
         library = libraries[example.api]
@@ -167,14 +170,21 @@ def _checked(examples: Sequence[Example], options: CheckOptions) -> list[Example
             checks.append(ExampleCheck(number, example, "broken", library))
         else:
             checks.append(check_text(number, example, library, listed=options.api is not None))
-    return _run(checks, libraries, options)
+    return _run(checks, libraries, profile, options)
+
+
+def _api_of(example: Example, profile: Profile) -> str | None:
+    """Return an example's API, or None for the profile's own, whose files stand beside it."""
+    return None if example.api == profile.document.run.api else example.api
 
 
 def _run(
-    checked: list[ExampleCheck], libraries: dict[str, Library | str], options: CheckOptions
+    checked: list[ExampleCheck],
+    libraries: dict[str, Library | str],
+    profile: Profile,
+    options: CheckOptions,
 ) -> list[ExampleCheck]:
     """Run the programs that parse, with one reasoner for all APIs of one library."""
-    cli.open_profile(options)  # report a wrong name before reading samples
     places = [place for place, result in enumerate(checked) if result.state != "broken"]
     data = SampleSource(options.set_name, DatasetSpec(options.root, options.split))
     samples = samples_of([checked[place].example for place in places], data)
@@ -187,9 +197,9 @@ def _run(
             checked[place] = excused
     with counter("checking", sum(map(len, of_library.values()))) as advance:
         for indices in of_library.values():
-            api = checked[places[indices[0]]].example.api
-            profile = cli.open_profile(replace(options, api=api)).without_examples()
-            with Reasoner(profile, preload=False) as reasoner:
+            api = _api_of(checked[places[indices[0]]].example, profile)
+            opened = cli.open_profile(replace(options, api=api)).without_examples()
+            with Reasoner(opened, preload=False) as reasoner:
                 for index in indices:
                     place = places[index]
                     checked[place] = check_program(checked[place], samples[index], reasoner)

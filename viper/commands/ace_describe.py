@@ -25,7 +25,7 @@ from viper.reasoner import Reasoner
 from viper.schema import Example, Query, to_json
 
 QUERIES = 50
-TASKS = ("ground", "question", "choice")
+TASKS = ("ground", "question", "choice", "statement")
 
 
 @dataclass(frozen=True)

@@ -146,10 +146,16 @@ def test_a_backend_may_be_a_file_beside_the_profile(tmp_path: Path) -> None:
 
 
 def test_a_file_without_the_backend_is_said_in_one_line(tmp_path: Path) -> None:
-    for name, reason in (("gone.py", "cannot be read"), ("wrong.py", "ZeroDivisionError")):
+    for name, reason in (("gone.py", "is in no file"), ("wrong.py", "ZeroDivisionError")):
         (tmp_path / "wrong.py").write_text("1 / 0", encoding="utf-8")
         with pytest.raises(ProfileError, match=f"(?s){name}.*{reason}"):
             backend_class("detector", f"{tmp_path / name}:Finder")
+
+
+def test_a_missing_file_of_a_backend_is_a_problem_of_its_profile(tmp_path: Path) -> None:
+    text = GOOD.replace('"owlv2"', '"./gone.py:Finder"')
+    (problem,) = Profile(read_profile(write(tmp_path, text))).problems()
+    assert "gone.py:Finder' is in no file" in problem
 
 
 def test_a_shipped_model_that_does_not_exist(tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
 
 from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
+from viper.commands.tuning import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
@@ -27,11 +29,11 @@ from viper.profiles.edit import tuned_of, tuned_profile, with_adapter
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
-from viper.tuning.agent.training import TuneSettings, tune
+from viper.storage.files import write_file
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriterOptions(cli.ProfileChoice):
+class WriterOptions(TuningOptions):
     """Options of ``viper learn writer``."""
 
     # fmt: off
@@ -42,7 +44,6 @@ class WriterOptions(cli.ProfileChoice):
         help="Number of samples, drawn at random. By default all.")
     ids: str | None = cli.option("--ids", metavar="FILE|ID,ID",
         help="Learn from these samples instead; a file holds one id on each line.")
-    seed: int = cli.given_by(cli.seed_option())
     programs: int = cli.option("--programs", type=click.IntRange(2, 100), default=8,
         help="Number of programs for each sample in a round.")
     temperature: float = cli.option("--temperature", default=0.7,
@@ -58,14 +59,6 @@ class WriterOptions(cli.ProfileChoice):
         metavar="SHARE", help="Share of queries to hold out, and to answer before and after.")
     steps: int = cli.option("--steps", type=click.IntRange(1), default=200,
         help="Number of optimiser steps of a round.")
-    batch: int = cli.option("--batch", type=click.IntRange(1), default=16,
-        help="Number of texts in a forward pass.")
-    learning_rate: float = cli.option("--learning-rate", type=click.FloatRange(0, min_open=True),
-        default=5e-4, help="Learning rate of the optimiser.")
-    rank: int = cli.option("--rank", type=click.IntRange(1), default=32,
-        help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
-    longest: int = cli.option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
-        help="Leave out texts with more tokens than this.")
     out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
         help="Folder for the adapter, its card and profile.toml.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
@@ -126,6 +119,7 @@ class _Training:
     def run(self) -> int:
         """Train round by round, write the result, and return the exit code."""
         options, profile, figures = self.options, self.profile, []
+        self._check_same()
         before = self._answer(profile, self.held_out, "before", 0.0, 1)
         adapter, lessons, test = None, [], paired([], [])
         for number in range(1, options.rounds + 1):
@@ -149,6 +143,23 @@ class _Training:
         self._write(adapter, len(lessons), figures)
         click.echo(f"{options.out / 'profile.toml'}")
         return EXIT_OK
+
+    def _check_same(self) -> None:
+        """Raise if the work folder holds rounds with other options; note these in a new one."""
+        options = self.options
+        now = json.dumps({
+            **asdict(options.tune_settings()), "scenes": options.scenes,
+            "least_share": options.least_share, "held_out": options.held_out,
+        })  # fmt: skip
+        file = self.work / "options.json"
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, f"{now}\n")
+        elif file.read_text(encoding="utf-8").strip() != now:
+            raise UsageError(
+                f"{self.work} holds rounds that were trained with other options; give another "
+                "--work, or delete it"
+            )
 
     def _answer(
         self, profile: Profile, samples: Sequence[Sample], name: str, warmth: float, programs: int
@@ -205,24 +216,9 @@ class _Training:
                 )
                 for each in lessons
             ]  # fmt: skip
-        settings = TuneSettings(
-            steps=options.steps,
-            batch=options.batch,
-            learning_rate=options.learning_rate,
-            rank=options.rank,
-            longest=options.longest,
-            seed=options.seed,
-        )
-        with counter(f"round {number}: tuning", settings.steps) as advance:
-            reached = 0
-
-            def report(step: int, loss: float) -> None:
-                nonlocal reached
-                advance(f"loss {loss:.4f}", step - reached)
-                reached = step
-
-            work = self.work / f"tuning-{number}"
-            tune(self.tuned, texts, settings, adapter, work, report)
+        work = self.work / f"tuning-{number}"
+        label = f"round {number}: tuning"
+        tune_and_tell(label, self.tuned, texts, options.tune_settings(), adapter, work)
 
     def _write(self, adapter: Path, lessons: int, figures: Sequence[str]) -> None:
         """Write the folder of the result in one step."""

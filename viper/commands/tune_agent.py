@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from viper.commands import options as cli
-from viper.commands.terminal import counter
+from viper.commands.tuning import TuningOptions, tune_and_tell
 from viper.errors import UsageError
 from viper.learning.flags import labels_by_index, majority, read_labels
 from viper.learning.model_card import model_card
 from viper.learning.workflows import read_workflows
 from viper.profiles.edit import agent_role, tuned_of, tuned_profile
 from viper.tuning.agent.masking import MaskedWorkflow, masked
-from viper.tuning.agent.training import TuneSettings, losses, read_held_out, split, tune
+from viper.tuning.agent.training import losses, read_held_out, split
 from viper.tuning.agent.workflow import Workflow
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentOptions(cli.ProfileChoice):
+class AgentOptions(TuningOptions):
     """Options of ``viper learn agent``."""
 
     # fmt: off
@@ -40,26 +40,12 @@ class AgentOptions(cli.ProfileChoice):
         metavar="FILE.jsonl",
         help="File that flags effective actions (viper learn flags --out, viper learn label); "
              "rules flag the actions that it lacks.")
-    steps: int = cli.option("--steps", type=click.IntRange(1), default=300,
-        help="Number of optimiser steps.")
-    batch: int = cli.option("--batch", type=click.IntRange(1), default=16,
-        help="Number of texts in a forward pass.")
-    accumulate: int = cli.option("--accumulate", type=click.IntRange(1), default=1,
-        help="Number of forward passes for one optimiser step.")
-    learning_rate: float = cli.option("--learning-rate", type=click.FloatRange(0, min_open=True),
-        default=5e-4, help="Learning rate of the optimiser.")
-    rank: int = cli.option("--rank", type=click.IntRange(1), default=32,
-        help="Rank of the matrices of a new adapter; an adapter of the profile keeps its rank.")
     full: bool = cli.option("--full",
         help="Tune all weights instead of an adapter; for small models.")
-    longest: int = cli.option("--longest", type=click.IntRange(16), default=2048, metavar="TOKENS",
-        help="Leave out texts with more tokens than this.")
     held_out: float = cli.option("--held-out", type=click.FloatRange(0, 0.9), default=0.1,
         metavar="SHARE",
         help="Share of workflows to hold out; the model card reports the loss on their effective "
              "actions before and after.")
-    seed: int = cli.given_by(
-        cli.seed_option("Random seed for new matrices and for the order of texts."))
     out: Path = cli.option("--out", type=cli.OutPath(), required=True, metavar="DIR",
         help="Folder for the model, its card and profile.toml.")
     work: Path | None = cli.option("--work", type=cli.OutPath(), metavar="DIR",
@@ -121,8 +107,7 @@ def agent(options: AgentOptions, source: Path) -> None:
         ]
 
     texts = texts_of(learned, options.variant)
-    names = {field.name for field in fields(TuneSettings)} & vars(options).keys()
-    settings = TuneSettings(**{name: getattr(options, name) for name in names})
+    settings = options.tune_settings()
     if options.full:
         settings = replace(settings, rank=0)
     work = options.work or out.with_name(f"{out.name}.work")
@@ -131,28 +116,15 @@ def agent(options: AgentOptions, source: Path) -> None:
     )
     part = out.with_name(f"{out.name}.new")
     shutil.rmtree(part, ignore_errors=True)  # an earlier run stopped after its last step
-    with counter("tuning", settings.steps) as advance:
-        reached = 0
-
-        def report(step: int, loss: float) -> None:
-            nonlocal reached
-            advance(f"loss {loss:.4f}", step - reached)
-            reached = step
-
-        held_out = texts_of(kept_out, "masking")
-        too_long: list[int] = []
-        tune(tuned, texts, settings, part / "model", work, report, held_out, too_long.append)
-    if too_long:
-        click.echo(
-            f"{too_long[0]} of {len(texts)} actions take more than {settings.longest} tokens and "
-            "were not learned; --longest sets the bound",
-            err=True,
-        )
+    held_out = texts_of(kept_out, "masking")
+    left_out = tune_and_tell(
+        "tuning", tuned, texts, settings, part / "model", work, held_out, "actions"
+    )
     data = {
         "variant": options.variant,
         "rest": options.rest,
-        "actions": len(texts) - sum(too_long),
-        "too long": sum(too_long),
+        "actions": len(texts) - left_out,
+        "too long": left_out,
         "flagged by": str(options.flag_file) if options.flag_file else "rules",
     }
     card = model_card(

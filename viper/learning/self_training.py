@@ -120,10 +120,10 @@ def lessons_of(
         chosen = Random(f"{seed} {key}").sample(others, min(scenes, len(others)))
         groups[key] = _alike(programs, chosen, reasoner) if programs else []
         on_query()
-    best = {key: group[0].program for key, group in groups.items() if group}
+    likeness = _Likeness({key: group[0].program for key, group in groups.items() if group})
     lessons = []
     for key, group in groups.items():
-        support = _support(key, best)
+        support = likeness.to_related(key)
         ranked = [(draft.share + support(draft.program), draft) for draft in group]
         rank, draft = max(ranked, key=lambda pair: pair[0], default=(0.0, None))
         if draft is not None and (draft.share >= least_share or rank - draft.share > 0.5):
@@ -170,24 +170,38 @@ def _answers(program: str, scenes: Sequence[Sample], reasoner: Reasoner) -> tupl
     return tuple(answers)
 
 
-def _support(key: QueryKey, best: Mapping[QueryKey, str]) -> Callable[[str], float]:
-    """Return the function from a program to its likeness to the programs of related queries.
+class _Likeness:
+    """Compares programs with those of queries that share phrases.
 
-    The likeness is the mean share of names and words that two programs have in common, weighted by
-    the number of phrases that the queries share; 0 without related queries.
+    Args:
+        best: one program of each query.
     """
-    phrases = _phrases(key[1])
-    related = []
-    for other, program in best.items():
-        shared = len(phrases & _phrases(other[1]))
-        if shared and other != key:
-            related += [_names(program)] * shared
 
-    def support(program: str) -> float:
-        names = _names(program)
-        return fmean(len(names & other) / len(names | other) for other in related) if related else 0
+    def __init__(self, best: Mapping[QueryKey, str]) -> None:
+        self._names = {key: _names(program) for key, program in best.items()}
+        self._having: dict[tuple[str, ...], list[QueryKey]] = defaultdict(list)
+        for key in best:
+            for phrase in _phrases(key[1]):
+                self._having[phrase].append(key)
 
-    return support
+    def to_related(self, key: QueryKey) -> Callable[[str], float]:
+        """Return the function from a program to its likeness to those of related queries.
+
+        The likeness is the mean share of names and words that two programs have in common, weighted
+        by the number of phrases that the queries share; 0 without related queries.
+        """
+        related = [
+            self._names[other]
+            for phrase in _phrases(key[1])
+            for other in self._having[phrase]
+            if other != key
+        ]
+
+        def likeness(program: str) -> float:
+            names = _names(program)
+            return fmean(len(names & own) / len(names | own) for own in related) if related else 0
+
+        return likeness
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:

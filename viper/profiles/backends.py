@@ -168,11 +168,15 @@ def resolve_backend(role: str, backend: str) -> str:
 
     Raises:
         UnknownNameError: the role has no backend of that name.
+        ProfileError: it is to be in a file that is missing.
     """
     backends = known_backends(role)
     if backend in backends:
         return backends[backend]
     if ":" in backend:
+        file, is_file, _ = backend.rpartition(".py:")
+        if is_file and not Path(f"{file}.py").is_file():
+            raise ProfileError(f"{role}: the backend {backend!r} is in no file")
         return backend
     raise UnknownNameError(
         f"{role} backend", backend, [*backends, "module:Class", "./file.py:Class"]

@@ -95,7 +95,7 @@ class ModelChoices:
         if name is None:
             return None
         if not name.startswith("embedded:"):
-            return self._beside(name)
+            return self.beside(name)
         folder = WEIGHTS / name.removeprefix("embedded:")
         if not folder.is_dir():
             raise ProfileError(
@@ -104,7 +104,7 @@ class ModelChoices:
             )
         return str(folder)
 
-    def _beside(self, name: str) -> str:
+    def beside(self, name: str) -> str:
         """Resolve a path that begins with ``./`` or ``../`` against the profile's folder."""
         base = self.document.base
         if not name.startswith(("./", "../")) or base is None:

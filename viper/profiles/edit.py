@@ -114,9 +114,7 @@ def tuned_profile(
     options.update({**choice.options, "adapter": whole} if is_adapter else choice.options)
     table: Any = tomlkit.table()
     table["backend"] = choice.backend
-    is_path = (choice.model or "").startswith(("./", "../"))
-    base = profile.model_source(choice) if is_path else choice.model
-    table["model"] = base if is_adapter else whole
+    table["model"] = profile.beside(choice.model or "") if is_adapter else whole
     if role != WRITER:  # its style is the prompt_style of [run]
         table["style"] = style
     table["options"] = options

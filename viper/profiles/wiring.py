@@ -183,7 +183,7 @@ class Profile(ModelChoices):
         run = self.document.run
         return run.changed(
             **{
-                setting.name: self._beside(value)
+                setting.name: self.beside(value)
                 for setting in all_settings().values()
                 if setting.declaration.is_path
                 and (value := run.flat(setting.strategy)[setting.name])

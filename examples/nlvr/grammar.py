@@ -55,7 +55,7 @@ class Rule:
         return re.sub(r"\{(\w+)\}", lambda slot: slots[slot[1]], self.meaning)
 
 
-Grammar = dict[str, list[Rule]]
+Grammar = dict[str, list[Rule]]  # the rules of each symbol
 
 
 def read_grammar(half: int | None = None, path: Path = RULES) -> Grammar:
@@ -137,6 +137,6 @@ def meanings(grammar: Grammar, sentence: str) -> list[str]:
 
 
 if __name__ == "__main__":  # python grammar.py nlvr/dev/dev.json HALF: one picture of each example
-    for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():
-        if half_of(json.loads(line)["sentence"]) == int(sys.argv[2]):
-            print(f"{Path(sys.argv[1]).stem}-{json.loads(line)['identifier']}-0")
+    for line in map(json.loads, Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()):
+        if str(half_of(line["sentence"])) in sys.argv[2:]:
+            print(f"{Path(sys.argv[1]).stem}-{line['identifier']}-0")

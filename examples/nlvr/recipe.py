@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=150_000, help="number of sentences")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    work = options.out.with_name(f"{options.out.name}.work")
+    work = f"{options.out.name}.work/{options.half}-{options.samples}-{options.seed}.pt"
     source = drawn(options.half, options.seed)
     pairs = [next(source) for _ in range(options.samples)]
     tokenizer = tokenizer_for([query + program for query, program in pairs[:20_000]])
@@ -112,7 +112,7 @@ def main() -> None:
         loss = model(**tensors(batches[step])).loss
         return loss, {"loss": float(loss.detach())}
 
-    save_half(fit(model, loss_at, plan, work / "checkpoint.pt"), options.out, tokenizer)
+    save_half(fit(model, loss_at, plan, options.out.parent / work), options.out, tokenizer)
 
 
 def alike(rows: list[Row], random: Random) -> list[list[Row]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -141,13 +140,29 @@ def test_the_reproduction_divides_sentences_as_the_rules_do() -> None:
     assert halves == [nlvr.half_of(sentence) for sentence in sentences] and set(halves) == {1, 2}
 
 
-def test_noise_keeps_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    recipe = module("recipe")
-    sys.modules.pop("grammar", None)
-    random = Random(1)
+def test_noise_keeps_a_sentence() -> None:
+    recipe, random = module("recipe"), Random(1)
     noisy = {recipe.with_noise("there is a black box", random) for _ in range(50)}
     assert len(noisy) > 20 and all(text.strip(" .") for text in noisy)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "give their folder with --root DIR"),
+        (["--root", "ROOT", "--split", "hidden"], "hidden"),
+        (["--root", "ROOT", "--data", "gqa"], "reads nlvr alone"),
+        (["--root", "ROOT", "--profile", "gone.toml"], "gone.toml: no such profile file"),
+    ],
+)
+def test_wrong_input_of_the_reproduction_is_one_line(
+    more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_set(tmp_path / "nlvr", [("There is a blue circle", False, BOXES)])
+    given = [str(root) if each == "ROOT" else each for each in more]
+    code, out, err = viper(capsys, "lab", "reproduce", "nlvr", "--out", str(tmp_path / "o"), *given)
+    assert code != 0 and out == "" and "Traceback" not in err
+    assert said in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -180,10 +195,19 @@ def test_the_reproduction_measures_a_small_set(
         ("There is a yellow item", True, BOXES),
     ]
     root = write_set(tmp_path / "nlvr", labelled)
-    line = ["lab", "reproduce", "nlvr", "--root", str(root), "--quick", "--out",
+    line = ["lab", "reproduce", "nlvr", "--root", str(root), "--quick", "--seeds", "2", "--out",
             str(tmp_path / "out"), "--profile", str(PROFILE), "--processes", "1"]  # fmt: skip
     code, out, err = viper(capsys, *line)
-    assert code in (0, 1), err
+    assert code == 1, err  # five sentences bear no gain out
     assert "yes   perception: all boxes exact" in out and "100.00 % of 5 pictures" in out
     assert "a: everyday writer, zero-shot" in out and "b: all rules (seen)" in out
-    assert "give --halves" in out
+    assert "give --halves" in out and "always true" in out and "CMM" in out
+
+
+def test_the_bank_uses_what_its_profile_offers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_set(tmp_path / "nlvr", [("There is a blue circle", False, BOXES)])
+    line = ["ace", "check", str(FOLDER / "bank.jsonl"), "--root", str(root)]
+    code, out, _ = viper(capsys, *line, "--profile", str(PROFILE))
+    assert "0 broken" in out, out

@@ -309,13 +309,13 @@ class Reasoner:
             raise UnknownNameError("task", options.task, TASKS)
         loaded = media_from(media).for_run()
         query = Query(stripped, options.task, loaded.kind, options.options, options.sample_id)
-        task, reason = resolve_task(query)
+        settings = options.settings(self.components.settings)
+        task, reason = resolve_task(query, settings.usual_task)
         if task == "choice" and len(options.options) < 2:
             raise UsageError(
                 f"a choice needs at least two options, got {len(options.options)}; "
                 'give --options "first; second; …"'
             )
-        settings = options.settings(self.components.settings)
         self.components.library.api_set(settings.api)
         resolved = replace(query, task=task)
         return RunContext(resolved, loaded, settings, cancel or threading.Event()), reason

@@ -178,7 +178,8 @@ def test_wrong_input_of_the_reproduction_is_one_line(
 def test_the_shipped_writer_reads_sentences(
     drawn: Path, sentence: str, expected: bool, reasoner: Reasoner
 ) -> None:
-    result = reasoner.run(drawn, sentence, task="statement")
+    result = reasoner.run(drawn, sentence)
+    assert result.trace.task == "statement"
     assert result.answer is not None, result.failure
     assert result.answer.value is expected
 

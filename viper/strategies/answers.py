@@ -34,8 +34,11 @@ _TAGGING = re.compile(rf"^(tag|label) {_WHICH}")
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
 
 
-def resolve_task(query: Query) -> tuple[str, str]:
+def resolve_task(query: Query, usual: str = "auto") -> tuple[str, str]:
     """Return the task of a query and, for ``auto``, the reason for the choice.
+
+    Args:
+        usual: task of queries without options, ``auto`` to read it from their words and media.
 
     Options make a choice. A question mark or an opening question word makes a question. "tag the …"
     asks for tags, and "replace the …" and similar words for an edit. Any other text about one
@@ -45,6 +48,8 @@ def resolve_task(query: Query) -> tuple[str, str]:
         return query.task, "as asked"
     if query.options:
         return "choice", "options were given"
+    if usual != "auto":
+        return usual, "the usual task of the profile"
     text = query.text.strip().lower()
     if query.media == "video":
         return "question", "a video without options"

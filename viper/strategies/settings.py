@@ -21,7 +21,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from viper.errors import UnknownNameError, UsageError
-from viper.schema import EXAMPLE_ORDERS, FALLBACKS, MAX_VOTES, PROMPT_STYLES, RANKERS, RETRIEVALS
+from viper.schema import (
+    EXAMPLE_ORDERS,
+    FALLBACKS,
+    MAX_VOTES,
+    PROMPT_STYLES,
+    RANKERS,
+    RETRIEVALS,
+    TASKS,
+)
 from viper.strategies import STRATEGIES, settings_class, strategy_names
 
 MAX_TEMPERATURE = 2
@@ -217,6 +225,9 @@ class RunSettings(Settings):
         http=False)
     seed: int = setting(0, "Random seed for sampling.", least=-(2**31), most=2**31,
         allowed="a whole number", cli=False)
+    usual_task: str = setting("auto",
+        "Task of a query without a task or options; auto reads it from words and media.",
+        choices=TASKS, cli=False, http=False)
     list_api: bool = setting(True,
         "List the names of the API in the prompt; a writer that was trained on one API needs none.",
         cli=False, http=False)

@@ -102,7 +102,8 @@ class DemoRun:
                 shutil.copyfile(question.about.path, part)
                 part.replace(target)
         query = Query(sample.text, "auto", sample.media, sample.options)
-        result = replace(done.row, task=resolve_task(query)[0])
+        task = done.trace.task if done.trace else resolve_task(query)[0]
+        result = replace(done.row, task=task)
         self.store.add(done.position, result, done.trace)
         return result
 

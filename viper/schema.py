@@ -19,7 +19,9 @@ SCHEMA_VERSION = 1
 Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
 TASKS: tuple[str, ...] = ("ground", "question", "choice", "statement", "edit", "tag", "auto")
 
-Correction = Literal["first", "self_debug", "self_debug_feedback", "self_tune", "fallback"]
+Correction = Literal[
+    "first", "self_debug", "self_debug_feedback", "self_tune", "look_for_options", "fallback"
+]
 
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
 """Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`."""
@@ -94,6 +96,7 @@ class Failure:
     """The reason why a program gave no valid answer. Self-correction reads this, never a message.
 
     Kinds are those of the sandbox (docs/sandbox.md), ``below_threshold``, ``budget`` and ``plan``;
+    ``wrong_type`` if the answer is not of the kind that the question asks for;
     and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.
     ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
     ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
@@ -164,7 +167,8 @@ class Trial:
     ``plan`` holds the numbered steps that the program was written from, separated by newlines.
     ``plan_prompt`` is the prompt of the planner. Both are None if the strategy has no plan.
     ``demonstrations`` holds the ids of the demonstrations in either prompt, each once, in their
-    order.
+    order. ``rests_on_nothing`` holds the indices of calls that found nothing and whose result may
+    have reached the answer.
     """
 
     index: int
@@ -184,6 +188,7 @@ class Trial:
     plan: str | None = None
     plan_prompt: str | None = None
     demonstrations: tuple[str, ...] = ()
+    rests_on_nothing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,11 @@ def test_of_equally_many_the_earliest_counts() -> None:
         (2, [saying("red")], 1),
         (4, [saying("red"), saying("red", 1)], 2),
         (4, [saying("red"), saying("blue"), saying("blue", 1), saying("blue", 2)], 4),
-        (5, [saying("red"), saying("blue"), saying("blue", 1), saying("red", 1), saying("x")], 5),
+        (
+            5,
+            [saying("red"), saying("blue"), saying("blue", 1), saying("red", 1), saying("green")],
+            5,
+        ),
     ],
 )
 def test_what_can_change_nothing_is_not_asked(

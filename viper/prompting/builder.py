@@ -28,6 +28,7 @@ from viper.prompting.compact import (
     compact_selection,
     one_line,
 )
+from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
 from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.prompting.messages import Prompt, assistant, user
@@ -251,9 +252,12 @@ def plan_comment(plan: str | None) -> str:
 
 
 def chat_query(query: Query) -> str:
-    """Return the query on one line and, if it has options, a list of them."""
+    """Return the query on one line, then its options or the kind of answer that it asks for."""
     options = "".join(f"\n- {one_line(option)}" for option in query.options)
-    return one_line(query.text) + (f"\n\nPossible answers:{options}" if options else "")
+    if options:
+        return f"{one_line(query.text)}\n\nPossible answers:{options}"
+    expected = expected_answer(query.text) if query.task == "question" else None
+    return one_line(query.text) + (f"\n\nExpected answer: {expected.words}." if expected else "")
 
 
 def _examples_text(examples: Sequence[PromptExample], style: str) -> str:

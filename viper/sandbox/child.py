@@ -248,7 +248,8 @@ class _Run:
         if size > limit:
             message = f"the answer takes {size} bytes, the limit is {limit}"
             return self._failure("output", message, None)
-        done = {"ok": True, "v": packed, "raw": raw}
+        lines = self._feeding(None) or range(1, self.source.count("\n") + 2)
+        done = {"ok": True, "v": packed, "raw": raw, "l": sorted(lines)}
         if is_empty(value):
             done["e"] = self.child.caller.empty_calls(self._feeding(None), [value])
         return done

@@ -86,6 +86,8 @@ class Outcome:
         tool_seconds: time spent in tools.
         empty_calls: calls with an empty result, filled when the program failed or
             answered None, False, an empty text or an empty container.
+        answer_lines: lines of the program whose values may have reached its answer, conditions
+            included; empty on failure.
     """
 
     ok: bool
@@ -96,6 +98,7 @@ class Outcome:
     seconds: float = 0.0
     tool_seconds: float = 0.0
     empty_calls: tuple[EmptyCall, ...] = field(default=())
+    answer_lines: frozenset[int] = frozenset()
 
 
 def describe_failure(failure: Failure) -> str:

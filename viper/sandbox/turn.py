@@ -154,7 +154,8 @@ class Turn:
     def _done(self, meta: Mapping[str, Any], raw: Raw) -> Outcome:
         empty = _parse_empty_calls(meta.get("e", []), len(self._calls))
         if meta.get("ok") is True:
-            return self._outcome(value=decode(meta.get("v"), raw), ok=True, empty_calls=empty)
+            value, lines = decode(meta.get("v"), raw), self._parse_lines(meta.get("l", []))
+            return self._outcome(value=value, ok=True, empty_calls=empty, answer_lines=lines)
         return self._outcome(failure=self._parse_failure(meta.get("f")), empty_calls=empty)
 
     def _parse_failure(self, data: Any) -> Failure:
@@ -178,6 +179,11 @@ class Turn:
 
     def _parse_line(self, line: Any) -> int | None:
         return line if type(line) is int and 0 < line <= len(self._source) + 1 else None
+
+    def _parse_lines(self, lines: Any) -> frozenset[int]:
+        if type(lines) is not list or len(lines) > len(self._source) + 1:
+            raise WireError("a malformed list of lines")
+        return frozenset(line for line in lines if self._parse_line(line) is not None)
 
     def _source_line(self, line: int | None) -> str | None:
         return self._source[line - 1] if line and line <= len(self._source) else None
@@ -240,11 +246,15 @@ class Turn:
         value: Any = None,
         failure: Failure | None = None,
         empty_calls: tuple[EmptyCall, ...] = (),
+        answer_lines: frozenset[int] = frozenset(),
     ) -> Outcome:
         seconds = time.monotonic() - self._started - self._tool_s
         stdout = "".join(self._printed)
         calls = tuple(self._calls)
-        return Outcome(ok, value, stdout, failure, calls, seconds, self._tool_s, empty_calls)
+        tool_s = self._tool_s
+        return Outcome(
+            ok, value, stdout, failure, calls, seconds, tool_s, empty_calls, answer_lines
+        )
 
 
 def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcome:

@@ -8,13 +8,16 @@ correct, never an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from viper.agreement import normalise_answer
 from viper.errors import ToolError
 from viper.models.media import Media
+from viper.models.vision.video_windows import NOTHING
+from viper.prompting.expected_answer import expected_answer
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
@@ -29,6 +32,7 @@ from viper.strategies.writing import (
     write_program,
 )
 from viper.tools.session import ToolSession, media_arguments
+from viper.tools.settings import ThresholdSchedule
 
 ENTRY = "execute_command"
 
@@ -117,7 +121,8 @@ def _answer_once(
             yield trial
             if trial.ok:
                 attempts.answered[generation.program] = trial.index
-                return trial.index
+        if generation.program in attempts.answered:
+            return attempts.answered[generation.program]
         attempts.failed.add(generation.program)
     return None
 
@@ -125,18 +130,35 @@ def _answer_once(
 def run_program(
     components: Components, context: RunContext, generation: Generation, first_index: int = 0
 ) -> Iterator[Trial]:
-    """Run one program; while a threshold caused the failure, lower it and run the program again."""
+    """Run one program; while a tool is at fault, make it more sensitive and run the program again.
+
+    A tool is at fault if its threshold caused the failure, or (setting ``tune_on_evidence``) if the
+    answer rests on something that it did not find. The last trial that is ok gives the answer,
+    because it has more to rest on.
+    """
     self_tune = context.settings.self_tune
     thresholds = components.toolbox.settings.start_thresholds(self_tune=self_tune)
+    look_for: tuple[str, ...] = ()
+    answering: int | None = None
     index = first_index
     while True:
-        trial = run_once(components, context, generation, index, thresholds)
+        trial = run_once(components, context, generation, index, thresholds, look_for=look_for)
+        if trial.ok:
+            answering = trial.index
+        elif answering is not None:
+            context.chosen = answering
         yield trial
-        new_thresholds = _lower_threshold(components, trial) if self_tune else None
-        if trial.ok or new_thresholds is None:
+        if not self_tune or context.chosen is not None:
             return
-        thresholds, index = new_thresholds, index + 1
-        generation = replace(generation, correction="self_tune", usage=Usage(), seconds=0.0)
+        correction, lower = "self_tune", _lower_threshold(components, context, trial)
+        if lower is not None:
+            thresholds = lower
+        elif not look_for and _misses_an_event(context, trial):
+            correction, look_for = "look_for_options", context.query.options
+        else:
+            return
+        index += 1
+        generation = replace(generation, correction=correction, usage=Usage(), seconds=0.0)
 
 
 def run_once(
@@ -146,6 +168,7 @@ def run_once(
     index: int,
     thresholds: Mapping[str, float],
     overrides: Mapping[int, Any] | None = None,
+    look_for: tuple[str, ...] = (),
 ) -> Trial:
     """Run one program once; an answer is stored in ``context.final_value``.
 
@@ -153,6 +176,7 @@ def run_once(
 
     Args:
         overrides: results that replace those of calls, by call index.
+        look_for: texts with names of objects that a video model should look for.
     """
     check_cancelled(context)
     started = time.perf_counter()
@@ -163,6 +187,7 @@ def run_once(
         cancel=context.cancel,
         charge=context.usage.add,
     )
+    session.look_for = look_for
     outcome = Outcome(False, failure=generation.failure)
     if generation.failure is None:
         outcome = components.sandbox.run(
@@ -178,6 +203,8 @@ def run_once(
     answer = None
     if outcome.ok:
         result = read_value(outcome.value, context, session)
+        if isinstance(result, Answer):
+            result = wrong_type(result, context.query, session) or result
         if isinstance(result, Failure):
             failure = result
         else:
@@ -198,6 +225,7 @@ def run_once(
         tool_calls=tuple(session.calls),
         stdout=outcome.stdout,
         seconds=round(time.perf_counter() - started, 4),
+        rests_on_nothing=() if failure else _rests_on_nothing(session.calls, outcome.answer_lines),
         seed=generation.seed,
         temperature=generation.temperature,
         prompt=generation.prompt,
@@ -227,6 +255,42 @@ def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer 
     return read_answer(option, query, context.media)
 
 
+def wrong_type(answer: Answer, query: Query, tools: ToolSession) -> Failure | None:
+    """Return a ``wrong_type`` failure if an answer is not of the kind that the question asks for.
+
+    Only answers in words, numbers and truth values to a ``question`` are judged.
+    """
+    if query.task != "question" or answer.kind not in ("text", "number"):
+        return None
+    expected = expected_answer(query.text)
+    if expected is None or expected.fits(answer.value, tools.toolbox.settings.in_models_words):
+        return None
+    message = f"the program returned {str(answer.value)[:60]!r}; the question asks for "
+    return Failure("wrong_type", message + expected.words)
+
+
+def _rests_on_nothing(calls: Sequence[ToolCall], lines: Collection[int]) -> tuple[int, ...]:
+    """Return the indices of calls on these lines that found nothing, nor did others of their line.
+
+    A line that filters objects rejects some of them, which leaves something to rest on.
+    """
+    successful = {(call.line, call.tool) for call in calls if not _found_nothing(call)}
+    return tuple(
+        call.index
+        for call in calls
+        if call.line in lines and (call.line, call.tool) not in successful
+    )
+
+
+def _found_nothing(call: ToolCall) -> bool:
+    """Return True if a call looked for something and found nothing."""
+    if call.error is not None:
+        return False
+    if call.tool == "locate_event":
+        return call.result[0] == call.result[1]
+    return call.rejected_by is not None or call.result in ([], "", None, False, NOTHING)
+
+
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
     values = {"question": query.text, "possible_answers": list(query.options)}
@@ -240,7 +304,7 @@ def _attribute_to_threshold(failure: Failure, outcome: Outcome, session: ToolSes
     such object exists, the last rejected call of the run is used. An index beyond the end of a list
     is attributed to the last result that a threshold shortened.
     """
-    if failure.kind not in ("runtime", "return_type"):
+    if failure.kind not in ("runtime", "return_type", "wrong_type"):
         return failure
     rejected = [call for call in session.calls if call.rejected_by]
     if rejected:
@@ -259,13 +323,55 @@ def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
     )
 
 
-def _lower_threshold(components: Components, trial: Trial) -> dict[str, float] | None:
+def _lower_threshold(
+    components: Components, context: RunContext, trial: Trial
+) -> dict[str, float] | None:
     """Return the thresholds with the one at fault a step lower, or None if none can be lowered."""
+    schedules = components.toolbox.settings.sensitivities
+    if trial.ok:
+        return _lower_to_evidence(schedules, context, trial)
     failure = trial.failure
     if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
         return None
-    schedule = components.toolbox.settings.sensitivities.get(failure.parameter)
+    schedule = schedules.get(failure.parameter)
     if schedule is None:
         return None
     value = schedule.lower(trial.thresholds[failure.parameter])
     return None if value is None else {**trial.thresholds, failure.parameter: value}
+
+
+def _lower_to_evidence(
+    schedules: Mapping[str, ThresholdSchedule], context: RunContext, trial: Trial
+) -> dict[str, float] | None:
+    """Return thresholds that let the best candidate pass which the answer missed, or None.
+
+    A truth value or a number may well rest on what is not there, so the threshold is then lowered
+    to its calibrated value at most. Any other answer that rests on nothing is a guess.
+    """
+    if not context.settings.tune_on_evidence:
+        return None
+    for call in (trial.tool_calls[index] for index in reversed(trial.rests_on_nothing)):
+        schedule = schedules.get(call.rejected_by or "")
+        if schedule is None or not call.scores:
+            continue
+        floor = schedule.floor
+        if _may_rest_on_nothing(context.final_value[0]):
+            floor = schedule.start if schedule.fixed is None else schedule.fixed
+        value: float | None = trial.thresholds[str(call.rejected_by)]
+        while value is not None and value > call.scores[0]:
+            value = schedule.lower(value)
+        if value is not None and value >= floor:
+            return {**trial.thresholds, str(call.rejected_by): value}
+    return None
+
+
+def _misses_an_event(context: RunContext, trial: Trial) -> bool:
+    """Return True if an option was selected though no event of the video was described."""
+    if not (trial.ok and context.settings.tune_on_evidence and context.query.options):
+        return False
+    return any(trial.tool_calls[i].tool == "caption_video" for i in trial.rests_on_nothing)
+
+
+def _may_rest_on_nothing(answer: Answer) -> bool:
+    words = normalise_answer(answer.value)
+    return answer.kind in ("truth", "tags") or words in ("yes", "no") or words.isdigit()

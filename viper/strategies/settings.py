@@ -207,6 +207,9 @@ class RunSettings(Settings):
         section="Programs", flag="--feedback/--from-scratch")
     self_tune: bool = setting(True, "Lower the threshold at fault and run the same program again.",
         section="Programs")
+    tune_on_evidence: bool = setting(True,
+        "Self-tune also if the program ran but its answer rests on what a threshold left out.",
+        section="Programs", flag="--tune-on-evidence/--tune-on-failure")
     votes: int = setting(1,
         f"Answer up to N times, at most {MAX_VOTES}; the most frequent answer wins.",
         section="Programs", least=1, most=MAX_VOTES, metavar="N")

@@ -75,6 +75,7 @@ class ToolSession:
         calls: every call so far in order, failed ones included.
         thresholds: the current values.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
+        look_for: texts with names of objects that a video model should look for in particular.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class ToolSession:
         self._cancel = cancel
         self._charge = charge
         self.model_calls = 0
+        self.look_for: tuple[str, ...] = ()
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
         self._judged_by: str | None = None

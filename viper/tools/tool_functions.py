@@ -218,8 +218,10 @@ def caption_video(session: ToolSession, segment: Any, question: str | None = Non
         return ""
     query = None if question is None else _words(session, question, "question")
     encoding = video_encoding(session)
-    key = (session.media.content_hash("video0"), start, end, query)
-    return session.computed("video", key, "describe", encoding, start, end, query)
+    takes_names = session.toolbox.models.trait("video", "takes_names", False)
+    asked = (start, end, query, *((session.look_for,) if session.look_for and takes_names else ()))
+    key = (session.media.content_hash("video0"), *asked)
+    return session.computed("video", key, "describe", encoding, *asked)
 
 
 def llm_query(

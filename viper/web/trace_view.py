@@ -154,6 +154,7 @@ def reason_of_trial(trial: Trial, before: Trial | None) -> str:
         "first": "first program",
         "self_debug": "written anew",
         "self_debug_feedback": "written anew after being told what failed",
+        "look_for_options": "the same program, looking for what the options name",
         "fallback": "fallback",
     }.get(trial.correction, trial.correction)
 

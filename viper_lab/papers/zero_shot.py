@@ -23,7 +23,9 @@ TRIALS = 5
 ACE = Mining("abstract", programs=4, agree=True)
 """16 examples; the paper draws one program for a sample and keeps any that was right."""
 
-BASE = RunOptions(api="vipergpt", examples=0, trials=1, self_tune=False, temperature=0.0)
+BASE = RunOptions(
+    api="vipergpt", examples=0, trials=1, self_tune=False, tune_on_evidence=False, temperature=0.0
+)
 """One program, no examples, no correction."""
 
 

@@ -47,6 +47,7 @@ class VideoEvents(Checkpoint):
 
     network = "viper.models.vision.video_events_model:VideoEventsModel"
     readers = ("transformers:PreTrainedTokenizerFast",)
+    takes_names = True
 
     def __init__(self, model: Any, tokenizer: Any, name: str) -> None:
         super().__init__(model, tokenizer, name)
@@ -74,16 +75,22 @@ class VideoEvents(Checkpoint):
         return self._windows(encoding, [event])[0]
 
     def describe(
-        self, encoding: ClipEncoding, start: int, end: int, question: str | None = None
+        self,
+        encoding: ClipEncoding,
+        start: int,
+        end: int,
+        question: str | None = None,
+        names: Sequence[str] = (),
     ) -> str:
         """Return the events whose middle is in frames ``[start, end)``, in order of time.
 
         E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A question selects
         among them, see :func:`~viper.models.vision.video_events.bearing_on`. The objects that it
-        names are assumed to be in the clip.
+        names are assumed to be in the clip, and so are those in the texts ``names``.
         """
         text = (question or "").lower()
-        named = frozenset(name for name in self._names if name in text)
+        words = " ; ".join((text, *names)).lower()
+        named = frozenset(name for name in self._names if name in words)
         if named not in encoding.events:
             encoding.events[named] = self._all_events(encoding, named)
         events = [event for event in encoding.events[named] if start <= event.middle < end]

@@ -1,0 +1,151 @@
+"""The kind of answer that a question asks for, read from its words.
+
+Chat prompts state it, and an answer of another kind is a ``wrong_type`` failure. The rules err on
+the side of silence: a question that can be read in two ways expects nothing in particular.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from viper.agreement import normalise_answer
+
+Kind = Literal["yes/no", "number", "color", "either", "two", "time", "thing"]
+
+_HELLO = r"(?:hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)(?: there)?\b[\s,.!:-]*"
+_REQUEST = (
+    r"(?:(?:can|could|would|will) you (?:please )?(?=tell|say|name|describe|check|count))?"
+    r"(?:(?:tell me|say|name|describe|check|do you know|i wonder|"
+    r"i(?:'d| would)? (?:like|want) to know)\b\s*)?"
+)
+_OPENING = re.compile(rf"(?:{_HELLO})*{_REQUEST}(?:please\s+)?")
+"""Words before the question itself."""
+
+_CLAUSE = re.compile(r"[,;:.?!]\s+|\s-\s")
+
+_VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't|nt)?\b"
+_WHICH = "(?:what|which)"
+_HEADS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("number", re.compile(r"how many\b|count\b|(?:what(?:'s| is) )?the (?:number|count) of\b")),
+    ("color", re.compile(rf"{_WHICH}(?:'s| is| are)?(?: the| its)? colou?rs?\b|the colou?r of")),
+    ("time", re.compile(rf"when\b(?!.*,)|(?:at|in) {_WHICH} (?:time|second|moment|frame)\b")),
+    ("two", re.compile(rf"(?:{_WHICH}|who)(?:'re| are)?(?: the)? two\b")),
+    ("thing", re.compile(rf"(?:{_WHICH}|who|whose|whom|where|why)(?:'s|'re)?\b")),
+    ("yes/no", re.compile(rf"{_VERB}(?! (?:{_WHICH}|how)\b)|whether\b|(?<=me )if\b|true or")),
+)
+"""Beginnings of clauses that ask, the first that matches counts."""
+
+_LATER = re.compile(r"\b(?:(how many)|(?:what|which) colou?r)\b")
+"""A question within a clause: the leftmost cube is what color?"""
+
+_MAY_MEAN_EITHER_OR_ANY = re.compile(
+    r"^(?:do|does|did|has|have|had|can|could|will|would|should)|^\w+ (?:there|it true|this true)\b|"
+    r"\b(?:any|some|every|all|each|both|either|no|none|nothing|\w+thing|\w+one)\b|\bor not\b"
+)
+_NAMED = re.compile(r"([\w'-]+),? or (?:is (?:it|that) |are they )?((?:[\w'-]+ ?){1,4})$")
+_COMPARED = re.compile(r"[,:] (?:is it |are they )?([^,:]+?),? or ([^,:]+)$")
+"""The two named things of ``is it A or B`` and of ``which is bigger, A or B``."""
+
+
+_COUNT = re.compile(r"\d+(?:\.0+)?|no|none|never|dozen")
+_NEITHER = {"both", "neither", "none", "same", "equal", "equally", "0"}
+_SMALL_WORDS = {"more", "rather"}
+_IN_OTHER_WORDS = {"it", "to", "of", "on", "in", "one", "under"}
+"""Words of alternatives that an answer may name otherwise: *the left one* is *the yellow cube*."""
+
+_COLOR = re.compile(
+    "(?:red|green|blue|yellow|purple|cyan|brown|gray|grey|black|white|orange|pink|violet|magenta|"
+    "turquoise|teal|aqua|beige|tan|gold|silver|maroon|navy|olive|lime|indigo|crimson|scarlet|"
+    "lavender|ivory|cream|khaki|coral|salmon|peach|amber|bronze|copper|blond|brunette|azure|"
+    "emerald|lilac|plum|rose|mint|rust|charcoal|fuchsia|burgundy|mustard|transparent|clear|"
+    "colorless|colorful|multicolored|rainbow|dark|light|bright|pale|same|different)"
+    "(?:d?ish|en|e)?"
+)
+
+
+@dataclass(frozen=True)
+class ExpectedAnswer:
+    """The kind of answer that a question asks for.
+
+    Attributes:
+        alternatives: the things that an ``either`` question names.
+    """
+
+    kind: Kind
+    alternatives: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Return what is expected, such as ``a whole number``."""
+        if self.kind == "either":
+            return " or ".join(repr(text) for text in self.alternatives)
+        return _WORDS[self.kind]
+
+    def fits(self, value: Any, synonym: Callable[[str], str] = str) -> bool:
+        """Return True if a value (text, a truth value or a number) is of this kind.
+
+        Args:
+            synonym: returns a text with each word replaced by the one that stands for its synonyms.
+        """
+        text = normalise_answer(value)
+        words = text.split()
+        is_truth = words[:1] in (["yes"], ["no"])
+        if self.kind == "yes/no":
+            return is_truth
+        if self.kind == "number":
+            return any(_COUNT.fullmatch(word) for word in words)
+        if self.kind == "color":
+            return any(_COLOR.fullmatch(word) for word in words)
+        if self.kind == "either":
+            named = _stems(synonym(normalise_answer(" ".join(self.alternatives))))
+            return bool(_stems(synonym(text)) & ((named - _SMALL_WORDS) | _NEITHER))
+        if self.kind == "two":
+            return re.search(r"\b(?:and|two)\b|[,;&/]", str(value)) is not None
+        return not is_truth
+
+
+_WORDS = {
+    "yes/no": "yes or no",
+    "number": "a whole number, 0 or more",
+    "color": "a color",
+    "two": "two things",
+    "time": "a time",
+    "thing": "a thing, not yes or no",
+}
+
+
+@lru_cache(maxsize=1024)
+def expected_answer(question: str) -> ExpectedAnswer | None:
+    """Return the kind of answer that a question asks for, or None if its words leave it open."""
+    text = " ".join(question.lower().replace("’", "'").split()).rstrip(" ?.!")
+    opening = _OPENING.match(text)
+    first = opening.end() if opening else 0
+    for start in (first, *(clause.end() for clause in _CLAUSE.finditer(text, first))):
+        for kind, head in _HEADS:
+            if head.match(text, start):
+                return _expected(kind, text[start:])
+    later = _LATER.search(text, first)
+    return None if later is None else ExpectedAnswer("number" if later.group(1) else "color")
+
+
+def _expected(kind: Kind, clause: str) -> ExpectedAnswer | None:
+    """Return what a clause that begins with a head asks for."""
+    if kind not in ("yes/no", "thing") or " or " not in clause:
+        return ExpectedAnswer(kind)
+    named = (_COMPARED if kind == "thing" else _NAMED).search(clause)
+    compares = re.search(r"\b(?:more|fewer|less)\b", clause) is not None
+    is_open = kind == "yes/no" and _MAY_MEAN_EITHER_OR_ANY.search(clause) and not compares
+    if named is None or is_open:
+        return ExpectedAnswer("thing") if kind == "thing" else None
+    alternatives = (named.group(1), named.group(2).strip())
+    if set(" ".join(alternatives).split()) & _IN_OTHER_WORDS:
+        return ExpectedAnswer("thing")
+    return ExpectedAnswer("either", alternatives)
+
+
+def _stems(text: str) -> set[str]:
+    return {word.removesuffix("s") for word in text.split()}

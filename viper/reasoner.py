@@ -20,7 +20,7 @@ from viper.errors import UnknownNameError, UsageError
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.prompting.messages import Prompt, as_text
-from viper.schema import TASKS, Answer, Failure, Query, Trace, Trial
+from viper.schema import TASKS, Answer, Failure, Query, RunWarning, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
@@ -28,6 +28,7 @@ from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
+from viper.strategies.warnings import warnings_of
 from viper.strategies.writing import Generation
 
 MAX_QUERY_CHARACTERS = 4_000
@@ -131,6 +132,15 @@ class RunResult:
     def program(self) -> str | None:
         return self.trace.program
 
+    @property
+    def warnings(self) -> tuple[RunWarning, ...]:
+        return self.trace.warnings
+
+    def withheld(self) -> RunResult:
+        """Return the result without its answer if a warning says that the profile withholds it."""
+        trace = self.trace.withheld()
+        return self if trace is self.trace else replace(self, trace=trace, value=None)
+
 
 class Reasoner:
     """Answers queries with the parts that a profile wires; safe to call from several threads.
@@ -229,7 +239,8 @@ class Reasoner:
             if fallback is not None:
                 trials.append(fallback)
                 yield fallback
-        yield self._result(context, reason, strategy.name, trials, started)
+        names_things = not getattr(strategy, "searches_texts", False)
+        yield self._result(context, reason, strategy.name, trials, started, names_things)
 
     async def arun(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
@@ -327,6 +338,7 @@ class Reasoner:
         strategy_name: str,
         trials: Sequence[Trial],
         started: float,
+        names_things: bool = True,
     ) -> RunResult:
         answer, value = context.final_value or (None, None)
         failures = [trial.failure for trial in trials if trial.correction != "fallback"]
@@ -334,6 +346,12 @@ class Reasoner:
         chosen = context.chosen
         if chosen is None and answer is not None and trials:
             chosen = len(trials) - 1
+        warnings = warnings_of(
+            self.components,
+            context,
+            None if chosen is None else trials[chosen],
+            names_things=names_things,
+        )
         trace = Trace(
             query=context.query,
             task=context.query.task,
@@ -353,6 +371,7 @@ class Reasoner:
             examples_shown=context.examples_shown,
             examples_left_out=context.examples_left_out,
             seed=context.settings.seed,
+            warnings=warnings,
             **_parts(context.parts),
         )
         return RunResult(trace, context.media, value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -97,6 +97,7 @@ class Failure:
 
     Kinds are those of the sandbox (docs/sandbox.md), ``below_threshold``, ``budget`` and ``plan``;
     ``wrong_type`` if the answer is not of the kind that the question asks for;
+    ``outside_domain`` if the answer was withheld;
     and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.
     ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
     ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
@@ -221,6 +222,34 @@ class Turn:
     by: str = "agent"
 
 
+WarningKind = Literal[
+    "unknown_words",
+    "unlike_training_pictures",
+    "guessed",
+    "weak_evidence",
+    "fallback",
+    "wrong_type",
+]
+
+
+@dataclass(frozen=True)
+class RunWarning:
+    """A reason to doubt an answer.
+
+    Attributes:
+        kind: ``unknown_words`` and ``unlike_training_pictures`` if the query or its media lie
+            outside the profile's domain, ``guessed`` if the answer rests on nothing that was found,
+            ``weak_evidence`` if it rests on what only a lowered threshold let pass, ``fallback`` if
+            a fallback answered, ``wrong_type`` if the question asks for another kind of answer.
+        text: one sentence for people.
+        detail: the facts behind it, JSON.
+    """
+
+    kind: WarningKind
+    text: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a run.
@@ -252,7 +281,8 @@ class Trace:
     ``chosen`` is the index of the trial that gave the answer, None if there is no answer. ``votes``
     holds the answers of a run that voted, each with its count, the winner first. ``turns`` are
     those of strategy ``explore``, ``path`` the steps of strategy ``seek``, and ``parts`` the data
-    of strategies of other packages, by name.
+    of strategies of other packages, by name. ``warnings`` holds the reasons to doubt the answer.
+    ``guess`` is an answer that was withheld for one of them; ``answer`` is then None.
     """
 
     query: Query
@@ -276,7 +306,21 @@ class Trace:
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[RunWarning, ...] = ()
+    guess: Answer | None = None
     schema: int = SCHEMA_VERSION
+
+    def withheld(self) -> Trace:
+        """Return the trace without its answer if a warning says that the profile withholds it.
+
+        The answer is then :attr:`guess`, and the failure has the kind ``outside_domain``.
+        """
+        reason = next((each for each in self.warnings if each.detail.get("withhold")), None)
+        if self.answer is None or reason is None:
+            return self
+        message = f"{reason.text} {reason.detail.get('instead', '')}".strip()
+        failure = Failure("outside_domain", message)
+        return replace(self, answer=None, guess=self.answer, failure=failure)
 
     @property
     def answering(self) -> Trial | None:

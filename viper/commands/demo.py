@@ -46,6 +46,9 @@ class DemoOptions(cli.ProfileChoice):
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder for the questions and answers, new or from an earlier demo. By default "
              "runs/demo-TIME.")
+    force: bool = cli.option("--force",
+        help="Show answers even if the profile withholds them, because the picture is unlike "
+             "those that its models know.")
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
@@ -82,7 +85,7 @@ def demo(options: DemoOptions) -> None:
             replayer = stack.enter_context(Replayer(reasoner.components.library, options.sandbox))
             place = DemoAddress.at(options.host)
             scenes = scene_source() if shows_scenes(profile.document) else None
-            manager = SessionManager(reasoner, opener)
+            manager = SessionManager(reasoner, opener, force=options.force)
             server = make_server(manager, place, replayer, uploads, scenes)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)

@@ -218,6 +218,9 @@ def print_result(
     else:
         for line in details(result):
             click.echo(line, err=True)
+        if result.warnings and result.answer is not None:
+            text = " ".join(warning.text for warning in result.warnings)
+            click.secho(f"warning: {for_terminal(text)}", fg="yellow", err=True)
         click.echo(answer_line(result))
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 
@@ -225,6 +228,8 @@ def print_result(
 def answer_line(result: RunResult) -> str:
     """Return the answer, or the reason why there is none, in one line that marks a fallback."""
     if result.answer is None:
+        if result.trace.guess is not None and result.failure is not None:
+            return f"no answer: {result.failure.message} --force prints the guess."
         return f"no answer: {failure_line(result.failure)}"
     fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
     return f"{_answer_text(result.answer)}{fallback}"

@@ -40,6 +40,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     viper run table.png "how many cubes are there?" --html answer.html
     viper run clip.mp4 "what starts moving first?" --options "the blue cube; the green cone"
     viper run table.png -i
+    viper run photo.jpg "who is this?" --force
     """
     if len(media_and_query) < 2 and not chosen.interactive:
         raise click.UsageError(
@@ -118,6 +119,7 @@ def _answer(
 
     def answer_one(question: str) -> int:
         result = answer(reasoner, media, question, options, cancellable=chosen.interactive)
+        result = result if chosen.force else result.withheld()
         exit_code = print_result(
             result, chosen.save, as_json=chosen.as_json, program_only=chosen.program_only
         )

@@ -85,7 +85,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), "server", *sent}
+    return {*names.split(), "force", "server", *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +111,9 @@ class QueryOptions(cli.ProfileChoice):
         help="Print the prompt without sending it to a model, then stop.")
     program_only: bool = cli.option("--program-only", section=PROGRAMS,
         help="Print only the program of the run.")
+    force: bool = cli.option("--force",
+        help="Print the answer even if the profile withholds it, because the picture is unlike "
+             "those that its models know.")
     interactive: bool = cli.option("-i", "--interactive",
         help="Read questions from standard input, a line each, until an empty line.")
     server: str | None = cli.option("--server", metavar="URL", section=MACHINE,

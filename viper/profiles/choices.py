@@ -25,6 +25,7 @@ EMBEDDED = Path(__file__).parents[1] / "embedded"
 """The data of the profile ``embedded``: weights, example banks, media."""
 WEIGHTS = EMBEDDED / "weights"
 BANKS = EMBEDDED / "banks"
+DOMAINS = EMBEDDED / "domains"
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,21 @@ class Hardware:
         return self.gpu_gib or self.ram_gib
 
 
+@dataclass(frozen=True)
+class DomainFiles:
+    """Table ``[domain]``; see :class:`viper.models.domain.Domain`.
+
+    Attributes:
+        words, look: files, ``embedded:NAME`` or relative to the profile; None for no check.
+    """
+
+    about: str
+    words: str | None = None
+    look: str | None = None
+    instead: str = ""
+    withhold: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Header:
     """Keys of a profile outside its tables."""
@@ -128,6 +143,7 @@ class ProfileDocument(_Header, _Resources):
             locally; a role's own options take precedence.
         max_memory_gb: most memory in GiB for the weights of all models together; 0 sets no limit.
         hardware: the machine that the profile promises to fit, or None.
+        domain: the words and pictures that the models know; None if they know everything.
     """
 
     models: Mapping[str, BackendChoice]
@@ -137,6 +153,7 @@ class ProfileDocument(_Header, _Resources):
     limits: Limits
     load: Mapping[str, Any] = field(default_factory=dict)
     hardware: Hardware | None = None
+    domain: DomainFiles | None = None
     path: Path | None = None
 
     @property
@@ -150,7 +167,7 @@ class ProfileDocument(_Header, _Resources):
         return self.path.parent if self.path else None
 
 
-_TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits", "hardware")
+_TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits", "hardware", "domain")
 
 
 def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
@@ -200,6 +217,7 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         limits=_record(Limits, tables["limits"], "limits"),
         load=tables["load"],
         hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
+        domain=_record(DomainFiles, tables["domain"], "domain") if tables["domain"] else None,
         path=path,
     )
 

@@ -182,6 +182,10 @@ def write_whole_paths(values: Any, base: Path) -> None:
 
     :class:`viper.profiles.wiring.Profile` resolves the same ones.
     """
+    domain = values.get("domain", {})
+    for name in ("words", "look"):
+        if isinstance(domain.get(name), str) and not domain[name].startswith("embedded:"):
+            domain[name] = whole_path(domain[name], base)
     run = values.get("run", {})
     bank, api = run.get("bank"), run.get("api")
     if isinstance(bank, str) and not bank.startswith("embedded:"):

@@ -13,6 +13,7 @@ from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.errors import ProfileError, ViperError
+from viper.models.domain import Domain
 from viper.models.llm.endpoint import find_endpoint
 from viper.profiles.backends import (
     SAM2,
@@ -25,7 +26,7 @@ from viper.profiles.backends import (
     takes_pictures,
     vlm_options,
 )
-from viper.profiles.choices import BANKS, ModelChoices
+from viper.profiles.choices import BANKS, DOMAINS, ModelChoices
 from viper.profiles.document import EYES, BackendChoice
 from viper.profiles.files import read_profile, state_dir
 from viper.profiles.models import ProfileModels
@@ -90,6 +91,7 @@ class Profile(ModelChoices):
             examples=LearnedExamples(pool, self._examples()) if self.learned else self._examples(),
             profile_name=document.name,
             facts=document.facts,
+            domain=self._domain(),
             preload=document.preload,
             library=library,
             embed=models.embed if "embedder" in document.roles else None,
@@ -118,6 +120,7 @@ class Profile(ModelChoices):
             *[partial(_check_key, choice) for choice in self.document.models.values()],
             self._examples,
             self.library,
+            self._check_domain,
             *[own.check_files for own in self._run_settings().own.values()],
         ]
         lines = []
@@ -189,6 +192,26 @@ class Profile(ModelChoices):
                 and (value := run.flat(setting.strategy)[setting.name])
             }
         )
+
+    def _domain(self) -> Domain | None:
+        files = self.document.domain
+        if files is None:
+            return None
+        words, look = (
+            None if name is None else self._domain_file(name, suffix)
+            for name, suffix in ((files.words, ".txt"), (files.look, ".npz"))
+        )
+        return Domain(files.about, words, look, files.instead, files.withhold)
+
+    def _domain_file(self, name: str, suffix: str) -> Path:
+        if name.startswith("embedded:"):
+            return DOMAINS / f"{name.removeprefix('embedded:')}{suffix}"
+        return (self.document.base or Path()) / name
+
+    def _check_domain(self) -> None:
+        domain = self._domain()
+        if domain is not None:
+            domain.check()
 
     def _examples(self) -> ExampleStore:
         bank = self.document.bank

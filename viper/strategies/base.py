@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.errors import UsageError
+from viper.models.domain import Domain
 from viper.models.llm.protocol import LLM, Completion
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
@@ -31,6 +32,7 @@ class Components:
             that of the settings.
         sees: roles of the language models whose prompts hold the query's pictures.
         facts: what the profile says about its models, for chat prompts.
+        domain: words and pictures that the models know, if the profile declares them.
         library: the names that programs may call.
         preload: load the vision models early, while the first program is written.
         embed: turns texts into unit vectors, for a router that ranks by meaning.
@@ -52,6 +54,7 @@ class Components:
     styles: Mapping[str, str] = field(default_factory=dict)
     sees: frozenset[str] = frozenset()
     facts: str = ""
+    domain: Domain | None = None
 
     @property
     def llm(self) -> LLM:

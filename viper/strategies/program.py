@@ -32,7 +32,7 @@ from viper.strategies.writing import (
     write_program,
 )
 from viper.tools.session import ToolSession, media_arguments
-from viper.tools.settings import ThresholdSchedule
+from viper.tools.settings import ThresholdSchedule, ToolSettings
 
 ENTRY = "execute_command"
 
@@ -204,7 +204,7 @@ def run_once(
     if outcome.ok:
         result = read_value(outcome.value, context, session)
         if isinstance(result, Answer):
-            result = wrong_type(result, context.query, session) or result
+            result = wrong_type(result, context.query, components.toolbox.settings) or result
         if isinstance(result, Failure):
             failure = result
         else:
@@ -255,7 +255,7 @@ def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer 
     return read_answer(option, query, context.media)
 
 
-def wrong_type(answer: Answer, query: Query, tools: ToolSession) -> Failure | None:
+def wrong_type(answer: Answer, query: Query, settings: ToolSettings) -> Failure | None:
     """Return a ``wrong_type`` failure if an answer is not of the kind that the question asks for.
 
     Only answers in words, numbers and truth values to a ``question`` are judged.
@@ -263,9 +263,9 @@ def wrong_type(answer: Answer, query: Query, tools: ToolSession) -> Failure | No
     if query.task != "question" or answer.kind not in ("text", "number"):
         return None
     expected = expected_answer(query.text)
-    if expected is None or expected.fits(answer.value, tools.toolbox.settings.in_models_words):
+    if expected is None or expected.fits(answer.value, settings.in_models_words):
         return None
-    message = f"the program returned {str(answer.value)[:60]!r}; the question asks for "
+    message = f"the answer is {str(answer.value)[:60]!r}; the question asks for "
     return Failure("wrong_type", message + expected.words)
 
 
@@ -355,7 +355,7 @@ def _lower_to_evidence(
         if schedule is None or not call.scores:
             continue
         floor = schedule.floor
-        if _may_rest_on_nothing(context.final_value[0]):
+        if may_rest_on_nothing(context.final_value[0]):
             floor = schedule.start if schedule.fixed is None else schedule.fixed
         value: float | None = trial.thresholds[str(call.rejected_by)]
         while value is not None and value > call.scores[0]:
@@ -372,6 +372,7 @@ def _misses_an_event(context: RunContext, trial: Trial) -> bool:
     return any(trial.tool_calls[i].tool == "caption_video" for i in trial.rests_on_nothing)
 
 
-def _may_rest_on_nothing(answer: Answer) -> bool:
+def may_rest_on_nothing(answer: Answer) -> bool:
+    """Return True for truth values and numbers: there may well be none of what was sought."""
     words = normalise_answer(answer.value)
     return answer.kind in ("truth", "tags") or words in ("yes", "no") or words.isdigit()

@@ -142,6 +142,10 @@ class ToolSettings:
             return text
         return _WORD.sub(lambda match: self._models_word(match.group()), text)
 
+    def knows(self, word: str) -> bool:
+        """Return True if a word is one of the models' words or a synonym of one."""
+        return word in self._models_words or self._models_word(word) != word
+
     def _models_word(self, word: str) -> str:
         known, lower = self._models_words, word.lower()
         stems = (lower, lower.removesuffix("s"), lower.removesuffix("es"))

@@ -249,7 +249,9 @@ def gave_up(
 def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: float) -> SampleResult:
     fields: dict[str, Any] = {}
     if trace is not None:
-        marks = (f"fallback:{trace.fallback}",) if trace.fallback else ()
+        fallback = [f"fallback:{trace.fallback}"] if trace.fallback else []
+        doubts = dict.fromkeys(f"warning:{warning.kind}" for warning in trace.warnings)
+        marks = (*fallback, *doubts)
         fields = {"program": trace.program, "usage": trace.usage, "marks": marks}
     if failure is not None:
         fields |= {"failure": failure.kind, "message": failure.message}

@@ -29,6 +29,7 @@ class SeekStrategy:
     """Splits the question, then plans, acts and judges until there is an answer."""
 
     name = "seek"
+    searches_texts = True
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Yield one trial; the trace's ``path`` holds the steps.

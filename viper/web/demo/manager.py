@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from viper.errors import UsageError, ViperError
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
@@ -60,6 +60,7 @@ class AnswerEvent:
 
     row: SampleResult
     seconds: float
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class SessionManager:
         opener: loads the models and opens the run; may still be loading.
     """
 
-    def __init__(self, reasoner: Reasoner, opener: RunOpener) -> None:
-        self.reasoner, self.opener = reasoner, opener
+    def __init__(self, reasoner: Reasoner, opener: RunOpener, *, force: bool = False) -> None:
+        self.reasoner, self.opener, self._force = reasoner, opener, force
         self._runner = SampleRunner.with_cache(
             reasoner, metric(METRIC), RunOptions(), size=KEPT_MEDIA
         )
@@ -160,7 +161,10 @@ class SessionManager:
                 if event.row.failure == UsageError.code:
                     yield ErrorEvent(event.row.message or "the question cannot be asked")
                 elif not cancel.is_set():
-                    yield AnswerEvent(run.keep(event, sample, question), seconds)
+                    outcome = event if self._force else withheld(event)
+                    warnings = outcome.trace.warnings if outcome.trace else ()
+                    texts = tuple(each.text for each in warnings)
+                    yield AnswerEvent(run.keep(outcome, sample, question), seconds, texts)
                 return
             yield _trial_event(event, before, seconds)
             before = event
@@ -188,3 +192,17 @@ def _trial_event(trial: Trial, before: Trial | None, seconds: float) -> TrialEve
         len(trial.tool_calls),
         seconds,
     )
+
+
+def withheld(outcome: ItemOutcome) -> ItemOutcome:
+    """Return an outcome without its answer if the profile withholds it."""
+    if outcome.trace is None:
+        return outcome
+    trace = outcome.trace.withheld()
+    if trace is outcome.trace or trace.failure is None:
+        return outcome
+    failure = trace.failure
+    row = replace(
+        outcome.row, prediction=None, score=0.0, failure=failure.kind, message=failure.message
+    )
+    return replace(outcome, row=row, trace=trace)

@@ -49,7 +49,7 @@ def trials_html(trials: Sequence[TrialEvent]) -> str:
 
 def answer_html(event: AnswerEvent) -> str:
     """Render the answer, or the reason that there is none."""
-    return rendered("demo_answer.html", row=event.row)
+    return rendered("demo_answer.html", row=event.row, warnings=event.warnings)
 
 
 def trace_html(address: str) -> str:

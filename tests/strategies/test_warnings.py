@@ -1,0 +1,107 @@
+"""Warnings of a run: reasons to doubt its answer, and answers that are withheld for one."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.strategies.bench import Bench, picture
+from tests.strategies.test_evidence import GUESSING, program, saying
+from viper.models.domain import Domain, Look
+from viper.record import result_record, trace_from_record
+from viper.schema import RunWarning
+
+
+def kinds(warnings: tuple[RunWarning, ...]) -> list[str]:
+    return [warning.kind for warning in warnings]
+
+
+@pytest.fixture
+def gray(tmp_path: Path) -> Domain:
+    """Return the domain of dark noise, and of few words."""
+    random = np.random.default_rng(0)
+    dark = [random.integers(0, 60, (60, 100, 3), dtype=np.uint8) for _ in range(40)]
+    Look.fit(dark[:20], dark[20:]).write(tmp_path / "look.npz")
+    (tmp_path / "words.txt").write_text("what color is the cube ball faint how many are there")
+    files = (tmp_path / "words.txt", tmp_path / "look.npz")
+    return Domain("dark noise", *files, "Try another profile.", withhold=True)
+
+
+def test_without_a_domain_there_is_nothing_to_say() -> None:
+    with Bench([saying("'red'")]) as bench:
+        assert bench.reasoner.run(picture(), "what color is the dog?").warnings == ()
+
+
+def test_pictures_and_words_outside_the_domain(gray: Domain) -> None:
+    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+        result = bench.reasoner.run(picture(), "what color is the dog?")
+    assert kinds(result.warnings) == ["unlike_training_pictures", "unknown_words"]
+    assert "dark noise" in result.warnings[0].text
+    assert result.warnings[0].detail["distance"] > 1
+    assert result.warnings[1].detail == {"words": ("dog",)}
+    assert result.answer is not None  # Python answers and warns
+
+
+def test_what_lies_within_the_domain_gets_no_warning(gray: Domain) -> None:
+    dark = np.random.default_rng(7).integers(0, 60, (60, 100, 3), dtype=np.uint8)
+    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+        assert bench.reasoner.run(dark, "what color is the cube?").warnings == ()
+
+
+def test_an_answer_is_withheld_and_kept_as_a_guess(gray: Domain) -> None:
+    with Bench([saying("'red'")], parts={"domain": gray}) as bench:
+        result = bench.reasoner.run(picture(), "what color is the cube?")
+    withheld = result.withheld()
+    assert withheld.answer is None and withheld.value is None
+    assert withheld.failure is not None and withheld.failure.kind == "outside_domain"
+    assert withheld.failure.message.endswith("(dark noise). Try another profile.")
+    assert withheld.trace.guess == result.answer and withheld.program == result.program
+    record = result_record(withheld.trace)
+    assert record["answer"] is None and record["guess"]["value"] == "red"
+    assert record["warnings"][0]["kind"] == "unlike_training_pictures"
+    again = trace_from_record(record)
+    assert (again.guess, kinds(again.warnings)) == (result.answer, ["unlike_training_pictures"])
+    assert withheld.withheld() is withheld
+
+
+def test_a_domain_that_withholds_nothing_only_warns(gray: Domain) -> None:
+    domain = Domain(gray.about, gray.words_file, gray.look_file)
+    with Bench([saying("'red'")], parts={"domain": domain}) as bench:
+        result = bench.reasoner.run(picture(), "what color is the cube?")
+    assert result.withheld() is result and result.warnings != ()
+
+
+def test_a_guess_is_marked() -> None:
+    with Bench([GUESSING.replace("faint ball", "pyramid")]) as bench:
+        result = bench.reasoner.run(picture(), "what color is the pyramid?")
+    assert kinds(result.warnings) == ["guessed"]
+    assert result.warnings[0].text == "find('pyramid') found nothing; the answer is a guess."
+
+
+def test_a_count_of_nothing_is_no_guess() -> None:
+    code = program("return len(ImagePatch(image).find('pyramid'))")
+    with Bench([code]) as bench:
+        assert bench.reasoner.run(picture(), "how many pyramids are there?").warnings == ()
+
+
+def test_what_only_a_lowered_threshold_let_pass_is_weak_evidence() -> None:
+    with Bench([GUESSING]) as bench:
+        result = bench.reasoner.run(picture(), "what color is the faint ball?")
+    assert kinds(result.warnings) == ["weak_evidence"]
+    assert result.warnings[0].text == "find('faint ball') has a score of 0.15 only."
+
+
+def test_the_answer_of_a_fallback_is_marked() -> None:
+    with Bench([saying("nonsense")], trials=1, fallback="vipergpt") as bench:
+        result = bench.reasoner.run(picture(), "what color is this?")
+    assert kinds(result.warnings) == ["fallback"]
+    assert result.trace.fallback in result.warnings[0].text
+
+
+def test_a_baseline_that_answers_another_kind_is_marked() -> None:
+    with Bench([]) as bench:
+        result = bench.reasoner.run(picture(), "what color is this?", strategy="vqa")
+    assert result.answer is not None and kinds(result.warnings) == []
+    with Bench([]) as bench:
+        result = bench.reasoner.run(picture(), "how many are there?", strategy="vqa")
+    assert kinds(result.warnings) == ["wrong_type"]

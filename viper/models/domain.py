@@ -1,0 +1,204 @@
+"""The domain of a profile: the words that its models know, and what their pictures look like.
+
+A model answers every question about every picture, also where it can only guess. A profile that
+declares its domain lets a run say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.models.media import Media
+from viper.models.vision.roles import Floats, Pixels
+
+SIDE, CELL = 64, 8
+"""Side of the thumbnail that is measured, and of the cells in it, in pixels."""
+
+COMPONENTS = 30
+KEPT_QUANTILE = 0.995
+"""Share of held-out pictures of the domain that lie within the limit, for each of two distances."""
+
+LEAST_DEVIATION = 0.02
+FRAMES = 3
+"""Number of frames of a video that are measured."""
+
+_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Distribution of the pictures of a domain, measured on thumbnails.
+
+    A thumbnail of 64 x 64 pixels is described by the mean color and the deviation of the gray
+    values of each of its 8 x 8 cells: 256 numbers. Two distances count: that within the principal
+    components of the domain's pictures, in their deviations (Mahalanobis), and that from the
+    components' subspace. No model is needed, and a picture takes a millisecond or two.
+
+    Attributes:
+        mean, scale: float32 ``[256]``.
+        components: float32 ``[K, 256]``, orthonormal.
+        deviations: float32 ``[K]``, those of the domain's pictures along the components.
+        limits: float32 ``[2]``, the largest usual distances.
+    """
+
+    mean: Floats
+    scale: Floats
+    components: Floats
+    deviations: Floats
+    limits: Floats
+
+    @classmethod
+    def fit(cls, pictures: Iterable[Pixels], held_out: Iterable[Pixels]) -> Look:
+        """Return the look of pictures ``uint8 [H, W, 3]``; the held-out ones set the limits."""
+        rows = np.stack([_features(picture) for picture in pictures])
+        mean, scale = rows.mean(0), rows.std(0) + LEAST_DEVIATION
+        _, lengths, directions = np.linalg.svd((rows - mean) / scale, full_matrices=False)
+        parts = (directions[:COMPONENTS], lengths[:COMPONENTS] / np.sqrt(len(rows)))
+        arrays = (array.astype(np.float32) for array in (mean, scale, *parts, np.ones(2)))
+        unlimited = cls(*arrays)
+        distances = np.stack([unlimited._distances(_features(picture)) for picture in held_out])
+        limits = np.quantile(distances, KEPT_QUANTILE, axis=0).astype(np.float32)
+        return replace(unlimited, limits=limits)
+
+    @classmethod
+    def read(cls, path: Path) -> Look:
+        """Read a look that :meth:`write` wrote.
+
+        Raises:
+            UsageError: the file is missing or holds something else.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                look = cls(**{name: arrays[name].astype(np.float32) for name in _SHAPES})
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise UsageError(f"{path}: no look of a domain: {error}") from None
+        size = 4 * (SIDE // CELL) ** 2
+        count = len(look.deviations) if look.deviations.ndim == 1 else -1
+        for name, shape in _SHAPES.items():
+            expected = tuple({"D": size, "K": count}.get(str(axis), axis) for axis in shape)
+            if getattr(look, name).shape != expected:
+                raise UsageError(f"{path}: no look of a domain: {name} has another shape")
+        return look
+
+    def write(self, path: Path) -> None:
+        """Write the arrays to an ``.npz`` file."""
+        np.savez_compressed(path, **{name: getattr(self, name) for name in _SHAPES})
+
+    def distance(self, pixels: Pixels) -> float:
+        """Return how unlike a picture ``uint8 [H, W, 3]`` is; more than 1 is unlike the domain."""
+        return float((self._distances(_features(pixels)) / self.limits).max())
+
+    def _distances(self, row: Floats) -> Floats:
+        centred = (row - self.mean) / self.scale
+        along = self.components @ centred
+        outside = centred - self.components.T @ along
+        within = np.square(along / self.deviations).mean()
+        return np.array([within, np.square(outside).sum()], np.float32)
+
+
+_SHAPES: dict[str, tuple[Any, ...]] = {
+    "mean": ("D",),
+    "scale": ("D",),
+    "components": ("K", "D"),
+    "deviations": ("K",),
+    "limits": (2,),
+}
+
+
+def _features(pixels: Pixels) -> Floats:
+    """Return the 256 numbers that describe a picture."""
+    import cv2
+
+    small = cv2.resize(np.ascontiguousarray(pixels), (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+    cells = (small.astype(np.float32) / 255).reshape(SIDE // CELL, CELL, SIDE // CELL, CELL, 3)
+    colors, roughness = cells.mean((1, 3)), cells.mean(4).std((1, 3))
+    return np.concatenate([colors.reshape(-1), roughness.reshape(-1)])
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What the models of a profile know.
+
+    Attributes:
+        about: the pictures in words, such as ``simple solids on a table``.
+        words_file: text file of known words, separated by white space; ``#`` starts a comment.
+        look_file: file of a :class:`Look`.
+        instead: what somebody with other pictures can do.
+        withhold: commands for people withhold an answer about a picture that is unlike the domain.
+    """
+
+    about: str
+    words_file: Path | None = None
+    look_file: Path | None = None
+    instead: str = ""
+    withhold: bool = False
+
+    def check(self) -> None:
+        """Read the files.
+
+        Raises:
+            UsageError: a file is missing or cannot be used.
+        """
+        _ = self._stems, self._look
+
+    def unknown_words(self, text: str, known: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the words of a text that the models do not know, in order; inflections are known.
+
+        Args:
+            known: returns True for further words that they know.
+        """
+        if not self._stems:
+            return ()
+        words = dict.fromkeys(_WORD.findall(text.lower().replace("’", "'")))
+        bases = {word: word.partition("'")[0] for word in words}
+        return tuple(
+            word
+            for word, base in bases.items()
+            if len(base) > 1 and _stem(base) not in self._stems and not known(base)
+        )
+
+    def distance(self, media: Media) -> float:
+        """Return how unlike the domain the most unlike picture of a query is; above 1 it is unlike.
+
+        Of a video a few frames are measured, of which the nearest counts.
+        """
+        if self._look is None:
+            return 0.0
+        if media.video is None:
+            return max(self._look.distance(picture) for picture in media.images)
+        places = np.linspace(0, len(media.video) - 1, FRAMES).astype(int)
+        return min(self._look.distance(media.video[place]) for place in places)
+
+    @cached_property
+    def _look(self) -> Look | None:
+        return None if self.look_file is None else Look.read(self.look_file)
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        if self.words_file is None:
+            return frozenset()
+        try:
+            lines = self.words_file.read_text(encoding="utf-8").lower().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.words_file}: no list of words: {error}") from None
+        words = [word for line in lines for word in line.partition("#")[0].split()]
+        return frozenset(map(_stem, words))
+
+
+def _stem(word: str) -> str:
+    stems: Sequence[str] = _stemmer().stemWords([word])
+    return stems[0]
+
+
+def _stemmer() -> Any:
+    import Stemmer
+
+    return Stemmer.Stemmer("english")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def save_answer(result: RunResult, path: Path) -> None:
         picture.save(temporary)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder may be a file
+            temporary.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 

@@ -102,7 +102,7 @@ class RunOptions:
         return base.changed(**self.changes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """Result of a run: the trace, the media of the query, and the raw value returned.
 
@@ -112,6 +112,16 @@ class RunResult:
     trace: Trace
     media: Media
     value: Any = None
+
+    def __repr__(self) -> str:
+        """Return the answer, or the kind of failure, and the kinds of warnings in one line."""
+        answer, failure = self.answer, self.failure
+        shown = f"no answer ({failure.kind})" if failure else "no answer"
+        if answer is not None:
+            box = [round(side, 1) for side in answer.box or ()]
+            shown = f"{answer.kind} {box or answer.value!r}"
+        doubts = "".join(f", {warning.kind}" for warning in self.warnings)
+        return f"<RunResult {self.trace.query.text!r}: {shown}{doubts}>"
 
     @property
     def answer(self) -> Answer | None:

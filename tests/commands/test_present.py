@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from tests.strategies.bench import Bench, picture
+from tests.strategies.test_program import FAINT
 from tests.tuning.agent.turns import DONE, DOUBT, code
-from viper.commands.present import turn_lines
+from viper.commands.present import answer_line, details, print_result, turn_lines
+from viper.errors import ViperError
 
 
 def test_a_turn_line_by_line_without_what_a_terminal_would_obey() -> None:
@@ -19,3 +26,48 @@ def test_a_turn_line_by_line_without_what_a_terminal_would_obey() -> None:
     assert len(lines[2]) - len(lines[2].lstrip()) > len(lines[1]) - len(lines[1].lstrip())
     assert list(turn_lines(DONE)) == ["1 done"]
     assert next(turn_lines(DOUBT)) == "1 thought, by a checker"
+
+
+def test_a_search_that_found_nothing_is_one_sentence() -> None:
+    missing = FAINT.replace("faint ball", "pyramid")
+    with Bench([FAINT, missing], trials=1, self_tune=False) as bench:
+        faint = bench.reasoner.run(picture(), "the faint ball")
+        none = bench.reasoner.run(picture(), "the pyramid")
+    expected = "Nothing like 'faint ball' was found (best candidate 0.15, needed 0.40)."
+    assert answer_line(faint) == f"no answer: {expected}"
+    assert answer_line(none).startswith("no answer: runtime at line 5: ")
+
+
+def test_a_list_that_a_threshold_shortened_is_one_sentence() -> None:
+    third = FAINT.replace("faint ball", "ring").replace("patches[0]", "patches[1]")
+    with Bench([third], trials=1, self_tune=False) as bench:
+        result = bench.reasoner.run(picture(), "the second ring")
+    assert answer_line(result) == (
+        "no answer: Fewer things like 'ring' were found than the program needs "
+        "(best candidate 0.25, needed 0.40)."
+    )
+
+
+def test_trials_are_folded_and_quiet_prints_the_answer_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Bench([FAINT]) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    lines = list(details(result))
+    assert lines[0] == "4 trials, 3 failed (-v prints each)"
+    assert not any(line.startswith("trial ") for line in lines)
+    assert print_result(result, None, as_json=False, quiet=True) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("box [") and err.startswith("warning: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_picture_that_cannot_be_written_does_not_cost_the_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Bench([FAINT]) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    (tmp_path / "file").touch()
+    with pytest.raises(ViperError):
+        print_result(result, tmp_path / "file" / "answer.png", as_json=False)
+    assert capsys.readouterr().out.startswith("box [")

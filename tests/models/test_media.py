@@ -157,3 +157,14 @@ def test_formats_that_start_other_programs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.eps").write_text(eps)
     with pytest.raises(MediaError, match="neither a picture nor a video"):
         media_from(tmp_path / "x.eps")
+
+
+def test_bytes_and_gray_arrays_are_pictures(tmp_path: Path) -> None:
+    pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    gray = media_from(pixels)
+    assert gray.images[0].shape == (3, 4, 3) and (gray.images[0][..., 1] == pixels).all()
+    path = tmp_path / "gray.png"
+    Image.fromarray(gray.images[0]).save(path)
+    assert (media_from(path.read_bytes()).images[0] == gray.images[0]).all()
+    with pytest.raises(MediaError):
+        media_from(b"no picture")

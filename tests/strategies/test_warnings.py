@@ -105,3 +105,12 @@ def test_a_baseline_that_answers_another_kind_is_marked() -> None:
     with Bench([]) as bench:
         result = bench.reasoner.run(picture(), "how many are there?", strategy="vqa")
     assert kinds(result.warnings) == ["wrong_type"]
+
+
+def test_a_result_is_shown_in_one_line(gray: Domain) -> None:
+    with Bench([saying("'red'"), "nonsense"], parts={"domain": gray}, trials=1) as bench:
+        answered = bench.reasoner.run(picture(), "what color is the cube?")
+        failed = bench.reasoner.run(picture(), "what color is the ball?")
+    text = "<RunResult 'what color is the cube?': text 'red', unlike_training_pictures>"
+    assert repr(answered) == text
+    assert repr(failed).startswith("<RunResult 'what color is the ball?': no answer (")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.present import print_result
+from viper.commands.present import print_result, trial_line
 from viper.errors import MediaError, UsageError
 from viper.models.media import media_from
 from viper.reasoner import RunOptions
@@ -29,6 +29,8 @@ class ExecOptions(cli.ProfileChoice):
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     save: Path | None = cli.option("--save", type=cli.OutPath(),
         help="Draw the answer on the image and write the image to this file.")
+    verbose: bool = cli.given_by(cli.verbose_option)
+    quiet: bool = cli.given_by(cli.quiet_option)
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
@@ -56,4 +58,6 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     options = RunOptions(task=execution.task, options=cli.split_options(execution.choices))
     with cli.open_reasoner(execution) as reasoner:
         result = reasoner.execute(source, loaded, execution.query, options)
-    return print_result(result, execution.save, as_json=execution.as_json)
+    for trial in result.trace.trials if execution.verbose else ():
+        click.echo(trial_line(trial), err=True)
+    return print_result(result, execution.save, as_json=execution.as_json, quiet=execution.quiet)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
-from viper.commands.sections import EXAMPLES, MACHINE, PROGRAMS, WORKERS, Option
+from viper.commands.sections import EXAMPLES, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
 from viper.commands.terminal import status
 from viper.errors import MissingExtraError, UsageError
 
@@ -159,6 +159,12 @@ state_option: Decorator = click.option("--state", cls=Option, section=MACHINE, m
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for pools, caches and your own profiles. By default VIPER_HOME, or the user's "
          "data folder.")
+
+verbose_option: Decorator = click.option("-v", "--verbose", is_flag=True, cls=Option,
+    section=OUTPUT, help="Print each trial with its failure.")
+
+quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option,
+    section=OUTPUT, help="Print the answer and warnings only.")
 
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
     metavar="NAME[+FILE.py]",

@@ -33,7 +33,7 @@ from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions, RunResult
 from viper.record import result_record
-from viper.schema import Answer, Failure, ToolCall, Trial, Turn
+from viper.schema import Answer, Failure, ToolCall, Trace, Trial, Turn
 from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
 from viper.strategies.base import Components
@@ -179,16 +179,18 @@ def answer(
     options: RunOptions,
     *,
     cancellable: bool = False,
+    verbose: bool = False,
 ) -> RunResult:
-    """Answer a query, and print each failed trial on stderr.
+    """Answer a query.
 
     Args:
         cancellable: Ctrl-C ends the run in order, so that the reasoner can answer further queries.
+        verbose: print each trial on stderr as it ends.
     """
 
     def report(trial: Trial) -> None:
-        if not trial.ok:
-            click.echo(f"trial {trial.index + 1}: {failure_line(trial.failure)}", err=True)
+        if verbose:
+            click.echo(trial_line(trial), err=True)
 
     with status("answering"):
         if not cancellable or isinstance(reasoner, RemoteReasoner):
@@ -204,24 +206,34 @@ def answer(
 
 
 def print_result(
-    result: RunResult, save: Path | None, *, as_json: bool, program_only: bool = False
+    result: RunResult,
+    save: Path | None,
+    *,
+    as_json: bool,
+    program_only: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Print the result, draw it if `save` names a file, and return the exit code."""
-    images = []
-    if save is not None:
-        save_answer(result, save)
-        images = [str(save)]
+    """Print the result, then draw it if `save` names a file, and return the exit code.
+
+    The answer is printed first, so that a file that cannot be written does not cost it.
+
+    Args:
+        quiet: print the answer and warnings only.
+    """
     if as_json:
-        echo_json(result_record(result.trace, images))
+        echo_json(result_record(result.trace, [str(save)] if save is not None else []))
     elif program_only:
         click.echo(result.program or "")
     else:
-        for line in details(result):
+        for line in () if quiet else details(result):
             click.echo(line, err=True)
         if result.warnings and result.answer is not None:
             text = " ".join(warning.text for warning in result.warnings)
             click.secho(f"warning: {for_terminal(text)}", fg="yellow", err=True)
         click.echo(answer_line(result))
+    if save is not None:
+        sys.stdout.flush()
+        save_answer(result, save)
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 
 
@@ -230,7 +242,7 @@ def answer_line(result: RunResult) -> str:
     if result.answer is None:
         if result.trace.guess is not None and result.failure is not None:
             return f"no answer: {result.failure.message} --force prints the guess."
-        return f"no answer: {failure_line(result.failure)}"
+        return f"no answer: {failure_sentence(result.trace)}"
     fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
     return f"{_answer_text(result.answer)}{fallback}"
 
@@ -268,13 +280,34 @@ def failure_line(failure: Failure | None) -> str:
     return f"{failure.kind}{where}: {failure.message}{threshold}"
 
 
+def failure_sentence(trace: Trace) -> str:
+    """Return the reason why a run has no answer as one sentence."""
+    failure = trace.failure
+    if failure is None or failure.call_index is None or failure.parameter is None:
+        return failure_line(failure)
+    trial = trace.trials[-1]
+    call = trial.tool_calls[failure.call_index]
+    sought = next((repr(value) for value in call.args if isinstance(value, str)), call.tool)
+    threshold = trial.thresholds[failure.parameter]
+    best = next((f"best candidate {score:.2f}, " for score in call.scores if score < threshold), "")
+    needed = f"needed {threshold:.2f}"
+    if call.rejected_by is None:
+        return f"Fewer things like {sought} were found than the program needs ({best}{needed})."
+    return f"Nothing like {sought} was found ({best}{needed})."
+
+
+def trial_line(trial: Trial) -> str:
+    """Return number, reason and result of a trial as one line."""
+    outcome = "ok" if trial.ok else failure_line(trial.failure)
+    return f"trial {trial.index + 1} ({trial.correction}): {outcome}"
+
+
 def details(result: RunResult) -> Iterator[str]:
-    """Yield lines with the trials, the plan, the program or turns, the calls and the usage."""
+    """Yield lines with the plan, the program or turns, the calls and the usage."""
     trials = result.trace.trials
     if len(trials) > 1:
-        for trial in trials:
-            outcome = "ok" if trial.ok else failure_line(trial.failure)
-            yield f"trial {trial.index + 1} ({trial.correction}): {outcome}"
+        failed = sum(not trial.ok for trial in trials)
+        yield f"{len(trials)} trials, {failed} failed (-v prints each)"
     if result.trace.plan:
         yield "plan:"
         yield from (f"    {line}" for line in result.trace.plan.splitlines())

@@ -118,10 +118,21 @@ def _answer(
     from viper.reasoner import Reasoner
 
     def answer_one(question: str) -> int:
-        result = answer(reasoner, media, question, options, cancellable=chosen.interactive)
+        result = answer(
+            reasoner,
+            media,
+            question,
+            options,
+            cancellable=chosen.interactive,
+            verbose=chosen.verbose,
+        )
         result = result if chosen.force else result.withheld()
         exit_code = print_result(
-            result, chosen.save, as_json=chosen.as_json, program_only=chosen.program_only
+            result,
+            chosen.save,
+            as_json=chosen.as_json,
+            program_only=chosen.program_only,
+            quiet=chosen.quiet,
         )
         if chosen.html is not None:
             from viper.commands.pages import write_run_page

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_origin
 import click
 
 from viper.commands import options as cli
-from viper.commands.sections import EXAMPLES, LIMITS, MACHINE, PROGRAMS, WORKERS, Option
+from viper.commands.sections import EXAMPLES, LIMITS, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
 from viper.errors import UsageError
 from viper.schema import TASKS
 from viper.strategies import STRATEGIES
@@ -85,7 +85,7 @@ def sent_parameters() -> set[str]:
     """Return the parameters of ``viper run`` that ``--server`` can be combined with."""
     names = "media_and_query choices task strategy api save as_json seed program_only interactive"
     sent = {_parameter(setting) for setting in _offered() if setting.declaration.http}
-    return {*names.split(), "force", "server", *sent}
+    return {*names.split(), *["force", "verbose", "quiet", "server"], *sent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,9 @@ class QueryOptions(cli.ProfileChoice):
         help="Print the prompt without sending it to a model, then stop.")
     program_only: bool = cli.option("--program-only", section=PROGRAMS,
         help="Print only the program of the run.")
-    force: bool = cli.option("--force",
+    verbose: bool = cli.given_by(cli.verbose_option)
+    quiet: bool = cli.given_by(cli.quiet_option)
+    force: bool = cli.option("--force", section=OUTPUT,
         help="Print the answer even if the profile withholds it, because the picture is unlike "
              "those that its models know.")
     interactive: bool = cli.option("-i", "--interactive",

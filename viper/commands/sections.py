@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 PROGRAMS, EXAMPLES, LIMITS, WORKERS = "Programs", "Examples", "Limits", "Workers"
-MACHINE = "Models and machine"
+MACHINE, OUTPUT = "Models and machine", "Output"
 
 
 class Option(click.Option):

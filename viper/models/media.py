@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,11 +120,12 @@ class Media:
 
 
 def media_from(source: Any) -> Media:
-    """Build Media from a path, several paths, arrays, PIL pictures, or Media itself.
+    """Build Media from a path, several paths, bytes, arrays, PIL pictures, or Media itself.
 
     Args:
-        source: a path or a list of paths; a ``uint8 [H, W, 3]`` array (picture), a
-            ``uint8 [T, H, W, 3]`` array (video), a PIL image, or a list of pictures.
+        source: a path or a list of paths; the bytes of a file; a ``uint8 [H, W, 3]`` (color) or
+            ``[H, W]`` (gray) array, a ``uint8 [T, H, W, 3]`` array (video), a PIL image, or a list
+            of pictures.
 
     Raises:
         MediaError: unreadable, empty, too large, or a video among several media.
@@ -135,12 +137,22 @@ def media_from(source: Any) -> Media:
         raise MediaError("no media given; expected one or more pictures, or one video")
     if all(isinstance(item, str | Path) for item in items):
         return load_media([Path(item) for item in items])
+    if len(items) == 1 and isinstance(items[0], bytes):
+        return _media_of_bytes(items[0])
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
         return _video_media(_checked(items[0], "array"), "array", range(len(items[0])))
     return Media(
         images=tuple(_image_of(item) for item in items),
         names=tuple(f"image{i}" for i in range(len(items))),
     )
+
+
+def _media_of_bytes(content: bytes) -> Media:
+    """Read the bytes of a picture or video file."""
+    with tempfile.TemporaryDirectory(prefix="viper-") as folder:
+        path = Path(folder) / "bytes"
+        path.write_bytes(content)
+        return load_media([path])
 
 
 def load_media(paths: Sequence[Path]) -> Media:
@@ -296,8 +308,10 @@ def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
 
 def _image_of(item: Any) -> Pixels:
     if isinstance(item, np.ndarray):
+        if item.ndim == 2:
+            item = np.repeat(item[..., None], 3, axis=-1)
         if item.ndim != 3:
-            raise MediaError(f"array of shape {item.shape}; expected uint8 [H, W, 3]")
+            raise MediaError(f"array of shape {item.shape}; expected uint8 [H, W, 3] or [H, W]")
         return _checked(item, "array")
     if hasattr(item, "convert") and hasattr(item, "size"):
         return _rgb(item)

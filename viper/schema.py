@@ -222,16 +222,6 @@ class Turn:
     by: str = "agent"
 
 
-WarningKind = Literal[
-    "unknown_words",
-    "unlike_training_pictures",
-    "guessed",
-    "weak_evidence",
-    "fallback",
-    "wrong_type",
-]
-
-
 @dataclass(frozen=True)
 class RunWarning:
     """A reason to doubt an answer.
@@ -245,7 +235,7 @@ class RunWarning:
         detail: the facts behind it, JSON.
     """
 
-    kind: WarningKind
+    kind: str
     text: str
     detail: Mapping[str, Any] = field(default_factory=dict)
 

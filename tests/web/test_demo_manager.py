@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +12,30 @@ import pytest
 from PIL import Image
 
 from tests.commands.test_bad_input import refused
+from tests.strategies.test_warnings import gray
 from tests.web.demo_bench import WAIT_S, Desked, desked
 from viper.errors import MediaError, UsageError
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
+from viper.models.domain import Domain
 from viper.models.media import media_from
 from viper.web.demo.demo_run import DemoQuestion, check_folder
-from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
+from viper.web.demo.manager import (
+    AnswerEvent,
+    AskEvent,
+    ErrorEvent,
+    SessionManager,
+    Status,
+    StopEvent,
+    TrialEvent,
+)
 from viper.web.demo.rendering import answer_html, status_html, trials_html
 from viper.web.demo.session import DemoMedia, DemoSession
 from viper.web.sample_pages import truth_of
 from viper.web.viewer.gallery import Gallery
+
+__all__ = ["gray"]
 
 
 @pytest.fixture
@@ -247,3 +260,23 @@ def test_uploads_that_cannot_be_read(tmp_path: Path) -> None:
     assert list(session.folder.iterdir()) == []
     session.end()
     assert not session.folder.exists()
+
+
+def test_an_answer_outside_the_domain_is_withheld_unless_forced(
+    bench: Desked, chosen: DemoMedia, gray: Domain
+) -> None:
+    reasoner = bench.manager.reasoner
+    reasoner.components = replace(reasoner.components, domain=gray)
+    question = DemoQuestion(chosen, "how many <b>dogs</b> are there?")
+    withheld = list(bench.manager.ask("me", question))[-1]
+    assert isinstance(withheld, AnswerEvent)
+    assert (withheld.row.prediction, withheld.row.failure) == (None, "outside_domain")
+    html = answer_html(withheld)
+    assert html.count("viper-warning") == 2 and "dark noise" in html and "<b>dogs" not in html
+    forced = list(SessionManager(reasoner, bench.manager.opener, force=True).ask("you", question))[
+        -1
+    ]
+    assert isinstance(forced, AnswerEvent) and forced.row.prediction is not None
+    assert len(forced.warnings) == 2
+    trace, _ = bench.manager.run().trace(withheld.row.sample_id)
+    assert trace.answer is None and trace.guess is not None

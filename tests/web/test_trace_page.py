@@ -257,3 +257,12 @@ def test_a_call_says_what_the_tool_was_taught() -> None:
     calls = tuple(replace(call, taught=("loc: pyramid",)) for call in trial.tool_calls)
     changed = replace(trace.trace, trials=(replace(trial, tool_calls=calls),))
     assert "as taught: loc: pyramid" in Reader(page(changed, trace.media, None)).words
+
+
+def test_warnings_stand_above_the_answer() -> None:
+    guess = "x = ImagePatch(image).find('<i>')\n    return 'blue' if x else 'red'"
+    result = asked(f"def execute_command(image):\n    {guess}\n", query="what color is it?")
+    html = page(result.trace, result.media)
+    warning = html.index('class="warning"')
+    assert warning < html.index('class="figure"') and "the answer is a guess" in html
+    assert "<i>" not in html

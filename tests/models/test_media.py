@@ -168,3 +168,31 @@ def test_bytes_and_gray_arrays_are_pictures(tmp_path: Path) -> None:
     assert (media_from(path.read_bytes()).images[0] == gray.images[0]).all()
     with pytest.raises(MediaError):
         media_from(b"no picture")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"%PDF-1.4\n", "a PDF document"),
+        (b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', "an SVG drawing"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "a HEIC picture"),
+        (b"<!DOCTYPE html><html></html>", "a web page"),
+    ],
+)
+def test_a_format_that_people_try_gets_a_hint(content: bytes, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(MediaError, match=f"is {what}, which is not read; convert it"):
+        media_from(path)
+
+
+def test_an_address_is_no_file() -> None:
+    with pytest.raises(MediaError, match="is an address; download the file"):
+        media_from("https://example.org/cat.jpg")
+
+
+def test_half_a_video_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "half.mp4"
+    path.write_bytes((MEDIA / "clip.mp4").read_bytes()[:3000])
+    with pytest.raises(MediaError, match=r"half\.mp4: is neither a picture nor a video"):
+        media_from(path)

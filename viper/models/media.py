@@ -192,6 +192,8 @@ def read_picture(path: Path) -> Pixels:
 
 def _load_file(path: Path) -> Media:
     if not path.exists():
+        if re.match(r"[a-z][a-z0-9+.-]+:/", str(path)):
+            raise MediaError(f"{path}: is an address; download the file and give its path")
         raise MediaError(f"{path}: no such file; check the path")
     if path.is_dir():
         raise MediaError(f"{path}: is a folder; give the files in it")
@@ -209,6 +211,22 @@ def _load_file(path: Path) -> Media:
 
 def _video_media(frames: Pixels, name: str, indices: Sequence[int]) -> Media:
     return Media(video=frames, names=(name,), frame_indices=tuple(indices))
+
+
+_UNREAD_FORMATS = (
+    (re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL), "a HEIC picture"),
+    (re.compile(rb"%PDF-"), "a PDF document"),
+    (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
+    (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
+)
+"""Beginnings of files that people take for pictures."""
+
+
+def _unread_format(path: Path) -> str | None:
+    """Return what a file is that cannot be read, if it is a format that people try."""
+    with path.open("rb") as file:
+        begin = file.read(512)
+    return next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
 
 
 def _read_image(path: Path) -> Pixels | None:
@@ -268,6 +286,11 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
                 raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
             frames, indices = _spread_frames(container)
     except av.error.FFmpegError:
+        unread = _unread_format(path)
+        if unread is not None:
+            raise MediaError(
+                f"{path}: is {unread}, which is not read; convert it to PNG or JPEG"
+            ) from None
         raise MediaError(
             f"{path}: is neither a picture nor a video that can be read; "
             "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"

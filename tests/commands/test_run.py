@@ -132,6 +132,17 @@ def test_options_for_a_single_query_are_refused(
     assert code == 2 and "is for a single query; leave it out with -i" in err
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("-v", "-q"), ("--json", "--program-only"), ("--json", "-q"), ("--dry-run", "--show-prompt")],
+)
+def test_options_that_contradict_each_other_are_refused(
+    capsys: pytest.CaptureFixture[str], first: str, second: str
+) -> None:
+    code, out, err = here(capsys, TABLE, CYAN, first, second)
+    assert (code, out) == (2, "") and ": give one of them" in err
+
+
 INTERRUPTED = """
 import os, signal, sys, threading
 import viper.__main__

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from viper.reasoner import Reasoner, RunOptions
     from viper.serve.client import RemoteReasoner
 
+_CONTRADICTORY = (
+    ("verbose", "quiet"),
+    ("as_json", "program_only"),
+    ("as_json", "quiet"),
+    ("dry_run", "show_prompt"),
+)
+"""Pairs of options of which each would make the other one meaningless."""
+
 _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STRATEGIES.items())
 
 
@@ -86,7 +94,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
 
 def _check_together(chosen: QueryOptions) -> None:
-    """Refuse options that ``-i`` or ``--server`` could not heed.
+    """Refuse options that contradict each other, or that ``-i`` or ``--server`` could not heed.
 
     Raises:
         UsageError: names them.
@@ -97,6 +105,9 @@ def _check_together(chosen: QueryOptions) -> None:
         for parameter in context.command.params
         if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
     }
+    for first, second in _CONTRADICTORY:
+        if first in explicit and second in explicit:
+            raise UsageError(f"{explicit[first]} and {explicit[second]}: give one of them")
     local = [option for name, option in explicit.items() if name not in sent_parameters()]
     if chosen.server is not None and local:
         raise UsageError(

@@ -13,7 +13,18 @@ import pytest
 
 from viper.errors import UsageError
 from viper.record import RecordError, RunRecord, record_from_json, record_from_toml, result_record
-from viper.schema import Answer, Failure, Query, ToolCall, Trace, Trial, Turn, Usage, to_json
+from viper.schema import (
+    Answer,
+    Failure,
+    Query,
+    RunWarning,
+    ToolCall,
+    Trace,
+    Trial,
+    Turn,
+    Usage,
+    to_json,
+)
 
 FAILURE = Failure("tool", "no box", 2, "x = 1", "f", "ToolError", "find", "threshold", 0)
 CALL = ToolCall(
@@ -50,6 +61,7 @@ TRIAL = Trial(
     plan="1. look",
     plan_prompt="Write a plan",
     demonstrations=("d1",),
+    rests_on_nothing=(2,),
 )
 TRACE = Trace(
     query=Query("where is it?", "ground", "images", ("a", "b"), "s1"),
@@ -72,6 +84,8 @@ TRACE = Trace(
     examples_left_out=2,
     chosen=1,
     votes=(("a", 2), ("b", 1)),
+    warnings=(RunWarning("guessed", "Nothing was found.", {"calls": [2]}),),
+    guess=Answer("b", "text"),
 )
 
 

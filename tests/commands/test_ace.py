@@ -276,7 +276,8 @@ def test_check_judges_a_bank_by_another_api(bench: Mine) -> None:
     bench.mine("--keep", "1", "--ids", "q1,q2")
     (good,) = bench.kept
     head = "def execute_command(image, question):\n    "
-    sorting = replace(good, program=f"{head}return str(sort_patches_left_to_right([]))", score=0.0)
+    code = f"{head}return sort_patches_left_to_right([]) or 'tan'"
+    sorting = replace(good, program=code, score=0.0)
     write_bank(bench.bank, [good, sorting])
     code, found = bench.check()
     assert code == 0 and {one["state"] for one in found.values()} == {"ok"}

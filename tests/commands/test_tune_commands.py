@@ -93,7 +93,7 @@ def test_a_tuned_agent_is_a_profile(
     picture = tmp_path / "grey.png"
     Image.fromarray(np.full((144, 192, 3), 150, np.uint8)).save(picture)
     profile = str(out / "profile.toml")
-    asked = ["run", str(picture), "how many cubes?", "--strategy", "explore", "--json"]
+    asked = ["run", str(picture), "how many cubes?", "--strategy", "explore", "--json", "--force"]
     assert viper(*asked, "--profile", profile) == 0
     assert json.loads(capsys.readouterr().out)["turns"]
     tuned, own = (load_profile(one).document.models["explorer"] for one in (profile, "embedded"))

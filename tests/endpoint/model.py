@@ -7,6 +7,7 @@ replies, by misbehaviour too, and compares what the model counted with what a us
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,7 +54,11 @@ ON_PICTURE = fenced("""def execute_command(image, question, possible_answers):
     cubes = ImagePatch(image).find("cube")
     if not cubes or not cubes[0].verify_property("cube", "red"):
         return "no"
-    return llm_query(cubes[0].simple_query("what is this?"), long_answer=False)""")
+    answer = llm_query(cubes[0].simple_query("what is this?"), long_answer=False)
+    return answer""")
+FITTING = {"yes or no": "'yes'", "a whole number": "2", "a color": "'red'"}
+"""Answers of the kinds that a prompt may state."""
+
 GROUND = fenced("""def execute_command(image):
     patch = ImagePatch(image)
     return (patch.find("cube") or [patch])[0]""")
@@ -63,7 +68,13 @@ def program(request: Received) -> str:
     """The program for the task that the request states."""
     if "`execute_command(video" in request.words:
         return ON_VIDEO
-    return GROUND if "Return one ImagePatch" in request.words else ON_PICTURE
+    if "Return one ImagePatch" in request.words:
+        return GROUND
+    kinds = "|".join((*FITTING, "'[^']*'"))
+    stated = re.findall(f"Expected answer: ({kinds})", request.words)
+    if not stated:
+        return ON_PICTURE
+    return ON_PICTURE.replace("return answer", f"return {FITTING.get(stated[-1], stated[-1])}")
 
 
 Reply = str | Answer | Mapping[str, Any] | Callable[[Received], Any]

@@ -339,7 +339,7 @@ def test_the_visual_answerer_learns_the_inferred_answer(
     tmp_path: Path, tuners: dict[str, FakeTuner]
 ) -> None:
     blames = Blames(Critique.of_tool("simple_query", 0, "it is pink", "Pink."))
-    asked = questions(2, "what color is it?", "taught")
+    asked = questions(2, "what is it like?", "taught")
     with Stand(tmp_path, COLOUR, blames) as stand:
         standing = stand.learn(asked)
         lesson = stand.journal.records()[0]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.reasoner import RunResult
-from viper.testing.fake_models import FakeVideoModel
+from viper.testing.fake_models import FakeDetector, FakeVideoModel
 
 
 def program(*lines: str, media: str = "image") -> str:
@@ -110,6 +110,21 @@ def test_a_rerun_that_fails_keeps_the_answer() -> None:
     assert result.answer is not None and result.answer.value == "blue"
     assert corrections(result) == ["first", "self_tune"]
     assert result.trace.chosen == 0 and result.trace.tool_calls[0].result == []
+
+
+def test_a_later_vote_is_tuned_even_if_a_rerun_of_an_earlier_one_failed() -> None:
+    failing = GUESSING.replace("balls[0].simple_query('what color is this?')", "balls[9]")
+    with Bench([failing, GUESSING, saying("'red'")], votes=3) as bench:
+        result = bench.reasoner.run(picture(), "what color is the faint ball?")
+    assert corrections(result) == ["first", "self_tune", "first", "self_tune", "first"]
+    assert result.trace.votes == (("red", 2), ("blue", 1)) and result.trace.chosen == 3
+
+
+def test_a_score_just_below_its_threshold_is_tuned_once() -> None:
+    with Bench([GUESSING]) as bench:
+        bench.detector = FakeDetector({"faint ball": [((1, 1, 9, 9), 0.399_99)]})
+        result = bench.reasoner.run(picture(), "what color is the faint ball?")
+    assert corrections(result) == ["first", "self_tune"]
 
 
 def test_an_event_that_was_not_located_is_looked_for_again() -> None:

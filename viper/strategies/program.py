@@ -143,12 +143,13 @@ def run_program(
     index = first_index
     while True:
         trial = run_once(components, context, generation, index, thresholds, look_for=look_for)
+        is_worse = answering is not None and not trial.ok
         if trial.ok:
             answering = trial.index
-        elif answering is not None:
+        elif is_worse:
             context.chosen = answering
         yield trial
-        if not self_tune or context.chosen is not None:
+        if not self_tune or is_worse:
             return
         correction, lower = "self_tune", _lower_threshold(components, context, trial)
         if lower is not None:
@@ -357,7 +358,7 @@ def _lower_to_evidence(
         floor = schedule.floor
         if may_rest_on_nothing(context.final_value[0]):
             floor = schedule.start if schedule.fixed is None else schedule.fixed
-        value: float | None = trial.thresholds[str(call.rejected_by)]
+        value = schedule.lower(trial.thresholds[str(call.rejected_by)])
         while value is not None and value > call.scores[0]:
             value = schedule.lower(value)
         if value is not None and value >= floor:

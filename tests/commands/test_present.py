@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from tests.strategies.test_program import FAINT
 from tests.tuning.agent.turns import DONE, DOUBT, code
-from viper.commands.present import answer_line, details, print_result, turn_lines
+from viper.commands.present import answer_line, details, failure_sentence, print_result, turn_lines
 from viper.errors import ViperError
 
 
@@ -46,6 +47,14 @@ def test_a_list_that_a_threshold_shortened_is_one_sentence() -> None:
         "no answer: Fewer things like 'ring' were found than the program needs "
         "(best candidate 0.25, needed 0.40)."
     )
+
+
+def test_a_fallback_that_fails_as_well_does_not_hide_the_failure() -> None:
+    with Bench([FAINT], trials=1, self_tune=False) as bench:
+        trace = bench.reasoner.run(picture(), "the faint ball").trace
+    fallback = replace(trace.trials[0], correction="fallback", tool_calls=(), failure=None)
+    both = replace(trace, trials=(*trace.trials, fallback))
+    assert failure_sentence(both).startswith("Nothing like 'faint ball' was found")
 
 
 def test_trials_are_folded_and_quiet_prints_the_answer_alone(

@@ -283,9 +283,10 @@ def failure_line(failure: Failure | None) -> str:
 def failure_sentence(trace: Trace) -> str:
     """Return the reason why a run has no answer as one sentence."""
     failure = trace.failure
-    if failure is None or failure.call_index is None or failure.parameter is None:
+    # A fallback that failed as well is a trial of its own, after the one with this failure.
+    trial = next((each for each in reversed(trace.trials) if each.failure == failure), None)
+    if failure is None or trial is None or failure.call_index is None or failure.parameter is None:
         return failure_line(failure)
-    trial = trace.trials[-1]
     call = trial.tool_calls[failure.call_index]
     sought = next((repr(value) for value in call.args if isinstance(value, str)), call.tool)
     threshold = trial.thresholds[failure.parameter]

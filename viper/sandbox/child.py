@@ -248,10 +248,11 @@ class _Run:
         if size > limit:
             message = f"the answer takes {size} bytes, the limit is {limit}"
             return self._failure("output", message, None)
-        lines = self._feeding(None) or range(1, self.source.count("\n") + 2)
+        feeding = self._feeding(None)
+        lines = feeding or range(1, self.source.count("\n") + 2)
         done = {"ok": True, "v": packed, "raw": raw, "l": sorted(lines)}
         if is_empty(value):
-            done["e"] = self.child.caller.empty_calls(self._feeding(None), [value])
+            done["e"] = self.child.caller.empty_calls(feeding, [value])
         return done
 
     def failure_frame(self, error: BaseException) -> dict[str, Any]:

@@ -194,7 +194,9 @@ class RunContext:
 class Strategy(Protocol):
     """A way of answering; yields its trials as they happen, the trial with the answer last.
 
-    A strategy whose answering trial is not the last sets ``context.chosen``.
+    A strategy whose answering trial is not the last sets ``context.chosen``. One that looks words
+    of the query up in texts has the attribute ``searches_texts = True``: words that the models do
+    not know are then no reason for a warning.
     """
 
     name: str

@@ -12,6 +12,7 @@ from tests.strategies.test_program import FAINT
 from tests.tuning.agent.turns import DONE, DOUBT, code
 from viper.commands.present import answer_line, details, failure_sentence, print_result, turn_lines
 from viper.errors import ViperError
+from viper.schema import RunWarning
 
 
 def test_a_turn_line_by_line_without_what_a_terminal_would_obey() -> None:
@@ -55,6 +56,15 @@ def test_a_fallback_that_fails_as_well_does_not_hide_the_failure() -> None:
     fallback = replace(trace.trials[0], correction="fallback", tool_calls=(), failure=None)
     both = replace(trace, trials=(*trace.trials, fallback))
     assert failure_sentence(both).startswith("Nothing like 'faint ball' was found")
+
+
+def test_a_run_without_an_answer_prints_its_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bench([FAINT], trials=1, self_tune=False) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    unknown = RunWarning("unknown_words", "The models do not know 'faint'.")
+    doubtful = replace(result, trace=replace(result.trace, warnings=(unknown,)))
+    assert print_result(doubtful, None, as_json=False, quiet=True) == 1
+    assert "do not know 'faint'" in capsys.readouterr().err
 
 
 def test_trials_are_folded_and_quiet_prints_the_answer_alone(

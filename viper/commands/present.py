@@ -227,7 +227,7 @@ def print_result(
     else:
         for line in () if quiet else details(result):
             click.echo(line, err=True)
-        if result.warnings and result.answer is not None:
+        if result.warnings and result.trace.guess is None:  # else the failure says it
             text = " ".join(warning.text for warning in result.warnings)
             click.secho(f"warning: {for_terminal(text)}", fg="yellow", err=True)
         click.echo(answer_line(result))

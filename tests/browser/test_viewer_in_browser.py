@@ -32,7 +32,8 @@ def judged(file: Path) -> list[SampleResult]:
         answer = None if failure else Prediction("red")
         score = 0.0 if failure else float(number % 2)
         row = SampleResult.of(sample, 0, score, prediction=answer, program=program, failure=failure)
-        row = replace(row, groups={"kind": f"kind {number % 4}"})
+        marks = ("warning:weak_evidence",) if number == 1 else ()
+        row = replace(row, groups={"kind": f"kind {number % 4}"}, marks=marks)
         rows.append(row)
     return rows
 
@@ -97,6 +98,18 @@ def test_filtering(tab: Tab, one: str, shoot: Callable[[Any, str], None]) -> Non
     assert heading(found) == "60 samples, page 1 of 3"
 
 
+def test_it_opens_with_the_wrong_which_look_unlike_the_right(tab: Tab, one: str) -> None:
+    found = tab(f"{one}?page=1")
+    verdicts = found.locator(".grid .verdict")
+    words = [text.split(":")[0] for text in verdicts.all_inner_texts()]
+    assert words == ["✗ wrong"] * 16 + ["? doubtful"] + ["✓ right"] * 7
+    colours = {
+        found.locator(f".grid p.{name}").first.evaluate("one => getComputedStyle(one).color")
+        for name in ("wrong", "doubtful", "right")
+    }
+    assert len(colours) == 3
+
+
 def test_the_error_diagram_filters(tab: Tab, one: str) -> None:
     found = tab(one)
     found.locator(".legend").get_by_role("link", name="wrong 20").click()
@@ -123,7 +136,7 @@ def test_pages_turn_by_link_and_key(tab: Tab, one: str) -> None:
 
 def test_a_sample_opens_its_trace(tab: Tab, one: str) -> None:
     found = tab(one)
-    found.locator(".grid a").nth(4).click()
+    found.get_by_role("link", name="what color is thing 4?").click()
     found.wait_for_url("**trace?**")
     assert found.locator("h1").inner_text() == "what color is thing 4?"
     assert found.locator(".picture").count() == 1

@@ -26,7 +26,7 @@ from viper.schema import ToolCall
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer, filter_from
 from viper.web.viewer.gallery import Gallery
-from viper.web.viewer.index import PAGE_ROWS, SORTS, RowFilter, ViewerIndex
+from viper.web.viewer.index import PAGE_ROWS, SORTS, RowFilter, ViewerIndex, verdict_of
 
 TOKEN = "the-token"
 
@@ -61,6 +61,7 @@ def index(tmp_path: Path) -> Iterator[ViewerIndex]:
 
 def numbers(index: ViewerIndex, **wanted: Any) -> list[int]:
     found: list[int] = []
+    wanted = {"sort": "order", **wanted}
     pages = index.find(RowFilter(**wanted)).pages
     for page in range(pages):
         found += [int(name[1:]) for name, _ in index.find(RowFilter(**wanted, page=page)).keys]
@@ -94,7 +95,28 @@ def test_sorting_and_pages(index: ViewerIndex) -> None:
     assert numbers(index, sort="best")[:2] == [2, 6]
     for name in SORTS:
         assert sorted(numbers(index, sort=name)) == list(range(40))
-    assert numbers(index, sort="score; DROP TABLE rows") == list(range(40))
+    assert numbers(index, sort="score; DROP TABLE rows") == numbers(index, sort="wrong first")
+
+
+def test_it_opens_with_the_wrong_then_the_doubtful_then_the_right(tmp_path: Path) -> None:
+    found = [replace(a_row(n), score=score, marks=marks, failure=failure)
+             for n, (score, marks, failure) in enumerate([
+                 (1.0, (), None),
+                 (0.5, ("fallback:average_box", "warning:weak_evidence"), None),
+                 (1.0, ("fallback:average_box",), None),
+                 (0.49, (), None),
+                 (1.0, (), "runtime"),
+                 (0.0, ("warning:guessed",), None),
+             ])]  # fmt: skip
+    assert [verdict_of(row) for row in found] == [
+        "right", "doubtful", "right", "wrong", "wrong", "wrong"
+    ]  # fmt: skip
+    with write(tmp_path / "run", found) as store:
+        index = ViewerIndex([store])
+        opening = filter_from({})
+        assert [int(name[1:]) for name, _ in index.find(opening).keys] == [3, 4, 5, 1, 0, 2]
+        assert numbers(index, sort="order") == list(range(6))
+        index.close()
 
 
 def test_facets_count(index: ViewerIndex) -> None:
@@ -195,6 +217,21 @@ def test_the_grid_shows_and_filters(site: Site) -> None:
     assert "1 sample" in Reader(site.get("?text=thing+7").text).words
     assert "Nothing passes this filter." in Reader(site.get("?text=zebra").text).words
     assert "4 samples" in Reader(site.get("?low=0.5").text).words
+
+
+def test_cards_say_what_is_wrong_in_words_and_class(tmp_path: Path) -> None:
+    marks = ("warning:weak_evidence", "warning:unknown_words")
+    found = [a_row(0), replace(a_row(2), marks=marks), a_row(1), replace(a_row(4), target=None)]
+    with write(tmp_path / "run", found) as store, Replayer(Library()) as replayer:
+        viewed = ViewedRun("run", store, Gallery(store, None))
+        viewer = Viewer((viewed,), ViewerIndex([store]), replayer, TOKEN)
+        client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
+        page = Reader(client.get(f"/{TOKEN}/").text)
+    shown = [its["class"] for tag, its in page.elements if tag == "li" and its.get("class")]
+    assert shown == ["wrong", "doubtful", "right", "right"]
+    assert re.findall(r"✗ wrong|\? doubtful: [a-z, ]+? red|✓ \w+", page.words) == [
+        "✗ wrong", "? doubtful: weak evidence, unknown words red", "✓ right", "✓ answered"
+    ]  # fmt: skip
 
 
 def test_a_picture_and_a_trace(site: Site) -> None:

@@ -31,7 +31,7 @@ from viper.web.pages import line_changes, rendered
 from viper.web.sample_pages import record_of, rerun_command, truth_of
 from viper.web.trace_page import Extras, FeedbackForm, replay_all, trace_page
 from viper.web.viewer.gallery import Gallery
-from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex
+from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex, verdict_of
 from viper.web.viewer.tools import tools_page
 
 _POLICY = (
@@ -109,6 +109,7 @@ def _grid(viewer: Viewer, request: Request) -> Response:
         fields=fields,
         results=results,
         cards=[_card(viewer, key) for key in results.keys],
+        verdict_of=verdict_of,
         address=partial(address, fields),
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
     )
@@ -242,7 +243,7 @@ def filter_from(fields: Mapping[str, str]) -> RowFilter:
         high=_share(text("high")),
         seed=whole(text("seed_is")),
         change=text("change"),
-        sort=text("sort") or "order",
+        sort=text("sort") or RowFilter.sort,
         page=max(0, whole(text("page")) or 0),
     )
 

@@ -22,13 +22,16 @@ from viper.evaluate.sample_result import SampleResult
 PAGE_ROWS = 24
 
 SORTS = {
+    "wrong first": "a.verdict, a.position, a.seed",
     "order": "a.position, a.seed",
     "worst": "a.score, a.failure IS NULL, a.position, a.seed",
     "best": "a.score DESC, a.position, a.seed",
     "slowest": "a.seconds DESC, a.position, a.seed",
     "costliest": "a.tokens DESC, a.position, a.seed",
 }
-"""SQL sort orders by name. The first is the order of the data set."""
+"""SQL sort orders by name. The first is how the viewer opens; ``order`` is that of the data set."""
+
+VERDICTS = ("wrong", "doubtful", "right")
 
 CHANGES = {
     "to right": f"a.score < {RIGHT} AND b.score >= {RIGHT}",
@@ -46,11 +49,13 @@ _SCHEMA = """
 CREATE TABLE rows (
     run INTEGER, sample_id TEXT, seed INTEGER, position INTEGER, score REAL, failure TEXT,
     part TEXT, seconds REAL, tokens INTEGER, program TEXT, answer TEXT, words TEXT,
+    verdict INTEGER,
     PRIMARY KEY (run, sample_id, seed)
 );
 CREATE TABLE tools (run INTEGER, sample_id TEXT, seed INTEGER, tool TEXT);
 CREATE TABLE kinds (run INTEGER, sample_id TEXT, seed INTEGER, name TEXT, value TEXT);
 CREATE INDEX rows_in_order ON rows (run, position, seed);
+CREATE INDEX rows_by_verdict ON rows (run, verdict, position, seed);
 CREATE INDEX rows_by_score ON rows (run, score);
 CREATE INDEX tools_by_row ON tools (run, tool, sample_id, seed);
 CREATE INDEX kinds_by_row ON kinds (run, name, value, sample_id, seed);
@@ -82,7 +87,7 @@ class RowFilter:
     high: float | None = None
     seed: int | None = None
     change: str = ""
-    sort: str = "order"
+    sort: str = next(iter(SORTS))
     page: int = 0
 
 
@@ -109,6 +114,13 @@ class Facets:
     seeds: tuple[int, ...] = ()
     changes: tuple[tuple[str, int], ...] = ()
     rows: int = 0
+
+
+def verdict_of(result: SampleResult) -> str:
+    """Return ``wrong``, ``right``, or ``doubtful`` for a right result with a warning."""
+    if result.failure is not None or result.score < RIGHT:
+        return "wrong"
+    return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
 
 
 class ViewerIndex:
@@ -153,7 +165,7 @@ class ViewerIndex:
         """Return a page of the results that pass the filter."""
         tables, conditions, values = _conditions(row_filter, len(self._stores) > 1)
         where = " AND ".join(conditions)
-        order = SORTS.get(row_filter.sort, SORTS["order"])
+        order = SORTS.get(row_filter.sort, SORTS[RowFilter.sort])
         with self._lock:
             ((total,),) = self._connection.execute(
                 f"SELECT COUNT(*) FROM {tables} WHERE {where}", values
@@ -249,7 +261,7 @@ def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
         key = (run, result.sample_id, result.seed)
         answer = answer_words(result)
         connection.execute(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *key,
                 position,
@@ -261,6 +273,7 @@ def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
                 result.program,
                 json.dumps([answer, result.failure]),
                 _words(result, answer),
+                VERDICTS.index(verdict_of(result)),
             ),
         )
         connection.executemany(

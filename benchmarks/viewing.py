@@ -27,7 +27,8 @@ from viper.api.library import Library
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
+from viper.run_result import RunResult
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.trace_page import Extras, replay_all, trace_page

@@ -22,7 +22,7 @@ LAYERS = (
     "prompting", "models",
     "search",
     "tools",
-    "strategies", "reasoner", "draw",
+    "strategies", "run_result", "reasoner", "draw",
     "ace", "tuning",
     "data", "evaluate", "learning",
     "profiles",

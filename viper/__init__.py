@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from viper.profiles import load_profile as load_profile
     from viper.reasoner import Reasoner as Reasoner
     from viper.reasoner import RunOptions as RunOptions
-    from viper.reasoner import RunResult as RunResult
+    from viper.run_result import RunResult as RunResult
 
 __version__ = "0.1.0"
 
@@ -25,7 +25,7 @@ _PUBLIC = {
     "ImagePatch": "viper.api.image_patch",
     "Reasoner": "viper.reasoner",
     "RunOptions": "viper.reasoner",
-    "RunResult": "viper.reasoner",
+    "RunResult": "viper.run_result",
     "VideoSegment": "viper.api.video_segment",
     "load_profile": "viper.profiles",
     "routine": "viper.api.registry",

@@ -10,7 +10,7 @@ import numpy as np
 
 from viper.errors import UsageError
 from viper.models.edited import Tag
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.tools.edits import COLOUR, draw_tags
 
 _MIN_WIDTH = 480

@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from viper.errors import UnknownNameError, UsageError
-from viper.models.media import Media, media_from
-from viper.models.vision.roles import Pixels
+from viper.models.media import media_from
 from viper.prompting.messages import Prompt, as_text
-from viper.schema import TASKS, Answer, Failure, Query, RunWarning, Trace, Trial
+from viper.run_result import RunResult
+from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import resolve_task
 from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
@@ -28,6 +28,7 @@ from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
+from viper.strategies.verification import check_writes_programs, verify
 from viper.strategies.warnings import warnings_of
 from viper.strategies.writing import Generation
 
@@ -100,56 +101,6 @@ class RunOptions:
             UsageError: a value is out of range.
         """
         return base.changed(**self.changes)
-
-
-@dataclass(frozen=True, repr=False)
-class RunResult:
-    """Result of a run: the trace, the media of the query, and the raw value returned.
-
-    ``value`` may hold arrays and references; ``trace`` is plain data.
-    """
-
-    trace: Trace
-    media: Media
-    value: Any = None
-
-    def __repr__(self) -> str:
-        """Return the answer, or the kind of failure, and the kinds of warnings in one line."""
-        answer, failure = self.answer, self.failure
-        shown = f"no answer ({failure.kind})" if failure else "no answer"
-        if answer is not None:
-            box = [round(side, 1) for side in answer.box or ()]
-            shown = f"{answer.kind} {box or answer.value!r}"
-        doubts = "".join(f", {warning.kind}" for warning in self.warnings)
-        return f"<RunResult {self.trace.query.text!r}: {shown}{doubts}>"
-
-    @property
-    def answer(self) -> Answer | None:
-        return self.trace.answer
-
-    @property
-    def failure(self) -> Failure | None:
-        return self.trace.failure
-
-    @property
-    def picture(self) -> Pixels | None:
-        """Return the picture of the answer, ``uint8 [H, W, 3]``; None for other answers."""
-        if self.answer is None or self.answer.kind != "image":
-            return None
-        return self.media.edits.picture(self.answer.value["picture"]).pixels
-
-    @property
-    def program(self) -> str | None:
-        return self.trace.program
-
-    @property
-    def warnings(self) -> tuple[RunWarning, ...]:
-        return self.trace.warnings
-
-    def withheld(self) -> RunResult:
-        """Return the result without its answer if a warning says that the profile withholds it."""
-        trace = self.trace.withheld()
-        return self if trace is self.trace else replace(self, trace=trace, value=None)
 
 
 class Reasoner:
@@ -239,11 +190,15 @@ class Reasoner:
         if usage is not None:
             context.usage = usage
         strategy = using or named_strategy(run_options.strategy)
+        if context.settings.verify:
+            check_writes_programs(strategy)
         started = time.perf_counter()
         trials: list[Trial] = []
         for trial in strategy.trials(self.components, context):
             trials.append(trial)
             yield trial
+        if context.settings.verify:
+            verify(self.components, context, trials)
         if context.final_value is None and using is None:
             fallback = fall_back(self.components, context, len(trials))
             if fallback is not None:
@@ -382,6 +337,7 @@ class Reasoner:
             examples_left_out=context.examples_left_out,
             seed=context.settings.seed,
             warnings=warnings,
+            checks=context.checks,
             **_parts(context.parts),
         )
         return RunResult(trace, context.media, value)

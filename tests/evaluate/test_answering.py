@@ -19,7 +19,8 @@ from viper.evaluate.metrics import Figures
 from viper.evaluate.sample_result import Prediction, Score
 from viper.models.llm.protocol import Completion
 from viper.models.media import Media, media_from
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
+from viper.run_result import RunResult
 from viper.schema import Answer, Failure, Trace, Trial, Usage
 from viper.strategies.base import UsageMeter
 from viper.strategies.settings import RunSettings

@@ -19,7 +19,8 @@ from viper.evaluate.engines.runner import Budget, run
 from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, Item, SampleRunner
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import Media
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
+from viper.run_result import RunResult
 from viper.schema import Answer
 from viper.strategies.base import UsageMeter
 

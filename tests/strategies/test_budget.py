@@ -10,8 +10,8 @@ from tests.strategies.bench import Bench, picture
 from viper.commands.present import answer_line, details
 from viper.errors import UsageError
 from viper.models.media import media_from
-from viper.reasoner import RunResult
 from viper.record import result_record
+from viper.run_result import RunResult
 from viper.schema import Query, Trial
 from viper.strategies.base import RunContext, UsageMeter
 from viper.strategies.program import ProgramStrategy

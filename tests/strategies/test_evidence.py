@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.testing.fake_models import FakeDetector, FakeVideoModel
 
 

@@ -10,7 +10,8 @@ from tests.ace.test_bank import EXAMPLE
 from tests.strategies.bench import Bench, picture
 from viper.ace.bank import Bank
 from viper.errors import UsageError
-from viper.reasoner import Reasoner, RunResult
+from viper.reasoner import Reasoner
+from viper.run_result import RunResult
 from viper.schema import Trace
 
 PROGRAM = "def execute_command(image):\n    return ImagePatch(image)"

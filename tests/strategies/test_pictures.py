@@ -14,8 +14,8 @@ from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.commands.present import answer_line, details
 from viper.draw import save_answer
 from viper.errors import UsageError
-from viper.reasoner import RunResult
 from viper.record import result_record
+from viper.run_result import RunResult
 from viper.schema import Query
 from viper.serve.records import result_json
 from viper.strategies.answers import resolve_task

@@ -8,7 +8,8 @@ import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.errors import CancelledError, MediaError, UnknownNameError, UsageError
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
+from viper.run_result import RunResult
 from viper.schema import Trial
 
 LEFTMOST = """def execute_command(image):

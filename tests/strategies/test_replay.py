@@ -12,8 +12,9 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.api.library import Library, library_for
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
 from viper.record import record_from_json
+from viper.run_result import RunResult
 from viper.schema import ToolCall, Trace, to_json
 from viper.strategies.replay import MOST_EVENTS, Event, Replay, Replayer, add_reports
 

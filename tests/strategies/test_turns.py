@@ -14,7 +14,7 @@ from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.scripted import RecordedCall, ScriptedLLM
 from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.prompting.messages import Message, Picture, pictures_of
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.schema import Failure, ToolCall
 
 BROKEN = "```python\ndef execute_command(image):\n    return ImagePatch(image).find('egg')[0]\n```"

@@ -11,7 +11,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.schema import Failure
 
 REFUSAL = "I'm sorry, but I can't help with identifying people."

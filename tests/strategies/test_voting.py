@@ -9,8 +9,8 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.commands.present import details
 from viper.errors import UsageError
-from viper.reasoner import RunResult
 from viper.record import result_record
+from viper.run_result import RunResult
 from viper.schema import Answer, to_json
 from viper.strategies.settings import RunSettings
 from viper.strategies.voting import Vote, central, groups_of, is_decided, short_text

@@ -11,7 +11,7 @@ import pytest
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.api.library import Library, library_for
 from viper.errors import UsageError
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 
 FILE = '''
 import numpy as np

@@ -17,8 +17,8 @@ from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
 from viper.ace.critique import Critique
 from viper.models.media import media_from
-from viper.reasoner import RunResult
 from viper.record import record_from_json
+from viper.run_result import RunResult
 from viper.schema import Trace, to_json
 from viper.strategies.replay import Replay
 from viper.tuning.learning_record import LearningRecord, PromptRecord, Update

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.strategies.bench import Bench, picture
 from viper.api.library import Library
 from viper.models.media import Media
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
+from viper.run_result import RunResult
 from viper.schema import Trace
 from viper.strategies.replay import Replayer
 from viper.web.trace_page import Extras, replay_all, trace_page

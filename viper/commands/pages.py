@@ -18,7 +18,8 @@ from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import PAGE, RunStore
 from viper.models.media import Media
-from viper.reasoner import Reasoner, RunResult
+from viper.reasoner import Reasoner
+from viper.run_result import RunResult
 from viper.sandbox.sandbox import Mode
 from viper.schema import Trace
 from viper.storage.files import write_file

@@ -22,7 +22,7 @@ from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.terminal import echo_json, indented, status
 from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, ViperError
-from viper.evaluate.reports.escape import for_terminal
+from viper.evaluate.reports.escape import for_terminal, python_on_terminal
 from viper.models.hub import local_copy
 from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
 from viper.models.llm.scripted import ScriptedLLM
@@ -31,8 +31,9 @@ from viper.models.media import Media
 from viper.profiles.backends import backend_class, loads_weights
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
-from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
+from viper.run_result import RunResult
 from viper.schema import Answer, Failure, ToolCall, Trace, Trial, Turn
 from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
@@ -314,7 +315,7 @@ def details(result: RunResult) -> Iterator[str]:
         yield from (f"    {line}" for line in result.trace.plan.splitlines())
     if result.program:
         yield "program:"
-        yield from (f"    {line}" for line in result.program.splitlines())
+        yield from (f"    {line}" for line in python_on_terminal(result.program))
     if result.trace.path:
         yield "steps:"
         yield from (f"    {for_terminal(step_line(step))}" for step in result.trace.path)
@@ -353,7 +354,9 @@ def turn_lines(turn: Turn) -> Iterator[str]:
     """Yield lines with a turn of an agent and its result."""
     by = ", by a checker" if turn.by == "checker" else ""
     yield f"{turn.index + 1} {turn.kind}{by}"
-    if turn.text:
+    if turn.kind == "code":
+        yield from (f"    {line}" for line in python_on_terminal(turn.text.strip("\n")))
+    elif turn.text:
         yield from indented(turn.text)
     if turn.result:
         yield from (f"  > {line.strip()}" for line in indented(turn.result))

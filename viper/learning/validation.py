@@ -21,7 +21,8 @@ from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.metrics import Metric
 from viper.evaluate.sample_result import Prediction
-from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.reasoner import Reasoner, RunOptions
+from viper.run_result import RunResult
 from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components

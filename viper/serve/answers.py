@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve.jobs import Event, Job
 from viper.serve.metrics import Metrics

@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse, Response
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from viper.reasoner import Reasoner, RunResult
+from viper.reasoner import Reasoner
 from viper.record import RunRecord
+from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve import forms
 from viper.serve.answers import JobAnswer, JobStream

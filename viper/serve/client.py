@@ -19,8 +19,9 @@ import numpy as np
 from viper.errors import UsageError, ViperError
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
-from viper.reasoner import RunOptions, RunResult
+from viper.reasoner import RunOptions
 from viper.record import RecordError, trace_from_record
+from viper.run_result import RunResult
 from viper.schema import Trial
 
 _CONNECT_S = 10.0

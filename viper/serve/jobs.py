@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from queue import SimpleQueue
 
-from viper.reasoner import RunResult
+from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve.admission import Slot
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from viper.models.vision.roles import Pixels
-from viper.reasoner import RunResult
 from viper.record import result_record
+from viper.run_result import RunResult
 from viper.schema import Trial, to_json
 
 

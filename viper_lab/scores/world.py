@@ -16,7 +16,8 @@ from viper.evaluate.metrics.accuracy import answer_correct, right_by_task
 from viper.evaluate.sample_result import Prediction
 from viper.models.media import Media, media_from
 from viper.models.vision.vqa_blip import BlipAnswerer
-from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.reasoner import Reasoner, RunOptions
+from viper.run_result import RunResult
 from viper.schema import Answer
 from viper.strategies.base import Components, RunContext, Strategy
 from viper.strategies.end_to_end import captions, description, detector, language, vqa

@@ -12,8 +12,8 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.errors import PromptTooLongError, UsageError
-from viper.reasoner import RunResult
 from viper.record import record_from_json, result_record
+from viper.run_result import RunResult
 from viper.schema import Trace, to_json
 from viper.strategies.explore import ExploreSettings
 

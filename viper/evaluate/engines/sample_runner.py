@@ -17,7 +17,8 @@ from viper.evaluate.metrics.editing import NeedsEditJudge, judge_by_roles
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
-from viper.reasoner import Reasoner, RunOptions, RunResult
+from viper.reasoner import Reasoner, RunOptions
+from viper.run_result import RunResult
 from viper.schema import Failure, Trace, Trial, Usage
 from viper.storage.cache import ComputeCache
 from viper.strategies.base import UsageMeter

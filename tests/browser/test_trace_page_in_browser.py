@@ -61,6 +61,13 @@ def test_trials_are_tabs_for_mouse_and_keyboard(
     shoot(found, "trace-picture")
 
 
+def test_programs_have_colors(tab: Tab, picture: Path) -> None:
+    for scheme in ("light", "dark"):
+        program = tab(picture, color_scheme=scheme).locator("[role=tabpanel]:visible .program")
+        parts = [program, program.locator(".py-k").first, program.locator(".py-s1").first]
+        assert len({one.evaluate("one => getComputedStyle(one).color") for one in parts}) == 3
+
+
 def test_a_crop_shows_where_it_is(tab: Tab, picture: Path) -> None:
     found = tab(picture)
     crop = found.locator("[role=tabpanel]:visible .crop").last

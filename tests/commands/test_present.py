@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.strategies.bench import Bench, picture
@@ -28,6 +29,23 @@ def test_a_turn_line_by_line_without_what_a_terminal_would_obey() -> None:
     assert len(lines[2]) - len(lines[2].lstrip()) > len(lines[1]) - len(lines[1].lstrip())
     assert list(turn_lines(DONE)) == ["1 done"]
     assert next(turn_lines(DOUBT)) == "1 thought, by a checker"
+
+
+def test_programs_have_colors_where_the_terminal_shows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Bench([FAINT]) as bench:
+        result = bench.reasoner.run(picture(), "the faint ball")
+    plain = [f"    {line}" for line in FAINT.splitlines()]
+    assert list(details(result))[2 : 2 + len(plain)] == plain
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = list(details(result))[2 : 2 + len(plain)]
+    assert [click.unstyle(line) for line in shown] == plain and shown != plain
+    assert "\x1b" in next(line for line in turn_lines(code("return 1")) if "return" in line)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not any("\x1b[9" in line for line in details(result))
 
 
 def test_a_search_that_found_nothing_is_one_sentence() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from viper.evaluate.reports.error_diagram import PARTS
+from viper.evaluate.reports.escape import python_lines
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.web.values import DisplayValue
 
@@ -27,8 +29,10 @@ def rendered(template: str, **values: Any) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """Return the text of a script or a style."""
-    return (_HERE / "static" / name).read_text("utf-8")
+    """Return the text of a script, or of a style with the colors of programs."""
+    text = (_HERE / "static" / name).read_text("utf-8")
+    colors = resources.files("viper.evaluate.reports") / "templates" / "python.css"
+    return text + colors.read_text("utf-8") if name.endswith(".css") else text
 
 
 def static_file(name: str) -> tuple[str, str] | None:
@@ -67,6 +71,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["crop_size"] = crop_size
+    environment.filters["python_lines"] = python_lines
     environment.filters["seconds"] = in_seconds
     environment.filters["answer"] = answer_words
     environment.filters["target"] = target_words

@@ -43,6 +43,37 @@ def for_html(text: object) -> Markup:
     return Markup(html.escape(_visible(str(text)), quote=True))
 
 
+def python_lines(program: str) -> list[Markup]:
+    """Return the lines of a program for an HTML element, with the classes of ``python.css``."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    html = highlight(
+        _one_by_one(program),
+        PythonLexer(stripnl=False, ensurenl=False),
+        HtmlFormatter(nowrap=True, classprefix="py-"),
+    )
+    return [Markup(line) for line in html.splitlines()]
+
+
+def python_on_terminal(program: str) -> list[str]:
+    """Return the lines of a program, in colors where stderr shows them."""
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
+    console = Console(stderr=True, soft_wrap=True)
+    with console.capture() as capture:
+        console.print(syntax.highlight(_one_by_one(program)), end="")
+    return capture.get().splitlines()
+
+
+def _one_by_one(program: str) -> str:
+    """Return a program whose lines are visible and all end with a newline."""
+    return "".join(f"{_visible(line)}\n" for line in program.splitlines())
+
+
 def _visible(text: str) -> str:
     """Write control and direction-changing characters as ``\\x1b``; line ends and tabs stay."""
     return "".join(

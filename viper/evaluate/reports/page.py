@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from viper.evaluate.reports import tables
-from viper.evaluate.reports.escape import for_html
+from viper.evaluate.reports.escape import for_html, python_lines
 from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -118,7 +118,7 @@ def _sample(result: SampleResult, trace: str | None) -> dict[str, Any]:
 def _templates(folder: Path) -> jinja2.Environment:
     import jinja2
 
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, _TEMPLATES]),
         autoescape=True,
         finalize=for_html,
@@ -126,3 +126,5 @@ def _templates(folder: Path) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["python_lines"] = python_lines
+    return environment

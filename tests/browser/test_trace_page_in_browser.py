@@ -61,6 +61,30 @@ def test_trials_are_tabs_for_mouse_and_keyboard(
     shoot(found, "trace-picture")
 
 
+def test_picture_and_program_stand_side_by_side_where_there_is_room(
+    tab: Tab, picture: Path, video: Path, shoot: Callable[[Any, str], None]
+) -> None:
+    for path in (picture, video):
+        for width in (1800, 1200, 1000, 400):
+            found = tab(path, viewport={"width": width, "height": 900})
+            seen = found.locator(".media").bounding_box()
+            program = found.locator("[role=tabpanel]:visible .program").bounding_box()
+            is_beside = seen["x"] + seen["width"] < program["x"]
+            is_above = seen["y"] + seen["height"] < program["y"]
+            assert (is_beside, is_above) == (width > 1000, width <= 1000)
+            assert found.evaluate("document.documentElement.scrollWidth") <= width
+    shoot(tab(picture, viewport={"width": 1400, "height": 900}), "trace-wide")
+
+
+def test_the_picture_stays_in_sight_beside_a_long_program(tab: Tab, tmp_path: Path) -> None:
+    lines = "".join(f"    n = {number}\n" for number in range(80))
+    result = asked(f"def execute_command(image):\n{lines}    return 'red'\n", task="question")
+    path = written(tmp_path / "long.html", page(result.trace, result.media))
+    found = tab(path, viewport={"width": 1400, "height": 700})
+    found.locator(".program li").last.scroll_into_view_if_needed()
+    assert found.locator(".media").bounding_box()["y"] >= 0
+
+
 def test_programs_have_colors(tab: Tab, picture: Path) -> None:
     for scheme in ("light", "dark"):
         program = tab(picture, color_scheme=scheme).locator("[role=tabpanel]:visible .program")

@@ -22,11 +22,12 @@ LAYERS = (
     "prompting", "models",
     "search",
     "tools",
-    "strategies", "run_result", "reasoner", "draw",
+    "strategies", "draw", "run_result", "reasoner",
     "ace", "tuning",
     "data", "evaluate", "learning",
+    "serve", "web",
     "profiles",
-    "testing", "serve", "web",
+    "testing",
     "commands", "cli", "__main__", "__init__",
 )  # fmt: skip
 """Parts of the product, lowest first: a part imports lower ones and itself, without exception."""

@@ -10,30 +10,26 @@ import numpy as np
 
 from viper.errors import UsageError
 from viper.models.edited import Tag
-from viper.run_result import RunResult
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
+from viper.schema import Trace
 from viper.tools.edits import COLOUR, draw_tags
 
 _MIN_WIDTH = 480
 _SHEET_FRAMES = 8
 
 
-def save_answer(result: RunResult, path: Path) -> None:
-    """Write the picture with the answer's boxes and text; for an edit, write the edited picture.
-
-    A video becomes a strip of frames. The file is written completely or not at all.
+def save_picture(image: Any, path: Path) -> None:
+    """Write a PIL picture completely or not at all.
 
     Raises:
-        UsageError: the suffix of the file names no picture format, or the file cannot be written.
+        UsageError: as :func:`check_picture_path`, or the file cannot be written.
     """
-    from PIL import Image
-
-    if path.suffix.lower() not in Image.registered_extensions():
-        raise UsageError(f"{path}: unknown picture format {path.suffix!r}; use .png or .jpg")
-    picture = _picture(result)
+    check_picture_path(path)
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(temporary)
+        image.save(temporary)
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):  # the folder may be a file
@@ -41,12 +37,27 @@ def save_answer(result: RunResult, path: Path) -> None:
         raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _picture(result: RunResult) -> Any:
+def check_picture_path(path: Path) -> None:
+    """Raise a UsageError if the suffix of a file names no format in which pictures are written."""
     from PIL import Image
 
-    answer, media = result.answer, result.media
-    if result.picture is not None:
-        return Image.fromarray(result.picture)
+    if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
+        raise UsageError(f"{path}: unknown picture format {path.suffix!r}; use .png or .jpg")
+
+
+def draw_answer(trace: Trace, media: Media, edited: Pixels | None = None) -> Any:
+    """Return a PIL picture: that of the query with the answer's boxes and text, or the edited one.
+
+    A video becomes a strip of frames.
+
+    Args:
+        edited: the picture that is the answer, ``uint8 [H, W, 3]``; None for other answers.
+    """
+    from PIL import Image
+
+    answer = trace.answer
+    if edited is not None:
+        return Image.fromarray(edited)
     if media.video is not None and (answer is None or answer.box is None):
         count = len(media.video)
         numbers = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
@@ -54,13 +65,13 @@ def _picture(result: RunResult) -> Any:
         width = max(len(row) for row in rows)
         blank = np.full_like(media.video[0], 255)
         strips = [np.concatenate([*row, *([blank] * (width - len(row)))], axis=1) for row in rows]
-        return _with_caption(Image.fromarray(np.concatenate(strips, axis=0)), result, None)
+        return _with_caption(Image.fromarray(np.concatenate(strips, axis=0)), trace, None)
     index = answer.image_index or 0 if answer is not None else 0
     pixels = media.video[index] if media.video is not None else media.images[index]
-    return _with_caption(Image.fromarray(pixels), result, answer.box if answer else None)
+    return _with_caption(Image.fromarray(pixels), trace, answer.box if answer else None)
 
 
-def _with_caption(image: Any, result: RunResult, box: Any) -> Any:
+def _with_caption(image: Any, trace: Trace, box: Any) -> Any:
     """Return the picture, enlarged if small, with the box and a strip of text below."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -70,7 +81,7 @@ def _with_caption(image: Any, result: RunResult, box: Any) -> Any:
     line = max(2, image.width // 200)
     if box is not None:
         draw.rectangle([value * scale for value in box], outline=COLOUR, width=line)
-    answer = result.answer
+    answer = trace.answer
     if answer is not None and answer.kind == "tags":
         draw_tags(image, [Tag(tag["label"], tuple(tag["box"])) for tag in answer.value], scale)
     size = max(14, image.width // 36)
@@ -81,6 +92,6 @@ def _with_caption(image: Any, result: RunResult, box: Any) -> Any:
     caption = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
     if answer is not None and answer.kind == "tags":
         caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
-    strip.text((8, image.height + 4), result.trace.query.text[:90], fill="black", font=font)
+    strip.text((8, image.height + 4), trace.query.text[:90], fill="black", font=font)
     strip.text((8, image.height + 6 + size * 1.3), caption[:90], fill=(160, 0, 90), font=font)
     return canvas

@@ -340,7 +340,7 @@ class Reasoner:
             checks=context.checks,
             **_parts(context.parts),
         )
-        return RunResult(trace, context.media, value)
+        return RunResult(trace, context.media, value, self.components.page)
 
 
 _OWN_FIELDS = ("path", "turns")

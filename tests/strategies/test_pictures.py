@@ -12,7 +12,6 @@ from PIL import Image
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper.commands.present import answer_line, details
-from viper.draw import save_answer
 from viper.errors import UsageError
 from viper.record import result_record
 from viper.run_result import RunResult
@@ -78,7 +77,7 @@ def test_a_picture_is_an_answer(bench: Bench, tmp_path: Path) -> None:
     found = result.picture
     assert found is not None and (found[45, 15] == colourful()[45, 15]).all()
     assert len(set(found[0, 0].tolist())) == 1
-    save_answer(result, tmp_path / "out.png")
+    result.save(tmp_path / "out.png")
     assert (np.asarray(Image.open(tmp_path / "out.png")) == found).all()
     assert answer_line(result) == "a picture of 100 x 60 pixels (write it with --save FILE)"
     assert result_record(result.trace)["answer_kind"] == "image"
@@ -126,7 +125,7 @@ def test_tags(bench: Bench, program: str, task: str, tmp_path: Path) -> None:
     result = run(bench, program, task)
     assert result.answer is not None and result.answer.value == CUBES, result.failure
     assert answer_line(result) == "cube [10, 40, 20, 50]; cube [70, 5, 90, 25]"
-    save_answer(result, tmp_path / "tags.png")
+    result.save(tmp_path / "tags.png")
     shown = np.asarray(Image.open(tmp_path / "tags.png").convert("RGB"))
     assert (shown == (255, 64, 160)).all(axis=2).sum() > 100
 

@@ -17,7 +17,6 @@ from viper.commands import options as cli
 from viper.commands.doctor import strict_holds
 from viper.commands.present import answer_line, details
 from viper.commands.terminal import status
-from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.profiles.backends import SHIPPED
 from viper.profiles.choices import EMBEDDED
@@ -130,7 +129,7 @@ def demo_questions(out: Path) -> int:
             result = reasoner.run(str(folder / item["media"]), item["query"], options)
             answered += result.answer is not None
             picture = out / f"{number}-{item['task']}.png"
-            save_answer(result, picture)
+            result.save(picture)
             click.echo(f"\n[{number}] {item['media']}: {item['query']}")
             for index, candidate in enumerate(options.options):
                 click.echo(f"    ({index}) {candidate}")

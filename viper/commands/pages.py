@@ -7,55 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from viper.api.library import Library, library_for
-from viper.commands.terminal import counter, status
+from viper.commands.terminal import counter
 from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.evaluate.reports.page import MOST_SAMPLES, report_page
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import PAGE, RunStore
-from viper.models.media import Media
-from viper.reasoner import Reasoner
-from viper.run_result import RunResult
 from viper.sandbox.sandbox import Mode
-from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.tools.tool_functions import depth_map
 from viper.web.sample_pages import SamplePages
-from viper.web.trace_page import Extras, page_of
-from viper.web.trace_view import DEPTH_TOOL
-
-
-def write_run_page(result: RunResult, reasoner: Reasoner, path: Path, command: str) -> None:
-    """Write the page of one run; its programs run again, without asking a model.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    extras = Extras(command=command, depth=depth_maps(result.trace, result.media, reasoner))
-    components = reasoner.components
-    with status("writing the page"):
-        page = page_of(
-            result.trace, result.media, components.library, extras, mode=components.sandbox.mode
-        )
-        write_file(path, page)
-    click.echo(f"{path}: open it in a browser", err=True)
-
-
-def depth_maps(trace: Trace, media: Media, reasoner: Reasoner) -> dict[str, np.ndarray]:
-    """Return the depth maps of the images whose depth the programs asked for, from the cache."""
-    session = reasoner.components.toolbox.session(media)
-    image_names: dict[str, Any] = {
-        call.args[0]["fields"][0]: None
-        for trial in trace.trials
-        for call in trial.tool_calls
-        if call.tool == DEPTH_TOOL and call.error is None and call.args
-    }
-    return {name: depth_map(session, name) for name in image_names}
 
 
 def write_report_page(

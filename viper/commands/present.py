@@ -20,7 +20,6 @@ import click
 
 from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.terminal import echo_json, indented, status
-from viper.draw import save_answer
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, ViperError
 from viper.evaluate.reports.escape import for_terminal, python_on_terminal
 from viper.models.hub import local_copy
@@ -234,7 +233,7 @@ def print_result(
         click.echo(answer_line(result))
     if save is not None:
         sys.stdout.flush()
-        save_answer(result, save)
+        result.save(save)
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 
 

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from viper.commands.options import command_line, open_reasoner, options_as, split_options
 from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
 from viper.commands.sections import SectionedCommand
+from viper.commands.terminal import status
 from viper.errors import EXIT_OK, UsageError
 from viper.strategies import STRATEGIES, strategy
 
@@ -126,7 +127,6 @@ def _answer(
     options: RunOptions,
 ) -> int:
     from viper.commands.present import answer, answer_each, print_result
-    from viper.reasoner import Reasoner
 
     def answer_one(question: str) -> int:
         result = answer(
@@ -146,11 +146,10 @@ def _answer(
             quiet=chosen.quiet,
         )
         if chosen.html is not None:
-            from viper.commands.pages import write_run_page
-
-            assert isinstance(reasoner, Reasoner)
             command = command_line(click.get_current_context(), ("html", "save", "as_json"))
-            write_run_page(result, reasoner, chosen.html, command)
+            with status("writing the page"):
+                result.html(chosen.html, command)
+            click.echo(f"{chosen.html}: open it in a browser", err=True)
         return exit_code
 
     return answer_each(answer_one) if chosen.interactive else answer_one(query)

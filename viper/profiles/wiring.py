@@ -76,14 +76,15 @@ class Profile(ModelChoices):
         limit = int(memory_gb * 2**30) if memory_gb else None
         models = ProfileModels(self, limit)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
+        toolbox = Toolbox(
+            models.tools,
+            document.tools,
+            library.tool_routines,
+            PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None,
+        )
         return Components(
             models=models.llms,
-            toolbox=Toolbox(
-                models.tools,
-                document.tools,
-                library.tool_routines,
-                PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None,
-            ),
+            toolbox=toolbox,
             sandbox=Sandbox(
                 limits=document.limits, prelude=library.prelude(), mode=self.sandbox_mode
             ),
@@ -94,6 +95,7 @@ class Profile(ModelChoices):
             domain=self._domain(),
             preload=document.preload,
             library=library,
+            page=partial(_page, library=library, toolbox=toolbox, mode=self.sandbox_mode),
             embed=models.embed if "embedder" in document.roles else None,
             demonstrations=pool,
             styles={role: choice.style for role, choice in document.models.items()},
@@ -220,6 +222,12 @@ class Profile(ModelChoices):
         if bank.startswith("embedded:"):
             return read_bank(BANKS / f"{bank.removeprefix('embedded:')}.jsonl")
         return read_bank((self.document.base or Path()) / bank)
+
+
+def _page(*run: Any, **parts: Any) -> str:
+    from viper.web.trace_page import run_page  # most runs need no page
+
+    return run_page(*run, **parts)
 
 
 def _check_key(choice: BackendChoice) -> None:

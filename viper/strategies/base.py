@@ -35,6 +35,7 @@ class Components:
         domain: words and pictures that the models know, if the profile declares them.
         library: the names that programs may call.
         preload: load the vision models early, while the first program is written.
+        page: renders the page of a trace, its media and a command line that repeats the run.
         embed: turns texts into unit vectors, for a router that ranks by meaning.
         routers: routers cached between prompts, for APIs larger than their budget of tokens.
         demonstrations: store of plans and programs for strategy ``plan``.
@@ -48,6 +49,7 @@ class Components:
     profile_name: str = "custom"
     preload: bool = False
     library: Library = field(default_factory=Library)
+    page: Callable[..., str] | None = None
     embed: Callable[[Sequence[str]], Floats] | None = None
     routers: Routers = field(default_factory=Routers, repr=False, compare=False)
     demonstrations: ExampleStore = field(default_factory=NoExamples)

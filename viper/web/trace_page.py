@@ -10,20 +10,22 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from viper.api.library import Library
 from viper.models.media import Media
+from viper.sandbox.sandbox import Mode
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
+from viper.tools.tool_functions import depth_map
+from viper.tools.toolbox import Toolbox
 from viper.tuning.learning_record import LearningRecord
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view
-from viper.web.trace_view import trial_views, turn_views
+from viper.web.trace_view import DEPTH_TOOL, trial_views, turn_views
 from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000
@@ -125,10 +127,27 @@ def replay_all(trace: Trace, media: Media, replayer: Replayer) -> list[Replay]:
     ]
 
 
-def page_of(trace: Trace, media: Media, library: Library, extras: Extras, *, mode: Any) -> str:
-    """Render the page of a trace, as :func:`trace_page` does, with its own sandbox."""
+def run_page(
+    trace: Trace, media: Media, command: str = "", *, library: Library, toolbox: Toolbox, mode: Mode
+) -> str:
+    """Render the page of a run; its programs run again in a separate sandbox.
+
+    Args:
+        command: a command line that repeats the run.
+        toolbox: gives the depth maps that the programs asked for, from its cache.
+    """
+    session = toolbox.session(media)
+    image_names: dict[str, None] = {
+        call.args[0]["fields"][0]: None
+        for trial in trace.trials
+        for call in trial.tool_calls
+        if call.tool == DEPTH_TOOL and call.error is None and call.args
+    }
+    depth = {name: depth_map(session, name) for name in image_names}
     with Replayer(library, mode) as replayer:
-        return trace_page(trace, media, replay_all(trace, media, replayer), extras)
+        return trace_page(
+            trace, media, replay_all(trace, media, replayer), Extras(command, depth=depth)
+        )
 
 
 def _answer_picture(trace: Trace, media: Media) -> str:

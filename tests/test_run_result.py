@@ -1,0 +1,128 @@
+"""Results in Python and in notebooks: pictures, pages, values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image, ImageShow
+
+from tests.strategies.bench import Bench, picture
+from tests.web.traces import COLOURS
+from viper.api.library import Library
+from viper.errors import UsageError
+from viper.profiles import load_profile
+from viper.reasoner import Reasoner
+from viper.run_result import RunResult
+from viper.web.trace_page import run_page
+
+RED = "def execute_command(image):\n    return 'red'"
+BOX = "def execute_command(image):\n    return ImagePatch(image).find('cube')[0]"
+HOSTILE = "</iframe><script>alert(1)</script>\" onload='x' <style>body{display:none}</style>"
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with Bench([]) as made:
+        parts = made.reasoner.components
+        page = partial(run_page, library=Library(), toolbox=parts.toolbox, mode="strict")
+        made.reasoner = Reasoner(replace(parts, page=page))
+        yield made
+
+
+def run(bench: Bench, program: str, query: str = "?") -> RunResult:
+    return bench.reasoner.execute(program, picture(), query)
+
+
+class Elements(HTMLParser):
+    """The elements of a text with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(bench: Bench, tmp_path: Path) -> None:
+    result = run(bench, RED, HOSTILE)
+    shown = result._repr_html_()
+    assert shown is not None
+    ((tag, attributes),) = Elements(shown).found
+    assert tag == "iframe" and attributes["sandbox"] == "allow-scripts"
+    result.html(tmp_path / "new" / "page.html")
+    page = (tmp_path / "new" / "page.html").read_text("utf-8")
+    assert attributes["srcdoc"] == page and "Content-Security-Policy" in page
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+
+
+def test_a_page_has_depth_maps_and_the_command(bench: Bench, tmp_path: Path) -> None:
+    result = run(bench, COLOURS)
+    result.html(tmp_path / "page.html", "viper run 'x y.png' what")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert 'class="shade"' in page and "viper run &#39;x y.png&#39; what" in page
+
+
+def test_a_profile_gives_pages(bench: Bench) -> None:
+    result = run(bench, RED)
+    page = load_profile("embedded").components().page
+    assert page is not None
+    assert "<!doctype html>" in page(result.trace, result.media, "").lower()
+
+
+def test_a_result_without_a_page(bench: Bench, tmp_path: Path) -> None:
+    result = replace(run(bench, RED), page=None)
+    assert result._repr_html_() is None
+    with pytest.raises(UsageError, match="no page"):
+        result.html(tmp_path / "page.html")
+
+
+def test_a_notebook_shows_the_picture_that_is_saved(bench: Bench, tmp_path: Path) -> None:
+    result = run(bench, BOX)
+    content = result._repr_png_()
+    assert content is not None
+    result.save(str(tmp_path / "answer.png"))
+    saved = np.asarray(Image.open(tmp_path / "answer.png"))
+    assert (np.asarray(Image.open(BytesIO(content))) == saved).all()
+    assert (saved[200, 50] == (255, 64, 160)).all()  # the left side of the box, five times as large
+
+
+def test_there_is_no_picture_of_no_answer(bench: Bench) -> None:
+    assert run(bench, "def execute_command(image):\n    return nonsense")._repr_png_() is None
+
+
+@pytest.mark.parametrize("name", ["answer.txt", "answer", "answer.psd"])
+def test_pictures_are_saved_in_formats_that_can_be_written(
+    bench: Bench, name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="unknown picture format"):
+        run(bench, BOX).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_show_opens_a_window(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Image.Image] = []
+    monkeypatch.setattr(ImageShow, "show", lambda image, *_, **__: opened.append(image))
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    run(bench, BOX).show()
+    assert [image.width for image in opened] == [500]
+
+
+def test_show_displays_in_a_notebook(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    displayed: list[Image.Image] = []
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    display = SimpleNamespace(display=displayed.append)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    run(bench, BOX).show()
+    assert [image.width for image in displayed] == [500]

@@ -19,9 +19,12 @@ from tests.strategies.bench import Bench, picture
 from tests.web.traces import COLOURS
 from viper.api.library import Library
 from viper.errors import UsageError
+from viper.models.media import media_from
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper.run_result import RunResult
+from viper.sandbox import Ref
+from viper.strategies.answers import outside_value
 from viper.web.trace_page import run_page
 
 RED = "def execute_command(image):\n    return 'red'"
@@ -126,3 +129,47 @@ def test_show_displays_in_a_notebook(bench: Bench, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     run(bench, BOX).show()
     assert [image.width for image in displayed] == [500]
+
+
+def returned(bench: Bench, expression: str, media: object = None) -> object:
+    """The value of a program that returns an expression, as information beside its answer."""
+    name = "image" if media is None else "video"
+    program = f"import numpy as np\ndef execute_command({name}):\n    return 'red', {expression}"
+    result = bench.reasoner.execute(program, picture() if media is None else media, "?")
+    assert result.answer is not None and result.value[0] == "red", result.failure
+    return result.value[1]
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [("np.mean([1, 2])", float), ("np.array([3])[0]", int), ("np.any([1])", bool), ("1", int)],
+)
+def test_numbers_are_plain_numbers(bench: Bench, expression: str, kind: type) -> None:
+    value = returned(bench, f"{{'a': [{expression}]}}")
+    assert isinstance(value, dict) and type(value["a"][0]) is kind
+
+
+def test_patches_are_boxes_from_the_top_left_corner(bench: Bench) -> None:
+    cubes = [(10.0, 40.0, 20.0, 50.0), (70.0, 5.0, 90.0, 25.0)]
+    assert run(bench, BOX).value == cubes[0]
+    assert returned(bench, "ImagePatch(image).find('cube')") == cubes
+    assert returned(bench, "{'them': set(ImagePatch(image).find('ring'))}") == {"them": cubes[:1]}
+    assert returned(bench, "ImagePatch(image).crop(3, 3, 3, 9)") is None
+
+
+def test_pictures_are_arrays_and_segments_are_frames(bench: Bench) -> None:
+    pixels = returned(bench, "image")
+    assert isinstance(pixels, np.ndarray) and (pixels == picture()).all()
+    clip = np.zeros((8, 60, 100, 3), np.uint8)
+    assert returned(bench, "[video, VideoSegment(video, 2, 5)]", clip) == [range(8), range(2, 5)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [(), ("image7", 0, 0, 9, 9), ("image0", "a", 0, 9, 9), (3, "x", 4), (3, 0, float("inf"))],
+)
+@pytest.mark.parametrize("kind", ["patch", "image", "segment", "video", "strange"])
+def test_invented_references_are_nothing(fields: tuple[object, ...], kind: str) -> None:
+    value = outside_value(Ref(kind, fields), media_from(picture()))  # type: ignore[arg-type]
+    known = {("image", "image0"), ("segment", "image7"), ("video", "image7")}
+    assert value is None or (kind, fields[0]) in known and len(value) in (0, 60)

@@ -22,7 +22,7 @@ from viper.prompting.messages import Prompt, as_text
 from viper.run_result import RunResult
 from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
-from viper.strategies.answers import resolve_task
+from viper.strategies.answers import outside_value, resolve_task
 from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
 from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
@@ -340,6 +340,7 @@ class Reasoner:
             checks=context.checks,
             **_parts(context.parts),
         )
+        value = outside_value(value, context.media)
         return RunResult(trace, context.media, value, self.components.page)
 
 

@@ -20,9 +20,10 @@ from viper.storage.files import write_file
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """Result of a run: the trace, the media of the query, and the raw value returned.
+    """Result of a run: the trace, the media of the query, and the value returned.
 
-    ``value`` may hold arrays and references; ``trace`` is plain data. ``page`` renders the page of
+    ``value`` is what the program returned; see :func:`viper.strategies.answers.outside_value`. It
+    may hold arrays, while ``trace`` is plain data. ``page`` renders the page of
     the trace with a command line; None if the reasoner's components have no page.
     """
 

@@ -11,9 +11,17 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from tests.strategies.test_program import FAINT
 from tests.tuning.agent.turns import DONE, DOUBT, code
-from viper.commands.present import answer_line, details, failure_sentence, print_result, turn_lines
+from viper.commands.present import (
+    answer_line,
+    call_line,
+    details,
+    failure_sentence,
+    print_result,
+    turn_lines,
+)
 from viper.errors import ViperError
-from viper.schema import RunWarning
+from viper.models.media import media_from
+from viper.schema import RunWarning, ToolCall
 
 
 def test_a_turn_line_by_line_without_what_a_terminal_would_obey() -> None:
@@ -108,3 +116,22 @@ def test_a_picture_that_cannot_be_written_does_not_cost_the_answer(
     with pytest.raises(ViperError):
         print_result(result, tmp_path / "file" / "answer.png", as_json=False)
     assert capsys.readouterr().out.startswith("box [")
+
+
+def test_tool_calls_show_boxes_from_the_top_left_corner() -> None:
+    program = (
+        "def execute_command(image):\n    return ImagePatch(image).find('cube')[0].simple_query()"
+    )
+    with Bench([]) as bench:
+        result = bench.reasoner.execute(program, picture(), "?")
+    asked = next(
+        line.strip() for line in details(result) if "simple_query(" in line and "->" in line
+    )
+    assert asked.startswith("simple_query(patch(image0, 10, 40, 20, 50), None) -> ")
+    find = next(line.strip() for line in details(result) if line.strip().startswith("find("))
+    assert "[patch(image0, 10, 40, 20, 50), patch(image0, 70, 5, 90, 25)]" in find
+
+
+def test_a_patch_that_a_program_invented_is_shown_as_it_is() -> None:
+    call = ToolCall(0, "find", ({"kind": "patch", "fields": ["image9", "a"]},), {}, None, 0.0)
+    assert call_line(call, media_from(picture())).startswith("find(patch(image9, a)) -> None")

@@ -33,7 +33,7 @@ from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
 from viper.run_result import RunResult
-from viper.schema import Answer, Failure, ToolCall, Trace, Trial, Turn
+from viper.schema import Answer, Box, Failure, ToolCall, Trace, Trial, Turn
 from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
 from viper.strategies.base import Components
@@ -322,7 +322,7 @@ def details(result: RunResult) -> Iterator[str]:
         yield "turns:"
         yield from (f"    {line}" for turn in result.trace.turns for line in turn_lines(turn))
     yield "tool calls:"
-    yield from (f"    {call_line(call)}" for call in result.trace.tool_calls)
+    yield from (f"    {call_line(call, result.media)}" for call in result.trace.tool_calls)
     if result.trace.votes:
         votes = (f"{count} for {text}" for text, count in result.trace.votes)
         yield f"votes: {'; '.join(votes)} (the answer is of trial {(result.trace.chosen or 0) + 1})"
@@ -361,23 +361,27 @@ def turn_lines(turn: Turn) -> Iterator[str]:
         yield from (f"  > {line.strip()}" for line in indented(turn.result))
 
 
-def call_line(call: ToolCall) -> str:
-    """Return arguments, result and time of a tool call as one line."""
-    arguments = [_short(value) for value in call.args]
-    arguments += [f"{key}={_short(value)}" for key, value in call.kwargs.items()]
-    outcome = f"error: {call.error}" if call.error else _short(call.result)
+def call_line(call: ToolCall, media: Media) -> str:
+    """Return arguments, result and time of a tool call as one line, boxes as in an answer."""
+    arguments = [_short(value, media) for value in call.args]
+    arguments += [f"{key}={_short(value, media)}" for key, value in call.kwargs.items()]
+    outcome = f"error: {call.error}" if call.error else _short(call.result, media)
     rejection = f" (below {call.rejected_by})" if call.rejected_by else ""
     time = f"{call.seconds * 1000:.0f} ms{', cached' if call.cached else ''}"
     return f"{call.tool}({', '.join(arguments)}) -> {outcome}{rejection} [{time}]"
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, media: Media | None = None) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        visible_fields = [field for field in value["fields"] if not _is_outline(field)]
-        fields = [f"{item:g}" if isinstance(item, float) else str(item) for item in visible_fields]
-        return f"{value['kind']}({', '.join(fields)})"
+        fields = [field for field in value["fields"] if not _is_outline(field)]
+        if value["kind"] == "patch" and media is not None:
+            with suppress(LookupError, TypeError, ValueError):  # a program may invent a patch
+                height = media.pixels(str(fields[0])).shape[0]
+                fields[1:5] = Box(*map(float, fields[1:5])).to_pixels(height)
+        shown = [f"{item:g}" if isinstance(item, float) else str(item) for item in fields]
+        return f"{value['kind']}({', '.join(shown)})"
     if isinstance(value, list):
-        items = ", ".join(_short(item) for item in value[:4])
+        items = ", ".join(_short(item, media) for item in value[:4])
         return f"[{items}{', …' if len(value) > 4 else ''}]"
     if isinstance(value, float):
         return f"{value:.3g}"

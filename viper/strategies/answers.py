@@ -236,6 +236,36 @@ def place_of(value: Ref, media: Media) -> tuple[str, PixelBox] | None:
     return None if x0 >= x1 or y0 >= y1 else (origin.image_id, (x0, y0, x1, y1))
 
 
+def outside_value(value: Any, media: Media) -> Any:
+    """Return the value of a program as it is outside programs, inside lists and mappings too.
+
+    A number of numpy becomes a plain one, a patch a :data:`~viper.schema.PixelBox`, a picture
+    ``uint8 [H, W, 3]``, a video or a segment the range of its frames, a set a list. A reference to
+    nothing, such as an empty patch, becomes None.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: outside_value(item, media) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [outside_value(item, media) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if not isinstance(value, Ref):
+        return value
+    try:
+        if value.kind in ("video", "segment"):
+            frames = [0, *value.fields[1:2]] if value.kind == "video" else value.fields[1:3]
+            first, end = map(int, frames)
+            return range(first, end)
+        if value.kind == "patch":
+            place = place_of(value, media)
+            return place and place[1]
+        whole = _whole_picture(value, media) if value.kind == "image" else None
+        return whole and whole[0]
+    except (LookupError, ValueError, OverflowError):  # the program invented it
+        return None
+
+
 def picture_of(value: Any, media: Media) -> tuple[Pixels, Origin] | None:
     """Return the pixels of a returned picture, ``uint8 [H, W, 3]``, and their origin.
 

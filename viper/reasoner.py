@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from viper.api.image_patch import ImagePatch
+from viper.api.runtime import ImageHandle
 from viper.errors import UnknownNameError, UsageError
 from viper.models.media import media_from
 from viper.prompting.messages import Prompt, as_text
@@ -31,6 +33,7 @@ from viper.strategies.settings import RunSettings, all_settings
 from viper.strategies.verification import check_writes_programs, verify
 from viper.strategies.warnings import warnings_of
 from viper.strategies.writing import Generation
+from viper.tools.session import direct_client
 
 MAX_QUERY_CHARACTERS = 4_000
 
@@ -243,6 +246,25 @@ class Reasoner:
         generation = Generation(program, "", "first", None, None)
         trials = list(run_program(self.components, context, generation))
         return self._result(context, reason, "exec", trials, started)
+
+    def patch(self, picture: Any) -> ImagePatch:
+        """Return a picture as a patch, whose methods ask the models at once, without a program.
+
+        As in programs, the y axis points up.
+
+        Args:
+            picture: path, bytes, array or PIL picture; see ``viper.models.media.media_from``.
+
+        Raises:
+            UsageError: several pictures, or a video.
+            MediaError: an unreadable picture.
+        """
+        media = media_from(picture)
+        if media.kind != "image":
+            raise UsageError(f"expected one picture, got {media.kind} ({', '.join(media.names)})")
+        call = direct_client(self.components.toolbox.session(media))
+        height, width = media.images[0].shape[:2]
+        return ImagePatch(ImageHandle("image0", width, height, call))
 
     def prompt(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any

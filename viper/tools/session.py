@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from viper.api.prelude import decode, encode
 from viper.api.registry import Routine
+from viper.api.runtime import Call
 from viper.errors import CancelledError, ToolError, ViperError
 from viper.models.llm.charging import Charge, charging, uncharged
 from viper.models.media import Media
@@ -285,6 +287,18 @@ class ToolSession:
         else:
             self._computed_now = True
             self.model_calls += 1
+
+
+def direct_client(session: ToolSession) -> Call:
+    """Return a client for patches outside programs: it calls the session without a sandbox."""
+
+    def call(name: str, *args: Any, **kwargs: Any) -> Any:
+        result = session.call(name, tuple(encode(value) or value for value in args), kwargs, None)
+        if isinstance(result, list):
+            return [decode(item, call) if isinstance(item, Ref) else item for item in result]
+        return decode(result, call) if isinstance(result, Ref) else result
+
+    return call
 
 
 def plain(value: Any) -> Any:

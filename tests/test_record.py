@@ -15,6 +15,7 @@ from viper.errors import UsageError
 from viper.record import RecordError, RunRecord, record_from_json, record_from_toml, result_record
 from viper.schema import (
     Answer,
+    Check,
     Failure,
     Query,
     RunWarning,
@@ -86,6 +87,7 @@ TRACE = Trace(
     votes=(("a", 2), ("b", 1)),
     warnings=(RunWarning("guessed", "Nothing was found.", {"calls": [2]}),),
     guess=Answer("b", "text"),
+    checks=(Check("relation", "mirrored", False, "a", "b"),),
 )
 
 

@@ -1,8 +1,9 @@
 """Plug-ins that installed packages register as entry points.
 
 The groups are ``viper.backends``, ``viper.commands``, ``viper.datasets``, ``viper.demo_scenes``,
-``viper.learning_data``, ``viper.metrics``, ``viper.routines`` and ``viper.strategies``. The
-laboratory, ``viper_lab``, reaches the product through them as any plug-in does.
+``viper.exact_inputs``, ``viper.learning_data``, ``viper.metrics``, ``viper.routines`` and
+``viper.strategies``. The laboratory, ``viper_lab``, reaches the product through them as any plug-in
+does.
 """
 
 from __future__ import annotations

@@ -241,6 +241,25 @@ class RunWarning:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One test of the program that answered, by verification.
+
+    Attributes:
+        kind: ``exact`` for an exact input, on which the program must answer as most candidates do,
+            or ``relation`` for a changed query with a known answer.
+        name: what was tested.
+        passed: the program's answer was the expected one.
+        expected, seen: both answers, in short.
+    """
+
+    kind: str
+    name: str
+    passed: bool
+    expected: str
+    seen: str
+
+
+@dataclass(frozen=True)
 class Answer:
     """The answer of a run.
 
@@ -272,7 +291,8 @@ class Trace:
     holds the answers of a run that voted, each with its count, the winner first. ``turns`` are
     those of strategy ``explore``, ``path`` the steps of strategy ``seek``, and ``parts`` the data
     of strategies of other packages, by name. ``warnings`` holds the reasons to doubt the answer.
-    ``guess`` is an answer that was withheld for one of them; ``answer`` is then None.
+    ``guess`` is an answer that was withheld for one of them; ``answer`` is then None. ``checks``
+    holds the tests of the program that answered, if it was verified.
     """
 
     query: Query
@@ -298,6 +318,7 @@ class Trace:
     parts: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[RunWarning, ...] = ()
     guess: Answer | None = None
+    checks: tuple[Check, ...] = ()
     schema: int = SCHEMA_VERSION
 
     def withheld(self) -> Trace:

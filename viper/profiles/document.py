@@ -92,6 +92,7 @@ class DomainFiles:
 
     Attributes:
         words, look: files, ``embedded:NAME`` or relative to the profile; None for no check.
+        exact_inputs: name under which an installed package offers exact inputs for verification.
     """
 
     about: str
@@ -99,6 +100,7 @@ class DomainFiles:
     look: str | None = None
     instead: str = ""
     withhold: bool = False
+    exact_inputs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.schema import Failure, Query, Trial, Usage
+from viper.schema import Check, Failure, Query, Trial, Usage
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
 from viper.tools.toolbox import Toolbox
@@ -33,6 +33,8 @@ class Components:
         sees: roles of the language models whose prompts hold the query's pictures.
         facts: what the profile says about its models, for chat prompts.
         domain: words and pictures that the models know, if the profile declares them.
+        exact_inputs: name of the exact inputs for verification; see
+            :mod:`viper.strategies.verification`.
         library: the names that programs may call.
         preload: load the vision models early, while the first program is written.
         page: renders the page of a trace, its media and a command line that repeats the run.
@@ -57,6 +59,7 @@ class Components:
     sees: frozenset[str] = frozenset()
     facts: str = ""
     domain: Domain | None = None
+    exact_inputs: str = ""
 
     @property
     def llm(self) -> LLM:
@@ -156,9 +159,10 @@ class RunContext:
     the fallback that answered. ``examples_shown`` holds the sample ids of the prompt's examples,
     and ``examples_left_out`` counts further examples for which there was no room. ``chosen`` is the
     index of the trial that gave the answer, if that is not the last. ``votes`` holds the answers of
-    a vote, each with its count, the winner first. ``parts`` holds further data of the strategy for
-    the trace, by name, such as ``path`` of strategy ``seek`` and ``turns`` of strategy ``explore``.
-    Its values are JSON values or records of them, and may still grow.
+    a vote, each with its count, the winner first, and ``ballots`` its votes. ``checks`` holds
+    the tests by verification. ``parts`` holds further data of the strategy for the trace, by name,
+    such as ``path`` of strategy ``seek`` and ``turns`` of strategy ``explore``. Its values are JSON
+    values or records of them, and may still grow.
     """
 
     query: Query
@@ -174,6 +178,8 @@ class RunContext:
     examples_left_out: int = 0
     chosen: int | None = None
     votes: tuple[tuple[str, int], ...] = ()
+    ballots: tuple[Any, ...] = ()
+    checks: tuple[Check, ...] = ()
     parts: dict[str, Any] = field(default_factory=dict)
 
     def over_budget(self) -> Failure | None:

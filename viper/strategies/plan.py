@@ -45,6 +45,7 @@ class PlanStrategy:
     """
 
     name = "plan"
+    writes_programs = True
 
     def __init__(self, plan: str | None = None) -> None:
         self._prompter = prompt_with_plan if plan is None else prompts_for_plan(plan)

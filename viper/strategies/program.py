@@ -59,6 +59,7 @@ class ProgramStrategy:
     """Generate, run, diagnose and correct, up to the number of programs in the settings."""
 
     name = "program"
+    writes_programs = True
 
     def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
         """Return the trials in order; see :func:`run_with_corrections`.
@@ -85,7 +86,7 @@ def run_with_corrections(
         CancelledError: ``context.cancel`` was set.
     """
     answer_once = partial(_answer_once, components, context, prompter, Attempts())
-    if context.settings.votes > 1:
+    if context.settings.votes > 1 or context.settings.verify:
         yield from answer_by_vote(context, answer_once)
     else:
         yield from answer_once(0)

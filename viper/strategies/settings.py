@@ -213,6 +213,9 @@ class RunSettings(Settings):
     votes: int = setting(1,
         f"Answer up to N times, at most {MAX_VOTES}; the most frequent answer wins.",
         section="Programs", least=1, most=MAX_VOTES, metavar="N")
+    verify: bool = setting(False,
+        "Write at least 3 programs, choose among them by their behaviour, and test the answer.",
+        section="Programs", flag="--verify")
     examples: int = setting(4, "Maximum number of in-context examples in the prompt.",
         section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
     retrieval: str = setting("fixed",

@@ -18,6 +18,9 @@ from viper.strategies.base import RunContext
 SAME_BOX = 0.5
 """Boxes with at least this IoU count as the same answer."""
 
+LEAST_CANDIDATES = 3
+"""Least number of programs that are written for verification."""
+
 _LONGEST_TEXT = 80
 
 Round = Callable[[int], Generator[Trial, None, int | None]]
@@ -42,9 +45,10 @@ def answer_by_vote(context: RunContext, answer_once: Round) -> Iterator[Trial]:
     """Yield the trials of as many rounds as needed and store the result in the context.
 
     A round without an answer casts no vote. The rounds end if a further one cannot change the
-    winner, or if the budget is used up.
+    winner, or if the budget is used up. For verification, all rounds are held.
     """
-    rounds = context.settings.votes
+    verifies = context.settings.verify
+    rounds = max(context.settings.votes, LEAST_CANDIDATES if verifies else 1)
     votes: list[Vote] = []
     vote_by_trial: dict[int, Vote] = {}
     for number in range(rounds):
@@ -53,11 +57,16 @@ def answer_by_vote(context: RunContext, answer_once: Round) -> Iterator[Trial]:
             if index not in vote_by_trial:
                 vote_by_trial[index] = Vote(index, *context.final_value)
             votes.append(vote_by_trial[index])
-        if context.stopped is not None or is_decided(groups_of(votes), rounds - number - 1):
+        decided = not verifies and is_decided(groups_of(votes), rounds - number - 1)
+        if context.stopped is not None or decided:
             break
-    if not votes:
-        return
-    groups = groups_of(votes)
+    context.ballots = tuple(votes)
+    if votes:
+        set_winner(context, votes, groups_of(votes))
+
+
+def set_winner(context: RunContext, votes: Sequence[Vote], groups: Sequence[Group]) -> None:
+    """Let the first group's vote be the answer of the run."""
     best = [votes[central(votes, group)] for group in groups]
     context.chosen = best[0].trial
     context.final_value = (best[0].answer, best[0].value)
@@ -117,13 +126,17 @@ def _rank(group: Group) -> tuple[int, int]:
 def _group_equal(votes: Sequence[Vote]) -> list[Group]:
     by_key: dict[Any, list[int]] = {}
     for index, vote in enumerate(votes):
-        by_key.setdefault(_key(vote), []).append(index)
+        by_key.setdefault(answer_key(vote.answer), []).append(index)
     return [tuple(indices) for indices in by_key.values()]
 
 
-def _key(vote: Vote) -> Any:
+def agree(answer: Answer, other: Answer) -> bool:
+    """Return whether two answers count as the same."""
+    return len(groups_of([Vote(0, answer), Vote(1, other)])) == 1
+
+
+def answer_key(answer: Answer) -> Any:
     """Return a key that equal answers share."""
-    answer = vote.answer
     if answer.choice_index is not None:
         return answer.choice_index
     if answer.kind in ("text", "number"):

@@ -1,0 +1,113 @@
+"""Verification: candidates grouped by behaviour on exact inputs, and tests of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.strategies.bench import Bench, picture
+from viper.errors import ToolError, UsageError
+from viper.models.media import Media
+from viper.sandbox import Ref
+from viper.schema import Query
+from viper.strategies import verification
+from viper.strategies.verification import ExactInput, groups_by_behaviour
+
+COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
+SAME = COUNT.replace("return len", "return 0 + len")
+LUCKY = "def execute_command(image):\n    return 2\n"
+BROKEN = "def execute_command(image):\n    return nonsense\n"
+
+
+class Cubes:
+    """Tools that find a number of cubes."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
+    ) -> Any:
+        if name != "find":
+            raise ToolError(f"no tool {name}")
+        return [Ref("patch", ("image0", 0, 0, 5, 5)) for _ in range(self.count)]
+
+
+def cubes(query: Query, count: int) -> Sequence[ExactInput]:
+    media = Media((np.zeros((8, 8, 3), np.uint8),), None, ("image0",))
+    return [ExactInput(media, Cubes(number)) for number in range(4)]
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "exact_inputs_named", {"": cubes}.get)
+
+
+def ask(programs: list[str], **settings: Any) -> Any:
+    with Bench(programs, verify=True, **settings) as bench:
+        return bench.reasoner.run(picture(), "how many cubes are there?").trace
+
+
+@pytest.mark.usefixtures("exact")
+def test_the_largest_group_that_behaves_alike_answers_not_the_earliest() -> None:
+    trace = ask([LUCKY, COUNT, SAME])
+    assert (trace.answer.value, trace.chosen) == (2, 1)
+    assert trace.votes == (("2", 2), ("2", 1))
+    exact_checks = [check for check in trace.checks if check.kind == "exact"]
+    assert [check.passed for check in exact_checks] == [True] * 4
+    assert [check.seen for check in exact_checks] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.usefixtures("exact")
+def test_a_program_that_differs_from_most_fails_those_inputs() -> None:
+    trace = ask([COUNT, LUCKY, LUCKY + "# again\n", LUCKY + "# and again\n"], votes=4)
+    assert trace.program.strip() == LUCKY.strip()
+    trace = ask([LUCKY, COUNT, BROKEN, BROKEN], trials=1)
+    assert trace.program.strip() == LUCKY.strip()  # of equal groups the earliest
+    failed = {check.name for check in trace.checks if check.kind == "exact" and not check.passed}
+    assert not failed  # one against one: its own answer counts
+
+
+def test_programs_that_answer_no_input_are_the_last_group() -> None:
+    none = ("no answer", "no answer")
+    assert groups_by_behaviour([none, none, ("1", "2")]) == [(2,), (0, 1)]
+    assert groups_by_behaviour([("1", "no answer"), ("1", "2"), ("1", "2")]) == [(1, 2), (0,)]
+
+
+def test_without_exact_inputs_answers_are_counted_as_in_a_plain_vote() -> None:
+    trace = ask([LUCKY, COUNT, SAME])
+    assert trace.chosen == 0 and trace.votes == (("2", 3),)
+    assert {check.kind for check in trace.checks} == {"relation"}
+
+
+def test_each_relation_is_a_check_with_the_expected_answer() -> None:
+    trace = ask([COUNT, SAME, LUCKY])
+    checks = {check.name: check for check in trace.checks}
+    assert set(checks) >= {"mirrored", "brighter"}
+    assert all(check.expected == "2" and check.passed for check in checks.values())
+
+
+def test_a_query_with_sides_is_asked_again_in_other_words() -> None:
+    first = "def execute_command(image):\n    return 'blue'\n"
+    other = "def execute_command(image):\n    return 'red'\n"
+    with Bench([first, first, first, other], verify=True) as bench:
+        trace = bench.reasoner.run(picture(), "what color is the left cube?").trace
+        assert "what color is the right cube?" in str(bench.llm.calls[-1])
+    mirrored = next(check for check in trace.checks if check.name == "mirrored")
+    assert (mirrored.passed, mirrored.expected, mirrored.seen) == (False, "blue", "red")
+
+
+def test_without_an_answer_nothing_is_verified() -> None:
+    trace = ask([BROKEN.replace("nonsense", f"nonsense{i}") for i in range(3)], trials=1)
+    assert trace.answer is None and trace.checks == ()
+
+
+def test_a_strategy_without_programs_is_refused() -> None:
+    with (
+        Bench([COUNT]) as bench,
+        pytest.raises(UsageError, match="strategy explore writes no programs to verify"),
+    ):
+        bench.reasoner.run(picture(), "what?", strategy="explore", verify=True)

@@ -1,0 +1,157 @@
+"""Verification: tests of the programs that answered, none of which needs the right answer.
+
+Candidate programs run on exact inputs, on which perception makes no mistake, and are grouped by
+their behaviour; the largest group answers. The program that answers is then asked changed queries
+whose answers are known from its own (:mod:`viper.strategies.relations`).
+
+Source: ViUniT (Panagopoulou et al., CVPR 2025), which tests visual programs on generated pictures
+with expected answers. Differs: no answer is generated; candidates are compared with each other, and
+perception is tested on the query's own picture.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from viper.errors import UsageError
+from viper.models.media import Media
+from viper.plugins import entry_points_of
+from viper.sandbox import ToolClient
+from viper.schema import Answer, Check, Query, Trial
+from viper.strategies.answers import read_answer
+from viper.strategies.base import Components, RunContext
+from viper.strategies.program import ENTRY, program_arguments, run_program
+from viper.strategies.relations import Variant, variants
+from viper.strategies.voting import Group, agree, answer_key, set_winner, short_text
+from viper.strategies.writing import Generation, write_program
+
+ENTRY_POINTS = "viper.exact_inputs"
+"""Group under which an installed package offers exact inputs; a profile's domain names them."""
+
+INPUTS = 20
+"""Number of exact inputs for each query."""
+
+_FAILED = "no answer"
+
+
+class ExactInput(NamedTuple):
+    """Media near a query, and tools that answer the calls of programs about it without error."""
+
+    media: Media
+    tools: ToolClient
+
+
+ExactInputs = Callable[[Query, int], Sequence[ExactInput]]
+"""Returns that many exact inputs near a query, or none; the same ones for the same query."""
+
+Behaviour = tuple[Any, ...]
+"""A program's answer to each exact input, as a key that equal answers share."""
+
+
+def check_writes_programs(strategy: Any) -> None:
+    """Raise a UsageError if a strategy writes no programs that could be verified."""
+    if not getattr(strategy, "writes_programs", False):
+        raise UsageError(
+            f"strategy {strategy.name} writes no programs to verify; leave --verify out, or use "
+            "strategy program or plan"
+        )
+
+
+def verify(components: Components, context: RunContext, trials: Sequence[Trial]) -> None:
+    """Choose the answer of a run among its votes, test it and store the checks in the context.
+
+    Without a vote nothing is done.
+
+    Args:
+        trials: those of the run, in order.
+    """
+    votes = context.ballots
+    if not votes:
+        return
+    make_inputs = exact_inputs_named(components.exact_inputs)
+    inputs = [] if make_inputs is None else make_inputs(context.query, INPUTS)
+    checks: list[Check] = []
+    if inputs:
+        programs = [trials[vote.trial].program for vote in votes]
+        known = {each: behaviour(components, context, each, inputs) for each in {*programs}}
+        behaviours = [known[program] for program in programs]
+        set_winner(context, votes, groups_by_behaviour(behaviours))
+        chosen = next(i for i, vote in enumerate(votes) if vote.trial == context.chosen)
+        checks += _exact_checks(behaviours, behaviours[chosen])
+    answering = trials[context.chosen or 0]
+    answer = context.final_value[0]
+    for variant in variants(context.query, context.media, answer, answering):
+        checks.append(_ask_variant(components, context, variant, answering.program))
+    context.checks = tuple(checks)
+
+
+def exact_inputs_named(name: str) -> ExactInputs | None:
+    """Return the exact inputs that an installed package offers under a name, or None."""
+    point = entry_points_of(ENTRY_POINTS, "source of exact inputs").get(name)
+    return None if point is None else point.load()
+
+
+def behaviour(
+    components: Components, context: RunContext, program: str, inputs: Sequence[ExactInput]
+) -> Behaviour:
+    """Return the answers of a program to exact inputs."""
+    keys: list[Any] = []
+    for media, tools in inputs:
+        outcome = components.sandbox.run(
+            program,
+            tools=tools,
+            entry=ENTRY,
+            args=program_arguments(context.query, media),
+            cancel=context.cancel,
+        )
+        answer = read_answer(outcome.value, context.query, media) if outcome.ok else None
+        keys.append(answer_key(answer) if isinstance(answer, Answer) else _FAILED)
+    return tuple(keys)
+
+
+def groups_by_behaviour(behaviours: Sequence[Behaviour]) -> list[Group]:
+    """Group programs that behave alike: the largest group first, of equals the earliest.
+
+    Programs that answer none of the inputs are the last group.
+    """
+    groups: dict[Behaviour, list[int]] = {}
+    for index, each in enumerate(behaviours):
+        groups.setdefault(each, []).append(index)
+
+    def rank(each: Behaviour) -> tuple[bool, int, int]:
+        return set(each) == {_FAILED}, -len(groups[each]), groups[each][0]
+
+    return [tuple(groups[each]) for each in sorted(groups, key=rank)]
+
+
+def _exact_checks(behaviours: Sequence[Behaviour], own: Behaviour) -> Iterator[Check]:
+    """Yield one check for each exact input: the program answers it as most candidates do."""
+    for number, seen in enumerate(own):
+        counts = Counter(each[number] for each in behaviours)
+        expected = max(counts, key=lambda key: (counts[key], key == seen))
+        yield Check(
+            "exact", f"exact input {number + 1}", seen == expected, str(expected), str(seen)
+        )
+
+
+def _ask_variant(
+    components: Components, context: RunContext, variant: Variant, program: str
+) -> Check:
+    """Ask a changed query: with the same program, or a new one if the words changed."""
+    other = replace(
+        context, query=variant.query, media=variant.media, final_value=None, chosen=None
+    )
+    if variant.query.text != context.query.text:
+        written = write_program(components, other, (0, 0), None, set())
+        program = "" if written is None or written.failure is not None else written.program
+    if program:
+        generation = Generation(program, "", "first", None, None)
+        for _ in run_program(components, other, generation):
+            pass
+    answer = other.final_value[0] if other.final_value else None
+    passed = answer is not None and agree(answer, variant.expected)
+    seen = _FAILED if answer is None else short_text(answer)
+    return Check("relation", variant.name, passed, short_text(variant.expected), seen)

@@ -215,7 +215,7 @@ class RunSettings(Settings):
         section="Programs", least=1, most=MAX_VOTES, metavar="N")
     verify: bool = setting(False,
         "Write at least 3 programs, choose among them by their behaviour, and test the answer.",
-        section="Programs", flag="--verify")
+        section="Programs")
     examples: int = setting(4, "Maximum number of in-context examples in the prompt.",
         section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
     retrieval: str = setting("fixed",

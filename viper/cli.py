@@ -1,13 +1,16 @@
 """The command line: groups of thin commands, which stand in ``viper/commands``.
 
-Exit codes: 0 success, 1 no answer or a part failed, 2 wrong arguments or input, 130 interrupted.
+Exit codes: 0 success, 1 no answer, a part failed or the output could not be written, 2 wrong
+arguments or input, 130 interrupted.
 stdout carries the result, stderr everything else.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -54,7 +57,7 @@ _OLD_NAMES = {
     epilog="""\b
 Exit codes:
   0    success
-  1    no answer, or a part failed
+  1    no answer, a part failed, or the output could not be written
   2    wrong arguments or input
   130  interrupted by Ctrl-C
 
@@ -90,6 +93,8 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
         code = cli.main(args=argv, prog_name="viper", standalone_mode=False)
+        if sys.stdout is not None:  # None if the caller closed it
+            sys.stdout.flush()
     except click.exceptions.Abort:
         code = _interrupted()
     except KeyboardInterrupt:
@@ -100,15 +105,24 @@ def main(argv: list[str] | None = None) -> None:
     except ViperError as error:
         click.echo(f"viper: {error}", err=True)
         code = error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
+    except SystemExit:  # click ends so if a pipe is closed
+        code = _output_lost(os.strerror(errno.EPIPE))
     except OSError as error:
-        if error.filename is None:
+        if error.filename is not None:
+            click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
+            code = EXIT_FAILED
+        elif error.errno == errno.ENOSPC:
+            code = _output_lost(os.strerror(error.errno))
+        else:
             raise
-        click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
-        code = EXIT_FAILED
     sys.exit(code)
+
+
+def _output_lost(reason: str) -> int:
+    with suppress(OSError):  # stderr may be lost as well
+        click.echo(f"viper: the output could not be written ({reason})", err=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+    return EXIT_FAILED
 
 
 def _interrupted() -> int:

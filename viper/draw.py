@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from viper.models.edited import Tag
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.schema import Trace
+from viper.storage.files import write_file
 from viper.tools.edits import COLOUR, draw_tags
 
 _MIN_WIDTH = 480
@@ -23,18 +24,18 @@ def save_picture(image: Any, path: Path) -> None:
     """Write a PIL picture completely or not at all.
 
     Raises:
-        UsageError: as :func:`check_picture_path`, or the file cannot be written.
+        UsageError: the suffix names no format in which such pictures are written.
+        StoreError: the file cannot be written.
     """
+    from PIL import Image
+
     check_picture_path(path)
-    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    content = BytesIO()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        image.save(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):  # the folder may be a file
-            temporary.unlink(missing_ok=True)
-        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from None
+        image.save(content, Image.registered_extensions()[path.suffix.lower()])
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: the picture does not fit this format ({error})") from None
+    write_file(path, content.getvalue())
 
 
 def check_picture_path(path: Path) -> None:

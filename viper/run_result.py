@@ -85,7 +85,8 @@ class RunResult:
         """Write the picture with the answer, or the edited picture, completely or not at all.
 
         Raises:
-            UsageError: the suffix names no picture format, or the file cannot be written.
+            UsageError: the suffix names no format of pictures.
+            StoreError: the file cannot be written.
         """
         save_picture(self._drawn(), Path(path))
 

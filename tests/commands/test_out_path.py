@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -63,3 +64,37 @@ def test_a_default_place_that_cannot_be_written_is_a_line_too(
         main(["profile", "new", "mine"])
     said = capsys.readouterr().err
     assert ended.value.code == 1 and said.count("\n") == 1 and str(file) in said
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("run picture.png what --save {folder}/a.txt", "unknown picture format '.txt'"),
+        ("run picture.png what --save {folder}", "is a folder; give the name of a file in it"),
+        ("run picture.png what --html {folder}/a.pdf", "needs the suffix .html, not '.pdf'"),
+        ("run picture.png what --html {folder}", "is a folder; give the name of a file in it"),
+        ("exec program.py picture.png --save {folder}/a", "unknown picture format ''"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_before_any_work(
+    command: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command.format(folder=tmp_path).split())
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and says in said and said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_without_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_a_full_disk(dir: Path) -> BinaryIO:
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", on_a_full_disk)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "picture.png", "what", "--save", str(tmp_path / "a.png")])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1
+    assert f"nothing can be written in {tmp_path} (No space left on device)" in said

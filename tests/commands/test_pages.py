@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
 import sys
@@ -39,15 +41,25 @@ def test_a_page_is_written_beside_the_answer(
     assert [path.name for path in target.parent.iterdir()] == ["page.html"]
 
 
-def test_a_page_that_cannot_be_written_loses_no_answer(
-    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--html page.html", "--save answer.png"])
+def test_a_file_that_cannot_be_written_loses_no_answer(
+    option: str,
+    asked: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A folder stands where the page should: a place that could be written, until it is."""
-    (tmp_path / "page.html").mkdir()
+    """The disk is full only when the file is written."""
+    name, file = option.split()
     _, plain, _ = viper(capsys, *asked)
-    code, out, err = viper(capsys, *asked, "--html", str(tmp_path / "page.html"))
-    assert code != 0 and out == plain and "Traceback" not in err
-    assert "page.html" in err.splitlines()[-1]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("viper.storage.files.replace_file", full)
+    code, out, err = viper(capsys, *asked, name, str(tmp_path / file))
+    assert code == 1 and out == plain and "Traceback" not in err
+    assert file in err.splitlines()[-1] and "the disk is full" in err.splitlines()[-1]
 
 
 class Run:

@@ -27,7 +27,7 @@ class ExecOptions(cli.ProfileChoice):
         help="Task, which determines the type of the answer.")
     choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
-    save: Path | None = cli.option("--save", type=cli.OutPath(),
+    save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
     verbose: bool = cli.given_by(cli.verbose_option)
     quiet: bool = cli.given_by(cli.quiet_option)

@@ -33,10 +33,15 @@ SEED = click.IntRange(-(2**31), 2**31)
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+_ROOM = 1 << 20
+"""Bytes that a place must have room for before a command begins."""
+
+
 class OutPath(click.Path):
     """Type of an option that names a file or a folder to write; it need not exist.
 
-    A place without write permission raises an error before any work. Nothing is created yet.
+    A place without write permission or room raises an error before any work. Nothing is created
+    yet.
     """
 
     def __init__(self) -> None:
@@ -54,13 +59,33 @@ class OutPath(click.Path):
                 if not os.access(nearest, os.W_OK):
                     raise PermissionError(0, "not writable")
                 return path
-            with tempfile.TemporaryFile(dir=nearest):
-                pass
+            with tempfile.TemporaryFile(dir=nearest) as file:
+                file.write(bytes(_ROOM))
         except OSError as error:
             why = "it is not a folder" if nearest.is_file() else error.strerror
             raise UsageError(
                 f"{option} {path}: nothing can be written in {nearest} ({why}); give another place"
             ) from None
+        return path
+
+
+class OutFile(OutPath):
+    """Type of an option that names a picture or a page to write."""
+
+    def __init__(self, kind: Literal["picture", "page"]) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder; give the name of a file in it")
+        if self._kind == "picture":
+            from viper.draw import check_picture_path
+
+            check_picture_path(path)
+        elif path.suffix.lower() not in (".html", ".htm"):
+            raise UsageError(f"{path}: a page needs the suffix .html, not {path.suffix!r}")
         return path
 
 

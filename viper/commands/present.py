@@ -232,7 +232,6 @@ def print_result(
             click.secho(f"warning: {for_terminal(text)}", fg="yellow", err=True)
         click.echo(answer_line(result))
     if save is not None:
-        sys.stdout.flush()
         result.save(save)
     return EXIT_OK if result.answer is not None else EXIT_FAILED
 

@@ -99,9 +99,9 @@ class QueryOptions(cli.ProfileChoice):
     strategy: str = cli.option("--strategy", default="program",
         help="Strategy that answers; the list is below.")
     api: str | None = cli.given_by(cli.api_option)
-    save: Path | None = cli.option("--save", type=cli.OutPath(),
+    save: Path | None = cli.option("--save", type=cli.OutFile("picture"),
         help="Draw the answer on the image and write the image to this file.")
-    html: Path | None = cli.option("--html", type=cli.OutPath(),
+    html: Path | None = cli.option("--html", type=cli.OutFile("page"),
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
     seed: int = cli.option("--seed", default=0, help="Random seed for sampling.")

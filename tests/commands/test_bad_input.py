@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from viper.cli import main
+from viper.profiles.choices import EMBEDDED
 from viper.strategies import STRATEGIES
 
 
@@ -49,6 +50,13 @@ def test_text_named_png(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 def test_zero_bytes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "x.png").touch()
     assert "empty (0 bytes)" in refused(capsys, "run", str(tmp_path / "x.png"), "the cube")
+
+
+def test_half_a_video(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    clip = (EMBEDDED / "media" / "clip.mp4").read_bytes()
+    (tmp_path / "x.mp4").write_bytes(clip[: len(clip) // 2])
+    said = refused(capsys, "run", str(tmp_path / "x.mp4"), "what moves first?")
+    assert said.startswith(f"viper: {tmp_path}/x.mp4: ") and "neither a picture nor a video" in said
 
 
 def test_unknown_profile_lists_the_known(capsys: pytest.CaptureFixture[str], picture: str) -> None:

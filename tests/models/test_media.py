@@ -1,7 +1,12 @@
 """Pictures and videos nobody vouches for: answered where possible, one clear line where not."""
 
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from random import Random
 
 import av
 import numpy as np
@@ -100,8 +105,11 @@ def test_a_truncated_picture_is_refused(tmp_path: Path) -> None:
 
 def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     Image.new("1", (30_000, 30_000)).save(tmp_path / "x.png")
-    with pytest.raises(MediaError, match="at most 100 million"):
+    with pytest.raises(MediaError, match="x.png: 900,000,000 pixels; at most 100 million"):
         load_media([tmp_path / "x.png"])
+    Image.new("1", (10_001, 10_000)).save(tmp_path / "y.png")
+    with pytest.raises(MediaError, match="y.png: 10001 x 10000 pixels; at most 100 million"):
+        load_media([tmp_path / "y.png"])
 
 
 def test_a_video_without_frames_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +204,73 @@ def test_half_a_video_is_one_line(tmp_path: Path) -> None:
     path.write_bytes((MEDIA / "clip.mp4").read_bytes()[:3000])
     with pytest.raises(MediaError, match=r"half\.mp4: is neither a picture nor a video"):
         media_from(path)
+
+
+def jpeg_with_a_broken_orientation() -> bytes:
+    content = BytesIO()
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x05\0\x0e\x01\x02\0\xff\xff\0\0\xff\xff\0\0"
+    Image.new("RGB", (9, 9)).save(content, "JPEG", exif=exif)
+    return content.getvalue()
+
+
+def large_picture() -> bytes:
+    content = BytesIO()
+    Image.new("1", (9_500, 9_500)).save(content, "PNG")
+    return content.getvalue()
+
+
+def tiff_with_many_samples() -> bytes:
+    """Pillow logs an error about the samples of a pixel."""
+    content = BytesIO()
+    Image.new("RGB", (9, 9)).save(content, "TIFF")
+    samples = bytes.fromhex("1501030001000000")  # tag 277, a short
+    return content.getvalue().replace(samples + b"\x03", samples + b"\xff")
+
+
+@pytest.mark.parametrize(
+    "content", [jpeg_with_a_broken_orientation, large_picture, tiff_with_many_samples]
+)
+def test_no_warning_of_a_library_is_printed(content: Callable[[], bytes], tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(content())
+    program = (
+        "import contextlib, viper.models.media as media\n"
+        "with contextlib.suppress(media.MediaError):\n"
+        f"    media.media_from({str(tmp_path / 'picture')!r})\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr == "" and ended.stdout == ""
+
+
+SAVED = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "video")
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_a_damaged_file_is_one_line_or_readable(kind: str, tmp_path: Path) -> None:
+    if kind == "video":
+        content = (MEDIA / "clip.mp4").read_bytes()
+    else:
+        noise = np.random.default_rng(0).integers(0, 255, (40, 50, 3), np.uint8)
+        Image.fromarray(noise).save(tmp_path / "whole", kind)
+        content = (tmp_path / "whole").read_bytes()
+    random = Random(kind)
+    refused = 0
+    for _ in range(40):
+        damaged = bytearray(content)
+        for _ in range(6):
+            damaged[random.randrange(min(len(damaged), 300))] = random.randrange(256)
+        (tmp_path / "damaged").write_bytes(damaged)
+        try:
+            load_media([tmp_path / "damaged"])
+        except MediaError as error:
+            refused += 1
+            assert "\n" not in str(error)
+    assert refused > 0
+
+
+def test_names_in_a_video_that_are_no_text_do_not_matter(tmp_path: Path) -> None:
+    content = (MEDIA / "clip.mp4").read_bytes()
+    assert b"VideoHandler" in content
+    (tmp_path / "clip.mp4").write_bytes(content.replace(b"VideoH", b"\xff\xfe\xff\xfe\xff\xfe"))
+    assert load_media([tmp_path / "clip.mp4"]).kind == "video"

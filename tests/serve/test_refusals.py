@@ -12,7 +12,10 @@ import pytest
 
 from tests.serve.bench import Served, media, png, served
 from viper.errors import UsageError
+from viper.profiles.choices import EMBEDDED
 from viper.serve.refusals import error_body
+
+CLIP = (EMBEDDED / "media" / "clip.mp4").read_bytes()
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> str:
@@ -82,8 +85,14 @@ def test_too_many_files() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", png()[:60], png()[:-30], b"GIF89a" + bytes(20), b"\x00" * 5000],
-    ids=["empty", "text", "cut early", "cut late", "bad GIF", "zeros"],
+    [
+        *[b"", b"hello", png()[:60], png()[:-30], b"GIF89a" + bytes(20), b"\x00" * 5000],
+        *[CLIP[:3000], CLIP[: len(CLIP) // 2], CLIP.replace(b"avc1", b"\xff" * 4)],
+    ],
+    ids=[
+        *["empty", "text", "cut early", "cut late", "bad GIF", "zeros"],
+        *["cut video", "half a video", "video of no codec"],
+    ],
 )
 def test_malformed_media_are_named_by_number_alone(server: Served, content: bytes) -> None:
     answer = server.run(files=[("media", ("/etc/<b>secret</b>.png", content))])

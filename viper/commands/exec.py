@@ -48,8 +48,8 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     """
     if not program.is_file():
         raise MediaError(f"{program}: no such program file")
-    if program.stat().st_size > MAX_PROGRAM_BYTES:
-        raise UsageError(f"{program}: over {MAX_PROGRAM_BYTES} bytes; programs are short")
+    if (size := program.stat().st_size) > MAX_PROGRAM_BYTES:
+        raise UsageError(f"{program}: {size:,} bytes; at most {MAX_PROGRAM_BYTES:,} are read")
     try:
         source = program.read_text(encoding="utf-8")
     except UnicodeDecodeError:

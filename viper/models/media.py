@@ -7,8 +7,11 @@ Every reader returns RGB arrays in display orientation, or raises
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
+import struct
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -229,10 +232,15 @@ def _unread_format(path: Path) -> str | None:
     return next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
 
 
+_DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError)
+"""Errors that decoders raise about damaged files."""
+
+
 def _read_image(path: Path) -> Pixels | None:
     """Return the picture in a file, or None if the file is not a picture at all."""
     from PIL import Image, UnidentifiedImageError
 
+    _silence_pillow()
     try:
         with Image.open(path, formats=PICTURE_FORMATS) as image:
             width, height = image.size
@@ -243,12 +251,24 @@ def _read_image(path: Path) -> Pixels | None:
             return _rgb(image)
     except UnidentifiedImageError:
         return None
-    except Image.DecompressionBombError:
-        raise MediaError(_too_large(path, "far more pixels than that")) from None
-    except (OSError, SyntaxError, ValueError) as error:
+    except Image.DecompressionBombError as error:  # it alone knows the size
+        count = re.search(r"[0-9]+", str(error))
+        size = f"{int(count[0]):,} pixels" if count else "far more pixels than that"
+        raise MediaError(_too_large(path, size)) from None
+    except (SyntaxError, struct.error, *_DECODER_ERRORS) as error:
         raise MediaError(
             f"{path}: the picture is damaged or cut short ({error}); save or copy it again"
         ) from None
+
+
+def _silence_pillow() -> None:
+    """Hide Pillow's warnings about large and odd pictures: what matters is a MediaError here.
+
+    For good, because Python cannot do so for a single thread. Log records reach other handlers.
+    """
+    warnings.filterwarnings("ignore", module=r"PIL\.")
+    if not (logger := logging.getLogger("PIL")).handlers:
+        logger.addHandler(logging.NullHandler())
 
 
 def _too_large(path: Path, size: str) -> str:
@@ -281,11 +301,11 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
     try:
         # A resolved path starts with a slash, so FFmpeg reads no part of its name as a protocol.
         options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
-        with av.open(str(path.resolve()), options=options) as container:
+        with av.open(str(path.resolve()), options=options, metadata_errors="replace") as container:
             if not container.streams.video:
                 raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
             frames, indices = _spread_frames(container)
-    except av.error.FFmpegError:
+    except (av.error.FFmpegError, *_DECODER_ERRORS):
         unread = _unread_format(path)
         if unread is not None:
             raise MediaError(
@@ -337,6 +357,7 @@ def _image_of(item: Any) -> Pixels:
             raise MediaError(f"array of shape {item.shape}; expected uint8 [H, W, 3] or [H, W]")
         return _checked(item, "array")
     if hasattr(item, "convert") and hasattr(item, "size"):
+        _silence_pillow()
         return _rgb(item)
     raise MediaError(f"{type(item).__name__} is no media; expected a path, an array or a picture")
 

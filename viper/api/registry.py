@@ -30,6 +30,9 @@ by name; programs never see it.
 TOOLS_PARAMETER = "tools"
 """Name of the first parameter through which a tool routine receives pixels and models."""
 
+HIDDEN = ("self", CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER)
+"""Parameters that programs never pass."""
+
 IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
 ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
@@ -246,7 +249,7 @@ def signature_of(
     hidden = set(hide)
     parameters = []
     for name, parameter in signature.parameters.items():
-        if name in ("self", CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER):
+        if name in HIDDEN:
             continue
         has_default = parameter.default is not inspect.Parameter.empty
         parameters.append(

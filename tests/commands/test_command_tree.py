@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from viper.cli import cli
 from viper.commands import lazy_group
+from viper.commands.options import SEED
 from viper.strategies.settings import declared_settings, strategy_settings
 
 OLD_NAMES = {
@@ -172,3 +173,17 @@ def test_commands_of_other_packages_come_last_or_below_their_group(
     assert listed(viper("--help").output)["Installed packages"] == ["other"]
     for group in ("seek", "world", "reproduce"):
         assert "other" in listed(viper("lab", group, "--help").output)["Commands"]
+
+
+def test_seeds_have_one_range_in_all_commands() -> None:
+    seeds = {
+        f"{command.name} {option.opts[0]}": option
+        for command in walk(cli)
+        for option in command.params
+        if "--seed" in option.opts and command.name not in ("render", "knowledge")  # of one scene
+    }
+    assert len(seeds) > 15
+    for name, option in seeds.items():
+        assert option.type is SEED, name
+    text = " ".join(viper("run", "--help").output.split())
+    assert "-2147483648<=x<=2147483648" in text

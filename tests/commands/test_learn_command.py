@@ -9,12 +9,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.evaluate.fake_backends import a_set, color_of
 from viper.ace.pool import DemonstrationPool
 from viper.cli import main
+from viper.commands import learn_options
 from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import Feedback, add_feedback
 from viper.tuning.learning_record import Journal
@@ -187,3 +191,16 @@ def test_what_to_learn_from_is_said_once(
     named = [str(tmp_path / "run") if one == "RUN" else one for one in arguments]
     code, out, err = viper(capsys, "learn", *named, *evaluated[3:])
     assert code == 2 and out == "" and says in err.strip().splitlines()[-1]
+
+
+def test_a_negative_seed_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data are drawn by numpy, which takes no negative seed."""
+    built: list[Any] = []
+    monkeypatch.setattr(learn_options, "learner_for", lambda *parts, **named: built.append(named))
+    monkeypatch.setattr(learn_options, "origin_of", lambda *_: None)
+    profile, reasoner = SimpleNamespace(state=None), SimpleNamespace(components=None)
+    for seed in (-1, 0, 1):
+        options = learn_options.LearnOptions(tools="loc", seed=seed)
+        learn_options.learner_of(profile, reasoner, ("", ""), options, Event())  # type: ignore[arg-type]
+    seeds = [named["tools"].seed for named in built]
+    assert len(set(seeds)) == 3 and seeds[1:] == [0, 1] and seeds[0] > 1

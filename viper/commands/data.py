@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import options, root_option
+from viper.commands.options import options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import choose, data_set, names
 from viper.data.sample import DatasetSpec, Sample
@@ -75,9 +75,7 @@ def check(name: str, root: Path | None, split: str | None, as_json: bool) -> int
 @_set_options
 @click.option("--limit", type=click.IntRange(min=1), default=3, show_default=True, metavar="N",
               help="Number of samples.")  # fmt: skip
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Random seed for the choice of samples."
-)
+@seed_option("Random seed for the choice of samples.")
 def show(
     name: str, root: Path | None, split: str | None, as_json: bool, limit: int, seed: int
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import option, options_as
+from viper.commands.options import SEED, option, options_as
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
@@ -22,7 +22,7 @@ class FeedbackOptions:
     """Options of ``viper learn feedback``."""
 
     # fmt: off
-    seed: int = option("--seed", default=0, help="Seed of the answer to comment on.")
+    seed: int = option("--seed", type=SEED, default=0, help="Seed of the answer to comment on.")
     answer: str | None = option("--answer", metavar="TEXT",
         help="Right answer: words, the number of an option from 0, or a box as x0,y0,x1,y1 in "
              "pixels from the top-left corner.")

@@ -107,7 +107,7 @@ def learner_of(
             options.tries,
             options.probe,
             options.validate,
-            options.seed if options.seed >= 0 else 0,
+            options.seed % 2**32,  # numpy takes no negative seed
         )
     return learner_for(
         reasoner.components,
@@ -117,7 +117,7 @@ def learner_of(
             options.annotated_root,
             options.pictures,
             options.positives,
-            max(0, options.seed),
+            options.seed % 2**32,
         ),
         reflection=options.reflection,
         settings=LearnSettings(

@@ -164,7 +164,9 @@ class TryOptions(cli.ProfileChoice):
     limit: int = cli.option(
         "--limit", type=click.IntRange(1), default=60, help="Number of samples."
     )
-    seed: int = cli.option("--seed", default=0, help="Random seed for samples and sampling.")
+    seed: int = cli.option(
+        "--seed", type=cli.SEED, default=0, help="Random seed for samples and sampling."
+    )
     as_json: bool = cli.option("--json", help="Print one JSON object.")
     api: str | None = cli.given_by(cli.api_option)
 

@@ -104,7 +104,8 @@ class QueryOptions(cli.ProfileChoice):
     html: Path | None = cli.option("--html", type=cli.OutFile("page"),
         help="Write a page that shows each line of the program beside its result.")
     as_json: bool = cli.option("--json", help="Print one JSON object with the whole trace.")
-    seed: int = cli.option("--seed", default=0, help="Random seed for sampling.")
+    seed: int = cli.option("--seed", type=cli.SEED, default=0,
+        help="Random seed for sampling.")
     dry_run: bool = cli.option("--dry-run",
         help="Print which models would load and how many requests they would get, then stop.")
     show_prompt: bool = cli.option("--show-prompt", section=PROGRAMS,

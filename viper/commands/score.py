@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from viper.commands.options import OutPath, option, options_as
+from viper.commands.options import SEED, OutPath, option, options_as
 from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
@@ -36,7 +36,8 @@ class ScoreOptions:
         help="Split. By default the first of the data set.")
     limit: int | None = option("--limit", type=click.IntRange(1),
         help="Number of samples; the same samples that viper eval draws.")
-    seed: int = option("--seed", default=0, help="Random seed for the choice of samples.")
+    seed: int = option("--seed", type=SEED, default=0,
+        help="Random seed for the choice of samples.")
     missing: Literal["error", "wrong"] = option("--missing", default="error",
         help="Treat a sample without a prediction as an error, or as wrong.")
     by_group: bool = option("--by-group", help="Print the scores of every group.")

@@ -206,7 +206,7 @@ class LabelOptions:
         help="Number of the pass; the majority of several passes counts.")
     limit: int | None = cli.option("--limit", type=click.IntRange(1), metavar="N",
         help="Maximum number of workflows.")
-    seed: int = cli.option("--seed", type=click.IntRange(0), default=0,
+    seed: int = cli.option("--seed", type=cli.SEED, default=0,
         help="Random seed for the choice of workflows; each pass shows them in another order.")
     # fmt: on
 

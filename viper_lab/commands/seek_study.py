@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from viper.commands.options import (
+    SEED,
     OutPath,
     ProfileChoice,
     given_by,
@@ -48,7 +49,7 @@ class RecordOptions(ProfileChoice):
         help="Split of the questions. By default the first of the data set.")
     limit: int = option("--limit", type=click.IntRange(1), default=20, metavar="N",
         help="Number of questions; everybody gets the same ones in another order.")
-    seed: int = option("--seed", type=click.IntRange(0), default=0,
+    seed: int = option("--seed", type=SEED, default=0,
         help="Random seed for the choice of questions.")
     root: Path | None = given_by(root_option)
     host: str = option("--host", default="127.0.0.1",

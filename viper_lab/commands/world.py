@@ -11,7 +11,15 @@ from typing import Any, Literal
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import OutPath, ProfileChoice, open_profile, option, options_as
+from viper.commands.options import (
+    SEED,
+    OutPath,
+    ProfileChoice,
+    open_profile,
+    option,
+    options_as,
+    seed_option,
+)
 from viper.commands.terminal import counter
 from viper.errors import EXIT_OK, UsageError
 from viper_lab.recipes import RECIPES, recipe
@@ -83,7 +91,7 @@ def render(options: RenderOptions) -> int:
 @world.command(short_help="Draw queries about scenes and videos.")
 @click.option("--split", type=click.Choice(SPLITS), default="test", show_default=True,
               help="Split of the queries.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the queries.")
+@seed_option("Random seed for the queries.")
 @click.option("--family", type=click.Choice(FAMILIES),
               help="Family of queries. By default all families.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1), default=10, show_default=True,
@@ -118,7 +126,7 @@ def questions(
 @click.option("--split", type=click.Choice(SPLITS), default="val", show_default=True,
               help="Split of the catalogue.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 800), default=0, show_default=True,
-              help="Random seed for the catalogue.")  # fmt: skip
+              help="Number of the catalogue of the split.")  # fmt: skip
 @click.option("--designs", type=click.IntRange(20, 150), default=120, show_default=True,
               help="Number of entries of the catalogue.")  # fmt: skip
 @click.option("--questions", "count", type=click.IntRange(0, 100_000), default=40,
@@ -156,8 +164,7 @@ def knowledge(out: Path, split: str, seed: int, designs: int, count: int) -> Non
 @click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, mps.")
 @click.option("--steps", type=click.IntRange(1),
               help="Number of optimiser steps. By default that of the recipe.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True,
-              help="Random seed for data and training.")  # fmt: skip
+@seed_option("Random seed for data and training.")
 def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed: int) -> None:
     """Train ROLE on newly rendered data, write its weights and print its scores.
 
@@ -175,7 +182,7 @@ def train(role: str, out: Path, work: Path, device: str, steps: int | None, seed
             problem = f"device {device!r} cannot be used ({line}); known here: cpu"
             raise UsageError(problem) from None
     out.mkdir(parents=True, exist_ok=True)
-    reached = recipe(role)(TrainOptions(out, work, device, steps, seed))
+    reached = recipe(role)(TrainOptions(out, work, device, steps, seed % 2**32))
     for name, value in reached.items():
         click.echo(f"{name:<28} {value:.4f}")
 
@@ -187,7 +194,7 @@ class ScoreOptions(ProfileChoice):
     # fmt: off
     split: Literal["train", "val", "test"] = option("--split", default="test",
         help="Split of the queries.")
-    seed: int = option("--seed", default=0, help="Random seed for the queries.")
+    seed: int = option("--seed", type=SEED, default=0, help="Random seed for the queries.")
     limit: int = option("--limit", type=click.IntRange(3, 100_000), default=600,
         help="Number of queries, the same for each family.")
     baselines: bool = option("--baselines", default=False, show_default=False,
@@ -284,7 +291,8 @@ class FaultOptions(ProfileChoice):
         help="Split of the programs.")
     count: int = option("--count", type=click.IntRange(1), default=4000,
         help="Number of faults.")
-    seed: int = option("--seed", default=0, help="Random seed for programs and faults.")
+    seed: int = option("--seed", type=SEED, default=0,
+        help="Random seed for programs and faults.")
     # fmt: on
 
 

@@ -26,6 +26,7 @@ from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import outside_value, resolve_task
 from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
+from viper.strategies.confidence import judged, limit_of
 from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
 from viper.strategies.prompts import write_prompt
@@ -193,8 +194,11 @@ class Reasoner:
         if usage is not None:
             context.usage = usage
         strategy = using or named_strategy(run_options.strategy)
-        if context.settings.verify:
+        settings = context.settings
+        if settings.verify:
             check_writes_programs(strategy)
+        if settings.abstain:
+            limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
         started = time.perf_counter()
         trials: list[Trial] = []
         for trial in strategy.trials(self.components, context):
@@ -363,7 +367,12 @@ class Reasoner:
             **_parts(context.parts),
         )
         value = outside_value(value, context.media)
-        return RunResult(trace, context.media, value, self.components.page)
+        settings = context.settings
+        trace = judged(
+            trace, self.components.confidence, verified=settings.verify, risk=settings.abstain
+        )
+        kept = None if trace.answer is None else value
+        return RunResult(trace, context.media, kept, self.components.page)
 
 
 _OWN_FIELDS = ("path", "turns")

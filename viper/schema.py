@@ -96,8 +96,8 @@ class Failure:
     """The reason why a program gave no valid answer. Self-correction reads this, never a message.
 
     Kinds are those of the sandbox (docs/sandbox.md), ``below_threshold``, ``budget`` and ``plan``;
-    ``wrong_type`` if the answer is not of the kind that the question asks for;
-    ``outside_domain`` if the answer was withheld;
+    ``api`` if a program to verify misuses the API; ``wrong_type`` if the answer is not of the kind that the question asks for;
+    ``outside_domain`` or ``abstained`` if the answer was withheld;
     and ``refusal``, ``truncated`` and ``no_program`` if the language model's reply held no program.
     ``line`` counts from 1 in the program as the author wrote it. ``tool``, ``parameter`` and
     ``call_index`` are set if a tool call caused the failure (kinds ``tool``, ``below_threshold``,
@@ -266,7 +266,8 @@ class Answer:
     ``value`` is JSON: str, bool, number or None; for a box see ``box`` (pixels from the top-left
     corner) and ``image_index``. ``choice_index`` counts from 0. Tags are a list of ``{"box",
     "label"}``. For a picture, ``value`` holds ``picture`` (its name in the media of the run),
-    ``width`` and ``height``.
+    ``width`` and ``height``. ``confidence`` is the probability in [0, 1] that the answer is right;
+    None if the profile is not calibrated for it.
     """
 
     value: Any
@@ -275,6 +276,7 @@ class Answer:
     box: PixelBox | None = None
     image_index: int | None = None
     info: Any = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -291,7 +293,8 @@ class Trace:
     holds the answers of a run that voted, each with its count, the winner first. ``turns`` are
     those of strategy ``explore``, ``path`` the steps of strategy ``seek``, and ``parts`` the data
     of strategies of other packages, by name. ``warnings`` holds the reasons to doubt the answer.
-    ``guess`` is an answer that was withheld for one of them; ``answer`` is then None. ``checks``
+    ``guess`` is an answer that was withheld for one of them or for its low confidence; ``answer``
+    is then None. ``checks``
     holds the tests of the program that answered, if it was verified.
     """
 
@@ -330,7 +333,10 @@ class Trace:
         if self.answer is None or reason is None:
             return self
         message = f"{reason.text} {reason.detail.get('instead', '')}".strip()
-        failure = Failure("outside_domain", message)
+        return self.without_answer(Failure("outside_domain", message))
+
+    def without_answer(self, failure: Failure) -> Trace:
+        """Return the trace with its answer as a guess, and a failure instead."""
         return replace(self, answer=None, guess=self.answer, failure=failure)
 
     @property

@@ -112,7 +112,7 @@ def test_learn_learns_from_a_set_or_a_run_without_naming_a_command(arguments: li
 def test_the_page_of_learn_shows_its_commands_and_how_to_learn_from_a_set() -> None:
     shown = viper("learn", "--help").output
     assert "viper learn SET" in shown
-    assert listed(shown)["Learn"] == ["samples", "feedback", "prompts", "writer"]
+    assert listed(shown)["Learn"] == [*("samples", "feedback", "prompts", "writer", "confidence")]
     assert "--annotated-root" in viper("learn", "world", "--help").output
 
 

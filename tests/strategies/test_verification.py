@@ -111,3 +111,14 @@ def test_a_strategy_without_programs_is_refused() -> None:
         pytest.raises(UsageError, match="strategy explore writes no programs to verify"),
     ):
         bench.reasoner.run(picture(), "what?", strategy="explore", verify=True)
+
+
+def test_a_program_that_misuses_the_api_fails_before_any_model_runs() -> None:
+    wrong = (
+        "def execute_command(image):\n    return len(ImagePatch(image).find('cube', 'red', 3))\n"
+    )
+    with Bench([wrong, COUNT, SAME, LUCKY], verify=True) as bench:
+        trace = bench.reasoner.run(picture(), "how many cubes are there?").trace
+    first = trace.trials[0]
+    assert first.failure is not None and (first.failure.kind, first.failure.line) == ("api", 2)
+    assert first.tool_calls == () and trace.answer is not None

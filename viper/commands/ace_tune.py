@@ -84,7 +84,7 @@ def tune(options: TuneOptions) -> None:
     viper ace tune --data refcoco --root refer --profile local --shots 16 \\
         --threshold "detector.threshold=0.05, 0.10, 0.15, 0.20" --out tuned.toml
     """
-    out = _free(options.out)
+    out = cli.free_profile(options.out)
     profile = cli.open_profile(options)
     with closing(profile.components()) as components, hint_to_go_on():
         plan = _plan(components, options)
@@ -99,15 +99,6 @@ def tune(options: TuneOptions) -> None:
         json.dumps([setting.to_json() for setting in sweeps]) if options.as_json else _table(sweeps)
     )
     click.echo(out, err=True)
-
-
-def _free(out: Path) -> Path:
-    """Return the file to write, or raise an error before any sample is answered."""
-    if out.suffix != ".toml":
-        raise UsageError(f"--out {out}: the name of a profile's file ends in .toml")
-    if out.exists():
-        raise UsageError(f"{out}: there already; choose another name or remove it")
-    return out
 
 
 def _plan(components: Components, options: TuneOptions) -> dict[str, Sequence[float]]:

@@ -21,6 +21,8 @@ _LEARN = {
         "List, show, remove or roll back the soft prompts of tools.", "Learn"),
     "writer": ("viper.commands.learn_writer:writer",
         "Let the program writer learn its own correct programs.", "Learn"),
+    "confidence": ("viper.commands.learn_confidence:confidence",
+        "Calibrate the confidence of answers, for --abstain.", "Learn"),
     "workflows": ("viper.commands.tune:workflows",
         "Let the agent answer labelled samples and keep its workflows.", "Tune an agent"),
     "flags": ("viper.commands.tune:flags", "Show which actions of workflows helped.",
@@ -71,6 +73,11 @@ def learn() -> None:
 
     \b
     viper learn writer gqa --root gqa --limit 300 --out runs/writer
+
+    Answers get a calibrated confidence, and `--abstain RISK` leaves out doubtful ones.
+
+    \b
+    viper learn confidence gqa --root gqa --split train --out calibrated.toml
 
     An agent learns from its own workflows. Source: DWIM (2025).
 

@@ -89,6 +89,15 @@ class OutFile(OutPath):
         return path
 
 
+def free_profile(out: Path) -> Path:
+    """Return the file of a new profile, or raise an error before any work is done."""
+    if out.suffix != ".toml":
+        raise UsageError(f"--out {out}: the name of a profile's file ends in .toml")
+    if out.exists():
+        raise UsageError(f"{out}: there already; choose another name or remove it")
+    return out
+
+
 def options(*decorators: Decorator) -> Decorator:
     """Return one decorator for several options, which ``--help`` lists in this order."""
 

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -33,7 +33,7 @@ from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
 from viper.run_result import RunResult
-from viper.schema import Answer, Box, Failure, ToolCall, Trace, Trial, Turn
+from viper.schema import Answer, Box, Check, Failure, ToolCall, Trace, Trial, Turn
 from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
 from viper.strategies.base import Components
@@ -240,7 +240,8 @@ def answer_line(result: RunResult) -> str:
     """Return the answer, or the reason why there is none, in one line that marks a fallback."""
     if result.answer is None:
         if result.trace.guess is not None and result.failure is not None:
-            return f"no answer: {result.failure.message} --force prints the guess."
+            forced = " --force prints the guess." if result.failure.kind == "outside_domain" else ""
+            return f"no answer: {result.failure.message}{forced}"
         return f"no answer: {failure_sentence(result.trace)}"
     fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
     return f"{_answer_text(result.answer)}{fallback}"
@@ -325,6 +326,11 @@ def details(result: RunResult) -> Iterator[str]:
     if result.trace.votes:
         votes = (f"{count} for {text}" for text, count in result.trace.votes)
         yield f"votes: {'; '.join(votes)} (the answer is of trial {(result.trace.chosen or 0) + 1})"
+    if result.trace.checks:
+        yield from check_lines(result.trace.checks)
+    answered = result.answer or result.trace.guess
+    if answered is not None and answered.confidence is not None:
+        yield f"confidence: {answered.confidence:.2f}"
     if result.trace.fallback:
         yield f"every trial failed; the fallback {result.trace.fallback} answered"
     usage = result.trace.usage
@@ -333,6 +339,15 @@ def details(result: RunResult) -> Iterator[str]:
         f"({usage.prompt_tokens} + {usage.completion_tokens} tokens), "
         f"{usage.model_calls} model calls, task {result.trace.task} ({result.trace.task_reason})"
     )
+
+
+def check_lines(checks: Sequence[Check]) -> Iterator[str]:
+    """Yield how many checks a verified answer passed, and each that it failed."""
+    yield f"checks: {sum(check.passed for check in checks)} of {len(checks)} passed"
+    for check in checks:
+        if not check.passed:
+            seen = for_terminal(f"{check.seen} instead of {check.expected}")
+            yield f"    {check.name}: {seen}"
 
 
 def step_line(step: Mapping[str, Any]) -> str:

@@ -101,6 +101,7 @@ def manifest_of(
     reasoner: Reasoner,
     document: Mapping[str, Any],
     execution: Mapping[str, Any],
+    like: Manifest | None = None,
 ) -> Manifest:
     """Return the manifest for ``run.json``. This loads the models to read their ids.
 
@@ -110,6 +111,7 @@ def manifest_of(
         reasoner: that will answer.
         document: the resolved profile as JSON values.
         execution: settings that change no answer: workers, engine, budget of the whole run.
+        like: load no model, and take over from this manifest what only loaded models tell.
     """
     components, options = reasoner.components, evaluation.options
     settings = options.settings(components.settings)
@@ -125,8 +127,8 @@ def manifest_of(
         settings={**changed, "deadline_s": evaluation.deadline_s},
         profile=components.profile_name,
         document=document,
-        models=model_ids(reasoner),
-        prompt_hash=prompt_hash(reasoner, samples, options),
+        models=like.models if like else model_ids(reasoner),
+        prompt_hash=like.prompt_hash if like else prompt_hash(reasoner, samples, options),
         bank_hash=_bank_hash(components.examples),
         arguments=tuple(sys.argv),
         execution=execution,

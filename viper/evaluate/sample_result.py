@@ -19,6 +19,7 @@ class Prediction:
         value: text, number, truth value or None, as ``viper.schema.Answer.value``.
         box: box of a grounding, ``(x0, y0, x1, y1)`` in pixels from the top-left corner.
         choice_index: index of the chosen option, from 0.
+        confidence: probability that the answer is right, in [0, 1]; None if it is not known.
         picture: edited picture, uint8 [H, W, 3], for the judge; it is not stored.
     """
 
@@ -27,12 +28,13 @@ class Prediction:
     value: Any = None
     box: PixelBox | None = None
     choice_index: int | None = None
+    confidence: float | None = None
     picture: Pixels | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, answer: Answer) -> Prediction:
         """Return a run's answer in the form that metrics take."""
-        return cls(answer.value, answer.box, answer.choice_index)
+        return cls(answer.value, answer.box, answer.choice_index, answer.confidence)
 
 
 @dataclass(frozen=True)

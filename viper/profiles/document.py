@@ -16,6 +16,7 @@ from viper.record import RecordError, record_from_json
 from viper.sandbox import Limits
 from viper.schema import PromptStyle
 from viper.strategies import model_roles
+from viper.strategies.confidence import CALIBRATIONS, Confidence
 from viper.strategies.settings import (
     RunSettings,
     all_settings,
@@ -146,6 +147,7 @@ class ProfileDocument(_Header, _Resources):
         max_memory_gb: most memory in GiB for the weights of all models together; 0 sets no limit.
         hardware: the machine that the profile promises to fit, or None.
         domain: the words and pictures that the models know; None if they know everything.
+        confidence: calibrations of answers by name; see :mod:`viper.strategies.confidence`.
     """
 
     models: Mapping[str, BackendChoice]
@@ -156,6 +158,7 @@ class ProfileDocument(_Header, _Resources):
     load: Mapping[str, Any] = field(default_factory=dict)
     hardware: Hardware | None = None
     domain: DomainFiles | None = None
+    confidence: Mapping[str, Confidence] = field(default_factory=dict)
     path: Path | None = None
 
     @property
@@ -169,7 +172,17 @@ class ProfileDocument(_Header, _Resources):
         return self.path.parent if self.path else None
 
 
-_TABLES = ("roles", "load", "sensitivities", "tools", "run", "limits", "hardware", "domain")
+_TABLES = (
+    "roles",
+    "load",
+    "sensitivities",
+    "tools",
+    "run",
+    "limits",
+    "hardware",
+    "domain",
+    "confidence",
+)
 
 
 def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
@@ -220,6 +233,10 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         load=tables["load"],
         hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
         domain=_record(DomainFiles, tables["domain"], "domain") if tables["domain"] else None,
+        confidence={
+            name: _record(Confidence, value, "confidence", name)
+            for name, value in _table(tables["confidence"], ("confidence",), CALIBRATIONS).items()
+        },
         path=path,
     )
 

@@ -14,6 +14,8 @@ from viper.models.loading import split_options
 from viper.profiles.document import WRITER, BackendChoice
 from viper.profiles.files import whole_api, write_whole_paths
 from viper.profiles.wiring import Profile
+from viper.schema import to_json
+from viper.strategies.confidence import Confidence
 from viper.tools.settings import ThresholdSchedule
 from viper.tuning.agent.training import TunedAgent
 
@@ -26,6 +28,7 @@ def with_values(
     name: str,
     run: Mapping[str, Any] | None = None,
     sensitivities: Mapping[str, ThresholdSchedule] | None = None,
+    confidence: Mapping[str, Confidence] | None = None,
 ) -> str:
     """Return the text of the profile in ``path`` with another name and these values.
 
@@ -35,6 +38,7 @@ def with_values(
     Args:
         run: keys of ``[run]`` with their new values, written without change.
         sensitivities: new values of threshold schedules by name.
+        confidence: new calibrations by name; others stay.
     """
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
     document["name"] = name
@@ -44,6 +48,9 @@ def with_values(
     for key, value in (sensitivities or {}).items():
         thresholds = document.setdefault("sensitivities", tomlkit.table())
         _update(thresholds.setdefault(key, tomlkit.inline_table()), value)
+    for key, calibration in (confidence or {}).items():
+        calibrations = document.setdefault("confidence", tomlkit.table(is_super_table=True))
+        calibrations[key] = to_json(calibration)
     return tomlkit.dumps(document)
 
 

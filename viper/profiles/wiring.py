@@ -93,6 +93,7 @@ class Profile(ModelChoices):
             profile_name=document.name,
             facts=document.facts,
             domain=self._domain(),
+            confidence=document.confidence,
             exact_inputs=document.domain.exact_inputs if document.domain else "",
             preload=document.preload,
             library=library,

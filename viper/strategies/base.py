@@ -16,6 +16,7 @@ from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
 from viper.schema import Check, Failure, Query, Trial, Usage
+from viper.strategies.confidence import Confidence
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings
 from viper.tools.toolbox import Toolbox
@@ -35,6 +36,7 @@ class Components:
         domain: words and pictures that the models know, if the profile declares them.
         exact_inputs: name of the exact inputs for verification; see
             :mod:`viper.strategies.verification`.
+        confidence: calibrations of answers; see :mod:`viper.strategies.confidence`.
         library: the names that programs may call.
         preload: load the vision models early, while the first program is written.
         page: renders the page of a trace, its media and a command line that repeats the run.
@@ -60,6 +62,7 @@ class Components:
     facts: str = ""
     domain: Domain | None = None
     exact_inputs: str = ""
+    confidence: Mapping[str, Confidence] = field(default_factory=dict)
 
     @property
     def llm(self) -> LLM:

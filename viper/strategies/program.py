@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 from viper.agreement import normalise_answer
+from viper.api.library import Library
+from viper.api.static_check import api_misuse
 from viper.errors import ToolError
 from viper.models.media import Media
 from viper.models.vision.video_windows import NOTHING
@@ -190,8 +192,11 @@ def run_once(
         charge=context.usage.add,
     )
     session.look_for = look_for
-    outcome = Outcome(False, failure=generation.failure)
-    if generation.failure is None:
+    problem = generation.failure
+    if problem is None and context.settings.verify:
+        problem = misused_api(generation.program, components.library)
+    outcome = Outcome(False, failure=problem)
+    if problem is None:
         outcome = components.sandbox.run(
             generation.program,
             tools=session,
@@ -237,6 +242,14 @@ def run_once(
         plan_prompt=generation.plan_prompt,
         demonstrations=generation.demonstrations,
     )
+
+
+def misused_api(program: str, library: Library) -> Failure | None:
+    """Return an ``api`` failure if a program certainly misuses the API, before any model runs."""
+    misuse = api_misuse(program, library)
+    if misuse is None:
+        return None
+    return Failure("api", misuse.message, misuse.line, misuse.source_line, misuse.function)
 
 
 def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer | Failure:

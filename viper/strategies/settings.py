@@ -216,6 +216,9 @@ class RunSettings(Settings):
     verify: bool = setting(False,
         "Write at least 3 programs, choose among them by their behaviour, and test the answer.",
         section="Programs")
+    abstain: float = setting(0.0,
+        "Give an answer only if the expected error of answers is at most RISK; 0 gives all.",
+        section="Programs", least=0, most=1, metavar="RISK")
     examples: int = setting(4, "Maximum number of in-context examples in the prompt.",
         section="Examples", least=0, most=MAX_EXAMPLES, flag="--n-examples", metavar="N")
     retrieval: str = setting("fixed",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.escape import for_html, python_lines
-from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot
+from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot, risk_plot
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
@@ -56,6 +56,7 @@ def report_page(
             plots[f"by {kind}"] = group_plot(kind, groups, headline)
     plots["errors"] = error_plot([tables.NamedErrors("all answers", report["errors"])])
     plots["failures"] = failure_plot(report)
+    plots["confidence"] = risk_plot(report.get("confidence"))
     return rendered_page(
         "report.html",
         title=f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}",

@@ -242,3 +242,21 @@ def _number(axes: Any, x: float, y: float, share: float) -> None:
     """Write a share in percent on a plain background, since hatches hide numbers."""
     ground = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}
     axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=ground)
+
+
+def risk_plot(confidence: Mapping[str, Any] | None) -> str:
+    """Return the curve of risk by coverage; empty if no answer has a confidence."""
+    if not confidence:
+        return ""
+    points = [(answered / confidence["n"], wrong / answered)
+              for _, answered, wrong in confidence["steps"]]  # fmt: skip
+
+    def draw(figure: Any, axes: Any) -> None:
+        axes.plot(*zip(*points, strict=True), color=BAR, marker="o", markersize=3)
+        axes.set_xlabel("share of answers given, the most confident first")
+        axes.set_ylabel("share of these that is wrong")
+        axes.set_xlim(0, 1)
+        axes.set_ylim(bottom=0)
+        figure.subplots_adjust(left=0.12, right=0.97, top=0.95, bottom=0.18)
+
+    return drawing("risk", "Share of wrong answers by share of answers given", (6.4, 2.8), draw)

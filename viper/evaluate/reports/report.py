@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from viper.evaluate.calibration import RIGHT, risk_coverage
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
@@ -64,6 +65,7 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         "errors": error_diagram(store.rows()).to_json(),
         "failures": tally.failures.to_json(tally.n),
         "marks": tally.marks.to_json(tally.n),
+        "confidence": _confidence(store),
         "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),
         "seeds": _seeds(by_seed),
         "timing": _timing(store, tally),
@@ -120,6 +122,26 @@ def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
         "values": {str(seed): value for seed, value in values.items()},
         "mean": spread.mean,
         "deviation": spread.deviation,
+    }
+
+
+def _confidence(store: RunStore) -> dict[str, Any] | None:
+    """Return how well the confidence of answers tells right from wrong; None if none has one."""
+    known = [
+        (row.prediction.confidence, row.score >= RIGHT)
+        for row in store.rows()
+        if row.prediction is not None and row.prediction.confidence is not None
+    ]
+    if not known:
+        return None
+    confidence, right = zip(*known, strict=True)
+    measured = risk_coverage(confidence, right)
+    return {
+        "n": len(known),
+        "calibration_error": vars(measured.calibration_error),
+        "area": vars(measured.area),
+        "risk_at": {name: vars(risk) for name, risk in measured.at.items()},
+        "steps": measured.steps,
     }
 
 

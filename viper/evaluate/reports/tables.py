@@ -95,12 +95,21 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
                 for kind, entry in kinds.items()
             ]
             yield title, [["kind", "count", "share", "for example"], *lines]
+    if report.get("confidence"):
+        yield "confidence", [["figure", "value"], *_confidence_lines(report["confidence"])]
     seeds = report["seeds"]
     if len(seeds["values"]) > 1:
         lines = [[seed, f"{value:.3f}"] for seed, value in seeds["values"].items()]
         lines.append(["mean ± deviation", f"{seeds['mean']:.3f} ± {seeds['deviation']:.3f}"])
         yield "seeds", [["seed", report["headline"]], *lines]
     yield "usage", [["", ""], *[[name, value] for name, value in usage_lines(report)]]
+
+
+def _confidence_lines(confidence: Mapping[str, Any]) -> Iterator[list[str]]:
+    yield ["expected calibration error", with_interval(confidence["calibration_error"])]
+    yield ["area under risk by coverage", with_interval(confidence["area"])]
+    for coverage, risk in confidence["risk_at"].items():
+        yield [f"wrong among the {coverage} most confident", with_interval(risk)]
 
 
 def usage_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -6,13 +6,16 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from viper.data.registry import choose
+from viper.data.sample import Sample
 from viper.errors import StoreError, UsageError
-from viper.evaluate.runs.manifest import Manifest, differences
+from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
 from viper.evaluate.runs.rows import COLUMNS, ROW_COLUMNS, RUN, row_from, values_of
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import Trace
@@ -68,17 +71,26 @@ class RunStore:
         return cls._begin(folder, manifest, resuming=False)
 
     @classmethod
-    def resume(cls, folder: Path, manifest: Manifest) -> RunStore:
+    def resume(cls, folder: Path, manifest: Manifest, samples: Sequence[Sample] = ()) -> RunStore:
         """Open the run of this folder to continue it, or create a new one.
 
+        Args:
+            samples: samples of the manifest; a run of fewer of them, by a smaller limit, is
+                extended to them.
+
         Raises:
-            UsageError: the run has another configuration (the message shows the differences),
-                or the folder holds other files and no run.
+            UsageError: as :func:`same_run`, or the folder holds other files and no run.
             StoreError: it cannot be written, is damaged, or another process is writing it.
         """
         if not (folder / MANIFEST).exists():
             check_free(folder)
-        return cls._begin(folder, manifest, resuming=True)
+        store = cls._begin(folder, manifest, resuming=True, samples=samples)
+        try:
+            store._place(samples)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     @classmethod
     def read(cls, folder: Path) -> RunStore:
@@ -95,13 +107,15 @@ class RunStore:
         return cls(folder, manifest, open_to_read(folder / DATABASE, RUN) or in_memory(RUN))
 
     @classmethod
-    def _begin(cls, folder: Path, manifest: Manifest, *, resuming: bool) -> RunStore:
+    def _begin(
+        cls, folder: Path, manifest: Manifest, *, resuming: bool, samples: Sequence[Sample] = ()
+    ) -> RunStore:
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(folder / LOCK, "this run")
         try:
             if resuming and (folder / MANIFEST).exists():
-                first = _same_run(folder, manifest)
+                first = same_run(folder, manifest, samples)
             else:
                 check_free(folder)
                 first = manifest
@@ -218,6 +232,25 @@ class RunStore:
         if html is not None:
             write_file(self.folder / PAGE, html)
 
+    def _place(self, samples: Sequence[Sample]) -> None:
+        """Move the results to the places of these samples, and store the manifest's set."""
+        places = {sample.sample_id: place for place, sample in enumerate(samples)}
+        stored = self._select("SELECT DISTINCT sample_id, position FROM samples")
+        moved = [(places[name], name) for name, place in stored if places.get(name, place) != place]
+        if moved:
+            with self._turn, database_errors(self.folder / DATABASE, RUN):
+                self._connection.execute("BEGIN IMMEDIATE")
+                names = [(name,) for _, name in moved]  # free their places first, which are unique
+                self._connection.executemany(
+                    "UPDATE samples SET position = -1 - position WHERE sample_id = ?", names
+                )
+                self._connection.executemany(
+                    "UPDATE samples SET position = ? WHERE sample_id = ?", moved
+                )
+                self._connection.execute("COMMIT")
+        if read_manifest(self.folder).set != self.manifest.set:
+            write_file(self.folder / MANIFEST, _indented(self.manifest.to_json()))
+
     def _note_session(self, manifest: Manifest) -> None:
         values = (
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -267,9 +300,23 @@ def read_manifest(folder: Path) -> Manifest:
         raise StoreError(f"{path}: damaged, or not a run's manifest") from None
 
 
-def _same_run(folder: Path, manifest: Manifest) -> Manifest:
-    """Return the manifest of the run in the folder if it has the same configuration."""
+def same_run(folder: Path, manifest: Manifest, samples: Sequence[Sample] = ()) -> Manifest:
+    """Return the manifest of the run in the folder, extended to these samples by a larger limit.
+
+    Raises:
+        UsageError: the run has another configuration (the message shows the differences), or
+            samples that are not among these.
+    """
     first = read_manifest(folder)
+    old, new = first.set, manifest.set
+    grown = replace(old, limit=new.limit, samples=new.samples, sha256=new.sha256)
+    if grown == new and new.limit != old.limit and len(samples) > old.samples:
+        if samples_hash(choose(samples, old.samples, old.seed)) != old.sha256:
+            raise UsageError(
+                f"{folder}: its {old.samples} samples are not among the {new.samples} of the new "
+                "limit; choose another --out"
+            )
+        first = replace(first, set=new, arguments=manifest.arguments)
     changed = differences(first, manifest)
     if changed:
         raise UsageError(

@@ -1,0 +1,166 @@
+"""Fits the confidence of a profile on labelled samples, and measures how well it is calibrated.
+
+Source: Guo et al. 2017 for the expected calibration error; Geifman and El-Yaniv 2017 for risk and
+coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from viper.errors import UsageError
+from viper.evaluate.intervals import Estimate, Floats, share
+from viper.evaluate.runs.store import RunStore
+from viper.record import record_from_json
+from viper.schema import Trace
+from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
+
+RIGHT = 0.5
+"""Score from which an answer counts as right."""
+
+LEAST_ANSWERS = 50
+LEAST_OF_EACH = 5
+"""Least number of right and of wrong answers to fit."""
+
+FOLDS = 10
+STEPS = 24
+BINS = 10
+_PENALTY = 1.0
+
+
+class Labelled(NamedTuple):
+    """An answer to a labelled sample: its features, and whether it is right."""
+
+    features: Mapping[str, float]
+    right: bool
+
+
+def labelled_answers(store: RunStore) -> list[Labelled]:
+    """Return the answers of a stored run; those without a trace or a confidence are left out."""
+    answers = []
+    for row in store.rows():
+        trace = store.trace(row.sample_id, row.seed) if row.prediction is not None else None
+        if trace is not None:
+            values = features(record_from_json(Trace, trace))
+            if UNCALIBRATED not in values:
+                answers.append(Labelled(values, row.score >= RIGHT))
+    return answers
+
+
+def fit_confidence(answers: Sequence[Labelled]) -> tuple[Confidence, Floats]:
+    """Return the confidence fitted on labelled answers, and each answer's, float64 [N].
+
+    The confidence of each answer, and with it the steps, come from a fit without its fold.
+
+    Raises:
+        UsageError: there are too few answers, or too few right or wrong ones.
+    """
+    right = np.array([answer.right for answer in answers], dtype=bool)
+    if len(right) < LEAST_ANSWERS or min(right.sum(), (~right).sum()) < LEAST_OF_EACH:
+        raise UsageError(
+            f"{len(right)} answers, {int((~right).sum())} of them wrong; confidence needs at least "
+            f"{LEAST_ANSWERS} answers with {LEAST_OF_EACH} right and {LEAST_OF_EACH} wrong: "
+            "raise --limit"
+        )
+    folds = np.random.default_rng(0).permutation(len(right)) % FOLDS
+    held_out = np.zeros(len(right))
+    for fold in range(FOLDS):
+        weights = _fit([answer for answer, own in zip(answers, folds, strict=True) if own != fold])
+        for index in np.flatnonzero(folds == fold):
+            held_out[index] = probability(weights, answers[int(index)].features)
+    return Confidence(_fit(answers), steps_of(held_out, right)), held_out
+
+
+def _fit(answers: Sequence[Labelled]) -> dict[str, float]:
+    """Return the weights of a logistic regression with a quadratic penalty."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    names = sorted({name for answer in answers for name in answer.features})
+    rows = np.array([[answer.features.get(name, 0.0) for name in names] for answer in answers])
+    rows = np.hstack([np.ones((len(rows), 1)), rows])
+    right = np.array([answer.right for answer in answers], dtype=float)
+    penalty = _PENALTY * np.array([0.0, *[1.0] * len(names)])
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        odds = rows @ weights
+        value = np.logaddexp(0, odds).sum() - right @ odds + (penalty * weights**2).sum() / 2
+        return float(value), rows.T @ (expit(odds) - right) + penalty * weights
+
+    found = minimize(loss, np.zeros(len(names) + 1), jac=True, method="L-BFGS-B")
+    return dict(zip(["intercept", *names], np.round(found.x, 4).tolist(), strict=True))
+
+
+def steps_of(confidence: Floats, right: Any) -> tuple[tuple[float, int, int], ...]:
+    """Return ``(confidence, answered, wrong)`` at falling confidences, in ``STEPS`` steps at most.
+
+    Args:
+        right: bool [N].
+    """
+    order = np.argsort(-confidence, kind="stable")
+    falling, wrong = confidence[order], np.cumsum(~right[order])
+    lasts = np.flatnonzero(np.append(falling[1:] < falling[:-1], True))
+    kept = lasts[np.unique(np.linspace(0, len(lasts) - 1, STEPS).astype(int))]
+    return tuple((float(falling[i]), int(i) + 1, int(wrong[i])) for i in kept)
+
+
+class RiskCoverage(NamedTuple):
+    """How much the confidence of answers tells.
+
+    Attributes:
+        calibration_error: expected calibration error over ten bins of equal width, in [0, 1].
+        area: area under the curve of risk by coverage, in [0, 1]; the share of wrong answers if the
+            confidence tells nothing.
+        steps: see :func:`steps_of`.
+        at: risk of the most confident answers, by the share of answers that is given.
+    """
+
+    calibration_error: Estimate
+    area: Estimate
+    steps: tuple[tuple[float, int, int], ...]
+    at: Mapping[str, Estimate]
+
+
+COVERAGES = (0.5, 0.7, 0.8, 0.9, 1.0)
+
+
+def risk_coverage(
+    confidence: Sequence[float], right: Iterable[bool], resamples: int = 200
+) -> RiskCoverage:
+    """Measure the confidence of answers; intervals are of a bootstrap over answers.
+
+    Args:
+        confidence: at least one.
+    """
+    given, hits = np.array(confidence, dtype=float), np.array(list(right), dtype=bool)
+    order = np.argsort(-given, kind="stable")
+    random = np.random.default_rng(0)
+    draws = [random.integers(0, len(given), len(given)) for _ in range(resamples)]
+
+    def estimate(measure: Any) -> Estimate:
+        value = measure(given, hits)
+        low, high = np.percentile([measure(given[d], hits[d]) for d in draws], [2.5, 97.5])
+        return Estimate(value, len(given), min(float(low), value), max(float(high), value))
+
+    wrong = (~hits[order]).tolist()
+    numbers = {f"{c:.0%}": max(1, round(c * len(wrong))) for c in COVERAGES}
+    return RiskCoverage(
+        estimate(_calibration_error),
+        estimate(_area),
+        steps_of(given, hits),
+        {name: share(wrong[:count]) for name, count in numbers.items()},
+    )
+
+
+def _calibration_error(given: Floats, hits: Any) -> float:
+    bins = np.minimum((given * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=hits - given, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(given))
+
+
+def _area(given: Floats, hits: Any) -> float:
+    wrong = ~hits[np.argsort(-given, kind="stable")]
+    return float((np.cumsum(wrong) / np.arange(1, len(wrong) + 1)).mean())

@@ -177,6 +177,71 @@ def test_resume_with_another_configuration_shows_the_differences(bench: Bench) -
         assert len(store.done()) == 4
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("--temperature 0.4", "temperature: 0.0 in the run, 0.4 now"),
+        ("--seeds 2", "seeds: [0] in the run, [0,1] now"),
+        ("--strategy vqa", "strategy: program in the run, vqa now"),
+        ("--limit 3", "set limit: 4 in the run, 3 now"),
+        ("--threshold detector.threshold=0.3", "detector.threshold"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_another_configuration_is_refused_before_a_model_is_loaded(
+    bench: Bench, change: str, says: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = bench.profile.read_text()
+    schedule = '[sensitivities]\n"detector.threshold" = { start = 0.2, floor = 0.1, step = 0.1 }\n'
+    bench.profile.write_text(text + schedule)
+    code, _, err = bench.eval("--limit", "4", "--no-html")
+    assert code == 0, err
+
+    def loads(*_: object) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr("viper.commands.evaluating.fetch_models", loads)
+    monkeypatch.setattr("viper.commands.evaluating.on_ray", loads)
+    monkeypatch.setattr("viper.evaluate.evaluation.model_ids", loads)
+    code, out, err = bench.eval("--limit", "4", "--resume", "--engine", engine, *change.split())
+    assert code == 2 and out == "" and "another configuration" in err and says in err
+
+
+def test_a_run_is_extended_to_a_larger_limit(bench: Bench) -> None:
+    bench.eval("--limit", "6", "--no-html")
+    with RunStore.read(bench.run) as store:
+        first = store.done()
+    code, _, err = bench.eval("--resume", "--limit", "12", "--no-html")
+    assert code == 0 and "6 of 12 are there already" in err
+    extended, run = bench.report(), bench.run
+    with RunStore.read(run) as store:
+        assert (store.manifest.set.limit, store.manifest.set.samples) == (12, 12)
+        names = [row.sample_id for row in store.rows()]
+        assert first < store.done() and len(store.sessions()) == 2
+    bench.run = bench.folder / "at once"
+    bench.eval("--limit", "12", "--no-html")
+    assert {**extended, "timing": 0} == {**bench.report(), "timing": 0}
+    with RunStore.read(bench.run) as store:
+        assert [row.sample_id for row in store.rows()] == names
+    bench.run = run
+    assert bench.eval("--resume", "--no-html")[0] == 0 and bench.report()["n"] == 24
+
+
+def test_a_run_of_other_samples_is_not_extended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a data set that draws other samples for another limit."""
+    bench.eval("--limit", "6", "--no-html")
+    before = (bench.run / "run.json").read_bytes()
+    last = lambda samples, limit, seed: list(samples)[-limit:]  # noqa: E731
+    monkeypatch.setattr("viper.evaluate.evaluation.choose", last)
+    assert bench.refused("--resume", "--limit", "8") == (
+        f"viper: {bench.run}: its 6 samples are not among the 8 of the new limit; "
+        "choose another --out"
+    )
+    assert (bench.run / "run.json").read_bytes() == before
+
+
 def test_a_budget_that_is_spent_exits_1_and_says_how_to_go_on(bench: Bench) -> None:
     text = bench.profile.read_text().replace(
         'model = "writer"', 'model = "writer"\noptions = { cost_usd = 0.5 }'

@@ -14,8 +14,10 @@ import pytest
 from run_samples import a_manifest, a_row, a_trace, failed_row
 
 from tests.test_record import TRACE
+from viper.data.registry import choose
+from viper.data.sample import DatasetSpec, Sample
 from viper.errors import StoreError, UsageError
-from viper.evaluate.runs.manifest import MANIFEST_VERSION
+from viper.evaluate.runs.manifest import MANIFEST_VERSION, Manifest, SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction
 from viper.schema import ToolCall, Trial, Usage, to_json
@@ -26,6 +28,20 @@ def filled(folder: Path, count: int) -> RunStore:
     for number in range(count):
         store.add(number, a_row(number), None)
     return store
+
+
+def a_sample(number: int) -> Sample:
+    return Sample(a_row(number).sample_id, "?", "question", "image", "red", lambda: None)
+
+
+def described(samples: list[Sample], limit: int) -> Manifest:
+    spec = DatasetSpec(None, "test", 3, limit)  # this seed draws samples 1 and 3
+    description = SetDescription.of("world", spec, samples)
+    return a_manifest(set=description, arguments=("eval", "--limit", str(limit)))
+
+
+def positions(store: RunStore) -> dict[str, int]:
+    return dict(store._select("SELECT sample_id, position FROM samples"))
 
 
 def test_a_row_and_its_trace_come_back_as_they_were(tmp_path: Path) -> None:
@@ -177,6 +193,27 @@ def test_resume_of_an_absent_folder_starts_the_run(tmp_path: Path) -> None:
     with RunStore.resume(tmp_path / "deep" / "run", a_manifest()) as store:
         assert store.done() == set()
     assert json.loads((tmp_path / "deep/run/run.json").read_text())["strategy"] == "program"
+
+
+def test_an_extension_that_broke_off_can_be_continued_or_left(tmp_path: Path) -> None:
+    """Results that stand at the places of another limit move when the run is resumed."""
+    samples = [a_sample(number) for number in range(4)]
+    small = choose(samples, 2, 3)
+    assert small == [samples[1], samples[3]]
+    with RunStore.create(tmp_path, described(small, 2)) as store:
+        store.add(0, a_row(1))
+        store.add(1, a_row(3))
+    manifest = (tmp_path / "run.json").read_bytes()
+    RunStore.resume(tmp_path, described(samples, 4), samples).close()
+    (tmp_path / "run.json").write_bytes(manifest)  # as if the process had ended before this file
+    with RunStore.resume(tmp_path, described(small, 2), small) as store:
+        assert positions(store) == {"s00001": 0, "s00003": 1}
+    with RunStore.resume(tmp_path, described(samples, 4), samples) as store:
+        assert positions(store) == {"s00001": 1, "s00003": 3}
+        assert store.manifest.set.limit == 4 and store.manifest.arguments[-1] == "4"
+        store.add(0, a_row(0))
+        store.add(2, a_row(2))
+        assert [row.sample_id for row in store.rows()] == [each.sample_id for each in samples]
 
 
 def test_resume_of_another_configuration_shows_the_differences(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report
 from viper.evaluate.reports.tables import NamedReport, rendered
 from viper.evaluate.runs.manifest import Manifest
-from viper.evaluate.runs.store import RunStore, check_free
+from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest, same_run
 from viper.evaluate.trackers.tracking import Tracker, open_tracker
 from viper.profiles import Profile
 from viper.reasoner import Reasoner
@@ -41,15 +42,18 @@ from viper.schema import to_json
 
 def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
     folder = options.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
+    continues = options.resume and (folder / MANIFEST).is_file()
     if not options.resume:
         check_free(folder)
     tracker = open_tracker(options.track) if options.track else None
     with status("reading samples"):
         samples = evaluation.samples()
+    if continues:
+        _check_same_run(folder, evaluation, samples, options)
     _first_media(samples)
     opened = on_ray if options.engine == "ray" else _on_threads
     with opened(evaluation, samples, options) as (engine, manifest):
-        begin = RunStore.resume if options.resume else RunStore.create
+        begin = partial(RunStore.resume, samples=samples) if options.resume else RunStore.create
         with begin(folder, manifest) as store:
             click.echo(f"run: {folder}", err=True)
             todo = items(samples, evaluation.seeds)
@@ -60,6 +64,17 @@ def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
                 samples_by_id = {sample.sample_id: sample for sample in samples}
                 write_report_page(store, report_data, samples_by_id, options.sandbox)
             return exit_code
+
+
+def _check_same_run(
+    folder: Path, evaluation: Evaluation, samples: list[Sample], options: EvalOptions
+) -> None:
+    """Refuse to continue another run, as far as that is known without loading a model."""
+    profile, first = profile_of(options, options.examples), read_manifest(folder)
+    document = to_json(profile.document)
+    with Reasoner(profile, preload=False) as reasoner:
+        known = manifest_of(evaluation, samples, reasoner, document, {}, like=first)
+    same_run(folder, known, samples)
 
 
 def _first_media(samples: Sequence[Sample]) -> None:

@@ -143,7 +143,8 @@ class EvalOptions(cli.ProfileChoice):
     out: Path | None = cli.option("--out", type=cli.OutPath(), metavar="RUN",
         help="Folder of the run. By default runs/SET-SPLIT-TIME.")
     resume: bool = cli.option("--resume",
-        help="Continue the run in --out, or start it if the folder does not exist.")
+        help="Continue the run in --out, or start it if the folder does not exist. A larger "
+             "--limit extends the run.")
     seeds: int = cli.option("--seeds", type=click.IntRange(1, 100), default=1,
         help="Number of seeds for every sample; the report shows means and deviations.")
     as_json: bool = cli.option("--json", help="Print the report as JSON.")

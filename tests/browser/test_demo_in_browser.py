@@ -16,6 +16,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.web.demo_bench import ServedDemo, served_demo
+from viper.evaluate.runs.store import RunStore
 from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
@@ -89,6 +90,148 @@ def test_from_a_drawn_scene_to_feedback(
     (remark,) = [one for one in read_feedback(served.folder) if one.sample_id == kept]
     assert (remark.answer, remark.comment) == ([1, 2, 30, 40], "it took the shadow")
     shoot(found, "demo")
+
+
+def test_the_first_screen_has_examples(tab: Tab, served: ServedDemo) -> None:
+    found = tab(served.address)
+    found.get_by_label("what color is the second cone from the left?").click()
+    found.locator("figcaption", has_text="cones.png").wait_for()
+    expect(found.get_by_label(QUESTION)).to_have_value(re.compile("second cone"))
+    found.get_by_label("what is the first thing that starts moving?").click()
+    found.locator("figcaption", has_text="clip.mp4").wait_for()
+    options = found.get_by_label("Candidate answers, if there are any, one a line")
+    expect(options).to_have_value(re.compile(r"^the yellow ring\n"))
+
+
+@pytest.mark.parametrize("kind", ["drop", "paste"])
+def test_a_picture_is_dropped_or_pasted(
+    tab: Tab, served: ServedDemo, picture: Path, kind: str
+) -> None:
+    found = tab(served.address)
+    button(found, "Upload picture or clip").wait_for()
+    found.locator(".viper-nothing").wait_for()
+    found.evaluate(
+        """([bytes, kind]) => {
+            const files = new DataTransfer();
+            files.items.add(new File([new Uint8Array(bytes)], "mine.png", { type: "image/png" }));
+            const event = kind === "drop"
+                ? new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true })
+                : new ClipboardEvent("paste", { clipboardData: files, bubbles: true });
+            document.querySelector(".viper-nothing").dispatchEvent(event);
+        }""",
+        [list(picture.read_bytes()), kind],
+    )
+    found.locator("figcaption", has_text="mine.png: 100 × 60 pixels").wait_for()
+
+
+def test_answer_and_picture_are_shown_once(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    found = tab(served.address)
+    upload(found, picture)
+    found.locator(".viper-media img").wait_for()
+    ask(found, "find the faint ball")
+    frame = found.frame_locator("iframe")
+    frame.locator(".program").last.wait_for()
+    box = found.locator(".viper-media rect.viper-found")
+    assert [box.get_attribute(name) for name in ("x", "y", "width", "height")] == [
+        "1.0",
+        "1.0",
+        "8.0",
+        "8.0",
+    ]
+    assert frame.locator("#answer-title").count() == frame.locator(".picture").count() == 0
+    ask(found, "slow: how many cubes?")
+    status(found, "writing a program")
+    expect(box).to_have_count(0)
+    served.llm.released.set()
+    status(found, "answered after")
+    served.llm.released.clear()
+
+
+def test_a_box_is_drawn_as_feedback(
+    tab: Tab, served: ServedDemo, picture: Path, shoot: Callable[[Any, str], None]
+) -> None:
+    found = tab(served.address)
+    upload(found, picture)
+    found.locator(".viper-media img").wait_for()
+    ask(found, "find the faint ball")
+    status(found, "answered after")
+    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    found.locator("svg[data-draws]").wait_for()
+    found.frame_locator("iframe").locator(".program").last.wait_for()
+    seen = found.locator(".viper-media img").bounding_box()
+    scale = min(seen["width"] / 100, seen["height"] / 60)
+    left = seen["x"] + (seen["width"] - 100 * scale) / 2
+    top = seen["y"] + (seen["height"] - 60 * scale) / 2
+    found.mouse.move(left + 70 * scale, top + 50 * scale)
+    found.mouse.down()
+    found.mouse.move(left + 40 * scale, top + 30 * scale)
+    found.mouse.move(left + 20 * scale, top + 10 * scale)
+    found.mouse.up()
+    right = found.get_by_label("Wrong? What would have been right")
+    expect(right).to_have_value("20,10,70,50")
+    found.mouse.move(left + 90 * scale, top + 20 * scale)
+    expect(right).to_have_value("20,10,70,50")
+    button(found, "Keep this feedback").click()
+    status(found, f"kept for {kept}")
+    shoot(found, "demo-drawn")
+    (remark,) = [one for one in read_feedback(served.folder) if one.sample_id == kept]
+    assert remark.answer == [20, 10, 70, 50]
+
+
+def test_a_question_about_words_takes_no_box(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    found = tab(served.address)
+    upload(found, picture)
+    found.locator(".viper-media img").wait_for()
+    ask(found, "how many cubes?")
+    status(found, "answered after")
+    found.locator("iframe").wait_for()
+    assert (
+        found.locator("svg[data-draws]").count() == found.locator("rect.viper-found").count() == 0
+    )
+
+
+def test_earlier_questions_are_shown_again(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    found = tab(served.address)
+    assert found.get_by_text("Questions of this session").is_hidden()
+    upload(found, picture)
+    found.locator(".viper-media img").wait_for()
+    ask(found, "find the faint ball")
+    found.get_by_label("find the faint ball → [1, 1, 9, 9]").wait_for()
+    kept = found.locator(".viper-status").first.inner_text().split()[-1]
+    button(found, "Draw a picture").click()
+    found.locator("figcaption", has_text="scene").wait_for()
+    ask(found, "how many cubes?")
+    found.get_by_label("how many cubes? →").wait_for()
+    found.get_by_label("find the faint ball → [1, 1, 9, 9]").click()
+    found.locator("figcaption", has_text="grey.png").wait_for()
+    status(found, f"kept as {kept}")
+    expect(found.get_by_label(QUESTION)).to_have_value("find the faint ball")
+    assert found.locator(".viper-trials details").count() == 4
+    assert found.frame_locator("iframe").locator("h1").inner_text() == "find the faint ball"
+    found.get_by_label("A comment in words").fill("seen again")
+    button(found, "Keep this feedback").click()
+    status(found, f"kept for {kept}")
+
+
+def test_profile_and_strategy_are_chosen(tab: Tab, served: ServedDemo, picture: Path) -> None:
+    found = tab(served.address)
+    upload(found, picture)
+    found.locator(".viper-media img").wait_for()
+    for name, choice in (("Profile", "second"), ("Strategy", "vqa")):
+        found.get_by_label(name).click()
+        found.get_by_role("option", name=choice).click()
+    ask(found, "what color is it?")
+    status(found, "answered after")
+    frame = found.frame_locator("iframe")
+    frame.get_by_text("This strategy writes no program.").wait_for()
+    run = served.folder.with_name(f"{served.folder.name}-second-vqa")
+    with RunStore.read(run) as store:
+        assert store.manifest.strategy == "vqa"
+        assert [row.text for row in store.rows()] == ["what color is it?"]
+    found.get_by_label("A comment in words").fill("fine")
+    button(found, "Keep this feedback").click()
+    status(found, "kept for asked-1")
+    assert len(read_feedback(run)) == 1
 
 
 def test_a_clip_is_drawn_with_its_options(tab: Tab, served: ServedDemo) -> None:

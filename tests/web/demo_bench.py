@@ -52,9 +52,14 @@ def program_for(prompt: str) -> str:
 class Desked:
     """A manager with what stands behind it."""
 
-    manager: SessionManager
+    managers: tuple[SessionManager, ...]
     llm: HeldLLM
     folder: Path
+
+    @property
+    def manager(self) -> SessionManager:
+        """The one of strategy ``program``."""
+        return self.managers[0]
 
 
 @contextmanager
@@ -65,17 +70,25 @@ def desked(
     llm = HeldLLM(write)
     with Bench([], trials=3) as bench:
         bench.reasoner.components = bench.reasoner.components.with_models(llm=llm)
-        opener = RunOpener(bench.reasoner, folder, {})
-        manager = SessionManager(bench.reasoner, opener)
+        openers = [
+            RunOpener(bench.reasoner, folder, {}),
+            RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-vqa"), {}, "vqa"),
+            RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-second"), {}),
+            RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-second-vqa"), {}, "vqa"),
+        ]
+        managers = tuple(SessionManager(bench.reasoner, opener) for opener in openers)
+        for manager in managers[2:]:
+            manager.name = ("second", manager.opener.strategy)
         if opened:
-            opener.start()
-            assert opener.wait(WAIT_S) is not None
+            openers[0].start()
+            assert openers[0].wait(WAIT_S) is not None
         try:
-            yield Desked(manager, llm, folder)
+            yield Desked(managers, llm, folder)
         finally:
             llm.released.set()
-            manager.stop_all()
-            opener.close()
+            for manager in managers:
+                manager.stop_all()
+                manager.opener.close()
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,8 @@ def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
             listening_at("127.0.0.1", 0) as listening,
             Replayer(bench.manager.reasoner.components.library) as replayer,
         ):
-            server: Any = make_server(bench.manager, place, replayer, uploads, scene_source())
+            replayers = {"bench": replayer, "second": replayer}
+            server: Any = make_server(bench.managers, place, replayers, uploads, scene_source())
             thread = threading.Thread(target=server.run, args=([listening],))
             thread.start()
             try:

@@ -24,6 +24,7 @@ from tests.web.demo_bench import WAIT_S, ServedDemo, served_demo
 from tests.web.test_trace_page import HOSTILE
 from viper.commands.demo import demo
 from viper.errors import MissingExtraError
+from viper.strategies import STRATEGIES
 from viper.web.demo.demo_run import DemoQuestion
 from viper.web.demo.manager import AnswerEvent
 from viper.web.demo.session import DemoSession
@@ -172,3 +173,33 @@ def test_help_imports_neither_gradio_nor_torch() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "--no-open" in done.stdout, done.stderr
+
+
+def test_a_run_for_each_profile_and_strategy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from viper.web.demo import serving
+
+    offered: list[Any] = []
+
+    class Stopped:
+        def run(self, sockets: list[socket.socket]) -> None: ...
+
+    def make_server(managers: Any, _: Any, replayers: Any, *__: Any) -> Stopped:
+        offered.extend(managers)
+        assert list(replayers) == ["embedded", "embedded-small"]
+        return Stopped()
+
+    monkeypatch.setattr(serving, "make_server", make_server)
+    arguments = ["--profile", "embedded", "--also", "embedded-small", "--port", "0", "--no-open"]
+    CliRunner().invoke(
+        demo, [*arguments, "--out", str(tmp_path / "run")], standalone_mode=False,
+        catch_exceptions=False,
+    )  # fmt: skip
+    strategies = list(STRATEGIES)
+    assert [each.name for each in offered] == [
+        (profile, strategy) for profile in ("embedded", "embedded-small") for strategy in strategies
+    ]
+    folders = [each.opener._folder.name for each in offered]
+    assert folders[0] == "run" and len(set(folders)) == len(folders)
+    assert folders[strategies.index("seek")] == "run-embedded-seek"

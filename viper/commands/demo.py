@@ -6,7 +6,7 @@ import json
 import sys
 import webbrowser
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox.sandbox import Mode
 from viper.schema import to_json
 from viper.serve.settings import address_of, listening_at
+from viper.strategies import STRATEGIES
 from viper.strategies.replay import Replayer
 from viper.web.demo.demo_run import RunOpener, check_folder
 from viper.web.demo.manager import SessionManager
@@ -48,6 +49,9 @@ class DemoOptions(cli.ProfileChoice):
     force: bool = cli.option("--force",
         help="Show answers even if the profile withholds them, because the picture is unlike "
              "those that its models know.")
+    also: tuple[str, ...] = cli.option("--also", metavar="PROFILE",
+        help="Further profile to choose on the page, repeatable. Its models load with its first "
+             "question and stay loaded.")
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
@@ -67,10 +71,12 @@ def demo(options: DemoOptions) -> None:
     viper demo --out runs/mine --port 0 --no-open
     """
     cli.need_packages(("gradio",), "demo", "viper demo")
-    profile = cli.open_profile(options)
-    cli.fetch_models(profile)
     folder = options.out or default_folder()
     check_folder(folder)
+    names = (options.profile, *options.also)
+    profiles = [cli.open_profile(replace(options, profile=name)) for name in names]
+    for profile in profiles:
+        cli.fetch_models(profile)
     with ExitStack() as stack:
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("starting"):
@@ -78,21 +84,28 @@ def demo(options: DemoOptions) -> None:
             from viper.web.demo.session import scene_source
 
             uploads = stack.enter_context(private_folder())
-            reasoner = stack.enter_context(Reasoner(profile, preload=False))
-            opener = RunOpener(reasoner, folder, to_json(profile.document))
-            stack.callback(opener.close)
-            replayer = stack.enter_context(Replayer(reasoner.components.library, options.sandbox))
+            managers: list[SessionManager] = []
+            replayers = {}
+            for profile in profiles:
+                reasoner = stack.enter_context(Reasoner(profile, preload=False))
+                library, name = reasoner.components.library, profile.document.name
+                replayers[name] = stack.enter_context(Replayer(library, options.sandbox))
+                for strategy in STRATEGIES:
+                    suffix = f"-{name}-{strategy}" if managers else ""
+                    run = folder.with_name(f"{folder.name}{suffix}")
+                    opener = RunOpener(reasoner, run, to_json(profile.document), strategy)
+                    stack.callback(opener.close)
+                    managers.append(SessionManager(reasoner, opener, force=options.force))
             place = DemoAddress.at(options.host)
-            scenes = scene_source() if shows_scenes(profile.document) else None
-            manager = SessionManager(reasoner, opener, force=options.force)
-            server = make_server(manager, place, replayer, uploads, scenes)
+            scenes = scene_source() if shows_scenes(profiles[0].document) else None
+            server = make_server(managers, place, replayers, uploads, scenes)
         address = address_of(listening, f"{place.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C stops it", err=True)
         if options.open_browser:
             webbrowser.open(address)
         server.run(sockets=[listening])
-        opener.wait(0)
+        managers[0].opener.wait(0)
 
 
 def shows_scenes(document: ProfileDocument) -> bool:

@@ -72,6 +72,7 @@ class Extras:
         record: learning record of the answer; None if no run learned from it.
         most_bytes: limit for all pictures together.
         saying: feedback form; a page on disk has none.
+        steps_only: leave out an answer and media that the page around this one shows.
     """
 
     command: str = ""
@@ -82,6 +83,7 @@ class Extras:
     record: LearningRecord | None = None
     most_bytes: int = MOST_BYTES
     saying: FeedbackForm | None = None
+    steps_only: bool = False
 
 
 def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Extras) -> str:

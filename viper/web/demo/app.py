@@ -76,7 +76,7 @@ def build(demo: Demo) -> gr.Blocks:
                     upload = gr.UploadButton("Upload picture or clip", min_width=120)
                     picture = gr.Button("Draw a picture", min_width=120, visible=draws)
                     clip = gr.Button("Draw a clip", min_width=120, visible=draws)
-                media = gr.HTML(media_html(None), js_on_load=None)
+                media = gr.HTML(media_html(None), js_on_load=asset("demo.js"))
                 query = gr.Textbox(
                     label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS, lines=1
                 )
@@ -84,16 +84,28 @@ def build(demo: Demo) -> gr.Blocks:
                     label="Candidate answers, if there are any, one a line", lines=1, max_lines=6
                 )
                 with gr.Row():
+                    profiles = list(dict.fromkeys(each.name[0] for each in demo.managers))
+                    strategies = list(dict.fromkeys(each.name[1] for each in demo.managers))
+                    profile = gr.Dropdown(profiles, label="Profile", visible=len(profiles) > 1)
+                    strategy = gr.Dropdown(strategies, label="Strategy")
+                with gr.Row():
                     ask = gr.Button("Ask", variant="primary", min_width=120)
                     stop = gr.Button("Stop", interactive=False, min_width=120)
-                examples = gr.Radio([], label="Examples for this scene", visible=HIDDEN)
+                starters = [(each.text, number) for number, (_, each) in enumerate(demo.starters)]
+                shown = bool(starters) or HIDDEN
+                examples = gr.Radio(starters, label="Examples", visible=shown)
+                history = gr.Radio([], label="Questions of this session", visible=HIDDEN)
             with gr.Column(min_width=280, elem_classes="viper-told"):
                 status = gr.HTML(line_html("nothing asked yet"), js_on_load=_ANNOUNCE_JS)
                 answer = gr.HTML("", js_on_load=None)
                 trials = gr.HTML("", js_on_load=None)
                 trace = gr.HTML("", js_on_load=None)
                 with gr.Column(elem_classes="viper-feedback"):
-                    right = gr.Textbox(label="Wrong? What would have been right", lines=1)
+                    right = gr.Textbox(
+                        label="Wrong? What would have been right",
+                        lines=1,
+                        elem_classes="viper-right-answer",
+                    )
                     comment = gr.Textbox(
                         label="A comment in words",
                         info="kept for people to read; only a right answer is learned from",
@@ -105,7 +117,7 @@ def build(demo: Demo) -> gr.Blocks:
 
         _take_uploads_only(upload)
         parts = PageParts(
-            session, media, query, options, examples, status, answer, trials, trace, stop,
+            session, media, query, options, examples, history, status, answer, trials, trace, stop,
             right, comment, noted,
         )  # fmt: skip
         handlers.parts = parts
@@ -114,11 +126,12 @@ def build(demo: Demo) -> gr.Blocks:
         upload.upload(handlers.upload, [session, upload], **choosing)
         picture.click(handlers.draw_picture, session, **choosing)
         clip.click(handlers.draw_clip, session, **choosing)
-        examples.input(handlers.example, [session, examples], [query, options], **hidden)
+        examples.input(handlers.example, [session, examples], **choosing)
+        history.input(handlers.again, [session, history], **choosing)
         gr.on(
             [ask.click, query.submit],
             handlers.ask,
-            [session, query, options],
+            [session, query, options, profile, strategy],
             parts.asking,
             concurrency_limit=AT_ONCE,
             **hidden,

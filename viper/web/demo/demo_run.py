@@ -56,7 +56,9 @@ class DemoRun:
         self._turn = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any]) -> DemoRun:
+    def open(
+        cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any], strategy: str
+    ) -> DemoRun:
         """Open the run of a folder, new or continued. This loads the models for their ids.
 
         Args:
@@ -67,7 +69,7 @@ class DemoRun:
             StoreError: the folder cannot be written, or another process writes to it.
         """
         check_folder(folder)
-        return cls(RunStore.resume(folder, _manifest(reasoner, document)))
+        return cls(RunStore.resume(folder, _manifest(reasoner, document, strategy)))
 
     def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
         """Assign the next number to a question. Return the number and the question's sample."""
@@ -167,7 +169,7 @@ def number_of(sample_id: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
+def _manifest(reasoner: Reasoner, document: Mapping[str, Any], strategy: str) -> Manifest:
     components = reasoner.components
     settings: RunSettings = components.settings
     changed = {key: value for key, value in settings.flat().items() if key not in ("seed", "api")}
@@ -175,7 +177,7 @@ def _manifest(reasoner: Reasoner, document: Mapping[str, Any]) -> Manifest:
         set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
         metric=METRIC,
         seeds=(SEED,),
-        strategy="program",
+        strategy=strategy,
         api=settings.api,
         settings=changed,
         profile=components.profile_name,
@@ -191,15 +193,25 @@ class RunOpener:
         on_failure: called in the thread if opening fails.
     """
 
-    def __init__(self, reasoner: Reasoner, folder: Path, document: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        reasoner: Reasoner,
+        folder: Path,
+        document: Mapping[str, Any],
+        strategy: str = "program",
+    ) -> None:
         self.on_failure: Callable[[], None] | None = None
+        self.strategy = strategy
         self._reasoner, self._folder, self._document = reasoner, folder, document
+        self._started = threading.Lock()
         self._ended = threading.Event()
         self._run: DemoRun | None = None
         self._error: ViperError | None = None
 
     def start(self) -> None:
-        """Start opening the run. Returns at once."""
+        """Start opening the run, once. Returns at once."""
+        if not self._started.acquire(blocking=False):
+            return
         threading.Thread(target=self._open, name="viper-demo-opening", daemon=True).start()
 
     def wait(self, timeout_s: float) -> DemoRun | None:
@@ -221,7 +233,7 @@ class RunOpener:
     def _open(self) -> None:
         try:
             self._reasoner.components.load()
-            self._run = DemoRun.open(self._folder, self._reasoner, self._document)
+            self._run = DemoRun.open(self._folder, self._reasoner, self._document, self.strategy)
         except ViperError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - whatever a model library raises

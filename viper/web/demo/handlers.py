@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
 
-from viper.errors import ViperError
+from viper.errors import UsageError, ViperError
+from viper.evaluate.reports.tables import answer_words
 from viper.learning.feedback import RIGHT_IS
 from viper.web.demo.demo_run import DemoQuestion
-from viper.web.demo.manager import AnswerEvent, ErrorEvent, SessionManager, Status, TrialEvent
+from viper.web.demo.manager import (
+    AnswerEvent,
+    AskEvent,
+    ErrorEvent,
+    SessionManager,
+    Status,
+    TrialEvent,
+)
 from viper.web.demo.rendering import (
     answer_html,
     line_html,
@@ -23,7 +33,17 @@ from viper.web.demo.rendering import (
     trace_html,
     trials_html,
 )
-from viper.web.demo.session import DemoMedia, DemoSession, SceneSource, some_number
+from viper.web.demo.session import (
+    Asked,
+    DemoExample,
+    DemoMedia,
+    DemoSession,
+    SceneSource,
+    some_number,
+)
+
+MOST_HISTORY = 20
+"""Most questions of a session that the page lists, the latest ones."""
 
 LOG = logging.getLogger("viper.demo")
 
@@ -37,15 +57,27 @@ class Demo:
     """State that the page's handlers share.
 
     Attributes:
+        managers: one for each profile and strategy that visitors may choose, the usual one first.
         uploads: folder for visitors' files.
-        trace_address: returns the address of an answer's trace page, by sample id.
+        trace_address: returns the address of an answer's trace page, by ``NUMBER-ID``: the number
+            of the manager and the sample id.
         scenes: source of drawn pictures and clips; None if no installed package offers one.
     """
 
-    manager: SessionManager
+    managers: Sequence[SessionManager]
     uploads: Path
     trace_address: Callable[[str], str]
     scenes: SceneSource | None = None
+
+    @cached_property
+    def starters(self) -> list[tuple[Path, DemoExample]]:
+        """Return the examples of the first screen, each with its picture or clip."""
+        folder = Path(__file__).parents[2] / "embedded" / "media"
+        items = json.loads((folder / "demo.json").read_text("utf-8")) if self.scenes else []
+        return [
+            (folder / item["media"], DemoExample(item["query"], tuple(item.get("options", ()))))
+            for item in items
+        ]
 
 
 @dataclass(frozen=True)
@@ -57,6 +89,7 @@ class PageParts:
     query: gr.Textbox
     options: gr.Textbox
     examples: gr.Radio
+    history: gr.Radio
     status: gr.HTML
     answer: gr.HTML
     trials: gr.HTML
@@ -69,14 +102,14 @@ class PageParts:
     @property
     def choosing(self) -> list[Any]:
         """Return the parts that change when a picture is chosen."""
-        return [self.media, self.query, self.options, self.examples, *self.asking]
+        return [self.query, self.options, self.examples, *self.asking]
 
     @property
     def asking(self) -> list[Any]:
         """Return the parts that change when a question is asked."""
         return [
-            self.status, self.answer, self.trials, self.trace, self.stop,
-            self.right, self.comment, self.noted,
+            self.media, self.status, self.answer, self.trials, self.trace, self.stop,
+            self.right, self.comment, self.noted, self.history,
         ]  # fmt: skip
 
 
@@ -114,53 +147,108 @@ class Handlers:
         assert self._demo.scenes is not None
         return self._demo.scenes
 
-    def example(self, session: DemoSession, number: int) -> tuple[str, str]:
-        """Return text and options of an example."""
-        example = session.asked_about().examples[number]
-        return example.text, "\n".join(example.options)
+    def example(self, session: DemoSession, number: int) -> dict[Any, Any]:
+        """Take an example for the chosen scene, or one of the first screen with its media."""
+        changed: dict[Any, Any] = {}
+        if session.chosen is not None and session.chosen.examples:
+            example = session.chosen.examples[number]
+        else:
+            path, example = self._demo.starters[number]
+            changed = self._choose(session, lambda: session.upload(path, self._demo.uploads))
+            changed.pop(self.parts.examples, None)
+        options = "\n".join(example.options)
+        return {**changed, self.parts.query: example.text, self.parts.options: options}
 
     def ask(
-        self, session: DemoSession, query: str, options: str, request: gr.Request
+        self,
+        session: DemoSession,
+        query: str,
+        options: str,
+        profile: str,
+        strategy: str,
+        request: gr.Request,
     ) -> Iterator[dict[Any, Any]]:
         """Yield the changes of the page while a question is answered."""
         parts, trials = self.parts, list[TrialEvent]()
         yield {**self._clear(), parts.stop: gr.update(interactive=True)}
         try:
-            question = DemoQuestion(session.asked_about(), query, split_options(options))
-            session.answered = ""
-            for event in self._demo.manager.ask(_visitor(request), question):
-                changed: dict[Any, Any] = {parts.status: status_html(event)}
-                if isinstance(event, TrialEvent):
-                    trials.append(event)
-                    changed[parts.trials] = trials_html(trials)
-                elif isinstance(event, AnswerEvent):
-                    session.answered = event.row.sample_id
-                    address = self._demo.trace_address(event.row.sample_id)
-                    changed[parts.answer] = answer_html(event)
-                    changed[parts.trace] = trace_html(address)
-                    changed[parts.right] = gr.update(info=RIGHT_IS.get(event.row.task, "in words"))
-                yield changed
+            about = session.asked_about()
+            question = DemoQuestion(about, query, split_options(options))
+            session.answered = None
+            if about.media.video is None:
+                yield {parts.media: media_html(about)}  # without the last answer's box
+            number = [each.name for each in self._demo.managers].index((profile, strategy))
+            for event in self._demo.managers[number].ask(_visitor(request), question):
+                if isinstance(event, AnswerEvent):
+                    words = f"{event.row.text} → {answer_words(event.row)}"
+                    session.answered = Asked(number, event.row.sample_id, about.name, words)
+                    session.history.append(session.answered)
+                yield self._changes(session, about, event, trials)
         except Exception as error:  # noqa: BLE001 - boundary: one question
             yield {parts.status: status_html(ErrorEvent(_error_text(error)))}
         yield {parts.stop: gr.update(interactive=False)}
 
+    def again(self, session: DemoSession, number: int) -> dict[Any, Any]:
+        """Show an answered question of the session again."""
+        trials = list[TrialEvent]()
+        try:
+            asked = session.history[number]
+            media, events = self._demo.managers[asked.manager].again(asked.sample_id, asked.name)
+            changed = self._choose(session, lambda: session.choose(media))
+            session.answered = asked
+            for event in events:
+                changed |= self._changes(session, media, event, trials)
+                if isinstance(event, AnswerEvent):
+                    changed[self.parts.query] = event.row.text
+                    changed[self.parts.options] = "\n".join(event.row.options)
+        except Exception as error:  # noqa: BLE001 - boundary: one question
+            return {self.parts.status: line_html(_error_text(error), wrong=True)}
+        return changed
+
+    def _changes(
+        self, session: DemoSession, about: DemoMedia, event: AskEvent, trials: list[TrialEvent]
+    ) -> dict[Any, Any]:
+        """Return the changes of the page by one event; ``trials`` collects those of a question."""
+        parts, asked = self.parts, session.answered
+        changed: dict[Any, Any] = {parts.status: status_html(event)}
+        if isinstance(event, TrialEvent):
+            trials.append(event)
+            changed[parts.trials] = trials_html(trials)
+        elif isinstance(event, AnswerEvent) and asked is not None:
+            row = event.row
+            address = self._demo.trace_address(f"{asked.manager}-{asked.sample_id}")
+            changed[parts.answer] = answer_html(event)
+            changed[parts.trace] = trace_html(address)
+            changed[parts.right] = gr.update(info=RIGHT_IS.get(row.task, "in words"))
+            if session.chosen is about and about.media.video is None:
+                box = row.prediction.box if row.prediction is not None else None
+                changed[parts.media] = media_html(about, box, draws=row.task == "ground")
+            earlier = [(each.words, number) for number, each in enumerate(session.history)]
+            latest = earlier[-MOST_HISTORY:]
+            changed[parts.history] = gr.update(choices=latest, value=None, visible=True)
+        return changed
+
     def stop(self, request: gr.Request) -> str:
         """Stop the visitor's question."""
-        stopping = self._demo.manager.stop(_visitor(request))
+        stopping = sum(each.stop(_visitor(request)) for each in self._demo.managers)
         text = "stopping; a model that is at work comes to its end first"
         return status_html(Status(text)) if stopping else line_html("nothing is being answered")
 
     def note(self, session: DemoSession, right: str, comment: str) -> tuple[str, Any, Any]:
         """Store feedback about the last answer."""
         try:
-            self._demo.manager.run().note(session.answered, right or "", comment or "")
+            asked = session.answered
+            if asked is None:
+                raise UsageError("nothing was answered yet")
+            run = self._demo.managers[asked.manager].run()
+            run.note(asked.sample_id, right or "", comment or "")
         except Exception as error:  # noqa: BLE001 - boundary: one remark
             return line_html(_error_text(error), wrong=True), gr.skip(), gr.skip()
-        return line_html(f"kept for {session.answered}; thank you"), "", ""
+        return line_html(f"kept for {asked.sample_id}; thank you"), "", ""
 
     def leave(self, request: gr.Request) -> None:
         """Stop the question of a visitor who has left."""
-        self._demo.manager.stop(_visitor(request))
+        self.stop(request)
 
     def _choose(self, session: DemoSession, choose: Callable[[], DemoMedia]) -> dict[Any, Any]:
         """Return the page with newly chosen media. If choosing fails, return the error line."""

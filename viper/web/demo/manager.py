@@ -19,6 +19,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Failure, Trial
 from viper.web.demo.demo_run import METRIC, SEED, DemoQuestion, DemoRun, RunOpener
+from viper.web.demo.session import DemoMedia
 from viper.web.trace_view import reason_of_trial
 
 KEPT_MEDIA = 16
@@ -81,16 +82,20 @@ AskEvent = Status | TrialEvent | AnswerEvent | StopEvent | ErrorEvent
 
 
 class SessionManager:
-    """Answers the questions of all visitors.
+    """Answers the questions of all visitors with one profile and one strategy.
 
     Args:
-        opener: loads the models and opens the run; may still be loading.
+        opener: loads the models and opens the run, at the latest with the first question.
+
+    Attributes:
+        name: names of the profile and the strategy.
     """
 
     def __init__(self, reasoner: Reasoner, opener: RunOpener, *, force: bool = False) -> None:
         self.reasoner, self.opener, self._force = reasoner, opener, force
+        self.name = (reasoner.components.profile_name, opener.strategy)
         self._runner = SampleRunner.with_cache(
-            reasoner, metric(METRIC), RunOptions(), size=KEPT_MEDIA
+            reasoner, metric(METRIC), RunOptions(strategy=opener.strategy), size=KEPT_MEDIA
         )
         self._running: dict[str, threading.Event] = {}
         self._turn = threading.Lock()
@@ -104,6 +109,7 @@ class SessionManager:
         started = time.monotonic()
         try:
             with self._one_at_a_time(visitor) as cancel:
+                self.opener.start()
                 run = self.opener.wait(0)
                 if run is None:
                     yield Status("loading models")
@@ -115,6 +121,21 @@ class SessionManager:
                     yield StopEvent(time.monotonic() - started)
         except ViperError as error:
             yield ErrorEvent(str(error))
+
+    def again(self, sample_id: str, name: str) -> tuple[DemoMedia, list[AskEvent]]:
+        """Return the media of an answered question under a display name, and its events.
+
+        Raises:
+            UsageError: no such question ran.
+            MediaError: its picture is missing.
+        """
+        run = self.run()
+        row, (trace, media) = run.row(sample_id), run.trace(sample_id)
+        trials = zip(trace.trials, (None, *trace.trials), strict=False)
+        return DemoMedia(run.store.folder / row.files[0], name, media), [
+            *(_trial_event(trial, before, trial.seconds) for trial, before in trials),
+            AnswerEvent(row, trace.seconds, tuple(each.text for each in trace.warnings)),
+        ]
 
     def stop(self, visitor: str) -> bool:
         """Stop the visitor's question. Return False if none is being answered."""

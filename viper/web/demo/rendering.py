@@ -11,6 +11,7 @@ import numpy as np
 
 from viper.models.media import write_mp4
 from viper.models.vision.roles import Pixels
+from viper.schema import PixelBox
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.session import DemoMedia
 from viper.web.embedded_media import embedded
@@ -21,8 +22,15 @@ CLIP_SIDE = 480
 """Longest side of a displayed clip's frames, in pixels."""
 
 
-def media_html(chosen: DemoMedia | None) -> str:
-    """Render the chosen media with name and size."""
+def media_html(
+    chosen: DemoMedia | None, box: PixelBox | None = None, *, draws: bool = False
+) -> str:
+    """Render the chosen media with name and size.
+
+    Args:
+        box: box of the answer.
+        draws: let the visitor draw the right box on the picture.
+    """
     if chosen is None:
         return rendered("demo_media.html", chosen=None)
     media = chosen.media
@@ -39,6 +47,8 @@ def media_html(chosen: DemoMedia | None) -> str:
         frames=frames,
         width=size[1],
         height=size[0],
+        box=box,
+        draws=draws,
     )
 
 

@@ -12,7 +12,7 @@ import hmac
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,16 +82,16 @@ class DemoAddress:
         """Build the address of a host."""
         return cls(host, "" if is_loopback(host) else f"/{secrets.token_urlsafe(18)}")
 
-    def trace_address(self, sample_id: str) -> str:
+    def trace_address(self, answer: str) -> str:
         """Return the address of an answer's trace page."""
-        return f"{self.prefix}/trace/{sample_id}/{self._signature(sample_id)}"
+        return f"{self.prefix}/trace/{answer}/{self._signature(answer)}"
 
-    def signed(self, sample_id: str, signature: str) -> bool:
+    def signed(self, answer: str, signature: str) -> bool:
         """Return whether this address was issued by :meth:`trace_address`."""
-        return hmac.compare_digest(self._signature(sample_id).encode(), signature.encode())
+        return hmac.compare_digest(self._signature(answer).encode(), signature.encode())
 
-    def _signature(self, sample_id: str) -> str:
-        return hmac.new(self.secret, sample_id.encode(), hashlib.sha256).hexdigest()[:32]
+    def _signature(self, answer: str) -> str:
+        return hmac.new(self.secret, answer.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class Gate:
@@ -137,13 +137,14 @@ class Gate:
 class DemoServer(uvicorn.Server):
     """Server (uvicorn) that stops running questions when it stops."""
 
-    def __init__(self, config: uvicorn.Config, manager: SessionManager) -> None:
+    def __init__(self, config: uvicorn.Config, managers: Sequence[SessionManager]) -> None:
         super().__init__(config)
-        self._manager = manager
-        manager.opener.on_failure = self._end
+        self._managers = managers
+        managers[0].opener.on_failure = self._end
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._manager.stop_all()
+        for manager in self._managers:
+            manager.stop_all()
         super().handle_exit(sig, frame)
 
     def _end(self) -> None:
@@ -166,18 +167,21 @@ def private_folder() -> Iterator[Path]:
 
 
 def make_server(
-    manager: SessionManager,
+    managers: Sequence[SessionManager],
     place: DemoAddress,
-    replayer: Replayer,
+    replayers: Mapping[str, Replayer],
     uploads: Path,
     scenes: SceneSource | None,
 ) -> DemoServer:
-    """Build the server and start to load the models. Its ``run`` takes a listening socket.
+    """Build the server and start to load the first manager's models.
+
+    Its ``run`` takes a listening socket.
 
     Args:
+        replayers: replays programs for trace pages, by name of the profile.
         scenes: draws what the page offers to ask about; None if visitors only upload.
     """
-    app = create_app(manager, place, replayer, uploads, scenes)
+    app = create_app(managers, place, replayers, uploads, scenes)
     config = uvicorn.Config(
         app,
         log_level="critical",
@@ -188,15 +192,15 @@ def make_server(
         proxy_headers=False,
         timeout_graceful_shutdown=CLOSE_S,
     )
-    server = DemoServer(config, manager)
-    manager.opener.start()
+    server = DemoServer(config, managers)
+    managers[0].opener.start()
     return server
 
 
 def create_app(
-    manager: SessionManager,
+    managers: Sequence[SessionManager],
     place: DemoAddress,
-    replayer: Replayer,
+    replayers: Mapping[str, Replayer],
     uploads: Path,
     scenes: SceneSource | None,
 ) -> ASGIApp:
@@ -211,18 +215,21 @@ def create_app(
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
-    @app.get(f"{place.prefix}/trace/{{sample_id}}/{{signature}}")
-    def trace(sample_id: str, signature: str) -> Any:
-        if not place.signed(sample_id, signature):
+    @app.get(f"{place.prefix}/trace/{{answer}}/{{signature}}")
+    def trace(answer: str, signature: str, steps_only: bool = False) -> Any:
+        if not place.signed(answer, signature):
             return PlainTextResponse("not found\n", 404)
+        number, _, sample_id = answer.partition("-")
+        manager = managers[int(number)]
         try:
             run_trace, media = manager.run().trace(sample_id)
         except ViperError as error:
             return PlainTextResponse(f"{error}\n", 404)
-        html = trace_page(run_trace, media, replay_all(run_trace, media, replayer), Extras())
+        replays = replay_all(run_trace, media, replayers[manager.name[0]])
+        html = trace_page(run_trace, media, replays, Extras(steps_only=steps_only))
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    blocks = build(Demo(manager, uploads, place.trace_address, scenes))
+    blocks = build(Demo(managers, uploads, place.trace_address, scenes))
     gr.mount_gradio_app(
         app,
         blocks,

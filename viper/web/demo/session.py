@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -83,18 +83,36 @@ class DemoMedia:
     examples: tuple[DemoExample, ...] = ()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Answered question of a session.
+
+    Attributes:
+        manager: number of the manager that answered it.
+        name: display name of its media.
+        words: the question and its answer.
+    """
+
+    manager: int
+    sample_id: str
+    name: str
+    words: str
+
+
 @dataclass
 class DemoSession:
     """State of one visitor.
 
     Attributes:
         folder: folder of the visitor's files; None before the first file.
-        answered: sample id of the last answer, for feedback; empty without an answer.
+        answered: the question whose answer the page shows, for feedback; None without one.
+        history: all answered questions in order.
     """
 
     folder: Path | None = None
     chosen: DemoMedia | None = None
-    answered: str = ""
+    answered: Asked | None = None
+    history: list[Asked] = field(default_factory=list)
     _files: int = 0
 
     def upload(self, uploaded: Path, below: Path) -> DemoMedia:
@@ -116,7 +134,7 @@ class DemoSession:
         except MediaError as error:
             path.unlink(missing_ok=True)
             raise MediaError(str(error).replace(str(path), name)) from None
-        return self._choose(DemoMedia(path, name, media))
+        return self.choose(DemoMedia(path, name, media))
 
     def draw(self, scene: DemoScene, below: Path) -> DemoMedia:
         """Choose a drawn scene or clip. Arguments as for :meth:`upload`."""
@@ -129,7 +147,7 @@ class DemoSession:
         else:
             Image.fromarray(scene.pixels).save(path)
         # Read back, so that viper view later shows the same pixels.
-        return self._choose(DemoMedia(path, scene.name, media_from([path]), scene.examples))
+        return self.choose(DemoMedia(path, scene.name, media_from([path]), scene.examples))
 
     def asked_about(self) -> DemoMedia:
         """Return the chosen media.
@@ -152,8 +170,9 @@ class DemoSession:
         self._files += 1
         return self.folder / f"{self._files}{suffix}"
 
-    def _choose(self, chosen: DemoMedia) -> DemoMedia:
-        self.chosen, self.answered = chosen, ""
+    def choose(self, chosen: DemoMedia) -> DemoMedia:
+        """Take media as those to ask about."""
+        self.chosen, self.answered = chosen, None
         return chosen
 
 

@@ -288,3 +288,29 @@ def nlvr(options: Options, halves: tuple[str, str] | None, processes: int | None
     from viper_lab.papers.nlvr import NlvrJob
 
     return NlvrJob(options, halves or ()).run(processes)
+
+
+@reproduce.command("trust", short_help="Measure warnings, confidence, abstention, verification.")
+@reproduction(
+    PROCESSES,
+    seeds=(1, 1, "Number of seeds, each with its own samples;"),
+    samples=(200, 40, 2, "Number of samples of each family under each seed;"),
+    out="runs and reports",
+    data="Data set; only world has an exact truth.",
+    split=_JUDGED_ON_TEST,
+)  # fmt: skip
+def trust(options: Options, processes: int | None) -> int:
+    """Measure what answers say about themselves, and what verification finds.
+
+    Pictures that are not of the world get warnings; correction on evidence is compared with
+    correction on failures; confidence is compared with the share of right answers; abstention with
+    its risk; and programs with canonical ones on exact inputs. Every answer is stored at once;
+    after Ctrl-C the same command continues. The exit code is 1 if a claim fails.
+
+    \b
+    viper lab reproduce trust --quick
+    viper lab reproduce trust --split val --out figures --json > figures.json
+    """
+    from viper_lab.papers.trust import TrustJob
+
+    return TrustJob(options).run(processes)

@@ -19,7 +19,7 @@ from viper.ace.critique import Critique
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.run_result import RunResult
-from viper.schema import Trace, to_json
+from viper.schema import Check, Trace, to_json
 from viper.strategies.replay import Replay
 from viper.tuning.learning_record import LearningRecord, PromptRecord, Update
 from viper.web.trace_page import Extras, Truth, trace_page
@@ -257,6 +257,21 @@ def test_a_call_says_what_the_tool_was_taught() -> None:
     calls = tuple(replace(call, taught=("loc: pyramid",)) for call in trial.tool_calls)
     changed = replace(trace.trace, trials=(replace(trial, tool_calls=calls),))
     assert "as taught: loc: pyramid" in Reader(page(changed, trace.media, None)).words
+
+
+def test_confidence_and_checks_stand_below_the_answer_and_are_escaped() -> None:
+    result = asked(COLOURS, query="what color is it?")
+    answer = result.trace.answer
+    assert answer is not None
+    checks = (
+        Check("exact", "exact input 1", True, "2", "2"),
+        Check("relation", "mirrored", False, HOSTILE, "red"),
+    )
+    trace = replace(result.trace, answer=replace(answer, confidence=0.4167), checks=checks)
+    shown = Reader(page(trace, result.media))
+    assert "Confidence: 0.42Verification: 1 of 2 checks passed" in shown.words
+    assert "failed mirrored: red instead of \"'>" in shown.words
+    assert "Confidence" not in Reader(page(result.trace, result.media)).words
 
 
 def test_warnings_stand_above_the_answer() -> None:

@@ -172,5 +172,5 @@ def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None
     assert small.llm == replace(main.llm, model="embedded:writer_small")
     own = {"name": main.name, "description": main.description, "extends": None, "path": main.path}
     assert not small.confidence  # the calibration is the other writer's
-    same = {"models": main.models, "confidence": main.confidence}
-    assert replace(small, **same, **own) == main
+    small = replace(small, models=main.models, confidence=main.confidence)
+    assert replace(small, **own) == main

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from random import Random
 
 from viper.commands.options import open_profile
@@ -53,6 +52,9 @@ DOUBTED = 0.5
 
 LEAST_FAILED = 2
 """Number of failed exact inputs from which a program counts as wrong."""
+
+LEAST_WRONG = 10
+"""Least number of wrong programs with a right answer to judge whether verification halves them."""
 
 _NO_ANSWER = "no answer"
 
@@ -141,7 +143,7 @@ class TrustStudy:
         ]
         told = [result.answer is None or bool(result.warnings) for result in answers]
         claim = "98 % of answers about foreign pictures have a warning, or there is none"
-        yield _at_least(claim, proportion(sum(told), len(told)), 0.98)
+        yield Claim.of_share(claim, proportion(sum(told), len(told)), 0.98)
 
 
 def _limit(components: Components, mode: str) -> float | None:
@@ -165,7 +167,7 @@ def _confidence(
         _share(table, name, "right: warning or doubt", right_told),
     ]
     claims = [
-        _at_least("60 % of wrong answers have a warning or doubt, or there is none", wrong_told,
+        Claim.of_share("60 % of wrong answers have a warning or doubt, or are none", wrong_told,
                   0.6),
         _at_most("of right answers at most 8 %", right_told, 0.08),
     ]  # fmt: skip
@@ -181,7 +183,7 @@ def _confidence(
         _share(table, name, "area of risk by coverage", measured.area),
     ]
     error = measured.calibration_error
-    claims.append(Claim("calibration error of at most .05", error.value <= 0.05,
+    claims.append(Claim("calibration error of at most .05", error.high <= 0.05,
                         f"{error.value:.3f} [{error.low:.3f}, {error.high:.3f}]"))  # fmt: skip
     if limit is None:
         claims.append(Claim("abstention", None, f"no confidence promises a risk of {RISK:g}"))
@@ -192,7 +194,7 @@ def _confidence(
         _share(table, name, "coverage at 5 % risk", coverage),
         _share(table, name, "risk of these", risk),
     ]
-    claims.append(_at_least("70 % are answered at a risk of 5 %", coverage, 0.7))
+    claims.append(Claim.of_share("70 % are answered at a risk of 5 %", coverage, 0.7))
     claims.append(Claim("the risk of these is 5 % or less", risk.low <= RISK, in_percent(risk)))
     return cells, claims
 
@@ -209,12 +211,20 @@ def _share(table: str, name: str, family: str, estimate: Estimate) -> TableCell:
     return TableCell(table, name, family, OverSeeds(estimate.value, None, 1), estimate.n, note)
 
 
-def _at_least(claim: str, share: Estimate, least: float) -> Claim:
-    return Claim(claim, share.value >= least, f"{in_percent(share)}, n = {share.n:,}")
-
-
 def _at_most(claim: str, share: Estimate, most: float) -> Claim:
-    return Claim(claim, share.value <= most, f"{in_percent(share)}, n = {share.n:,}")
+    """Return the claim that a share is at most this much, so that its interval lies below."""
+    reason = f"{in_percent(share)}, n = {share.n:,}"
+    if proportion(0, share.n).high >= most:
+        return Claim(claim, None, f"{reason}: too few to judge")
+    return Claim(claim, share.high < most, reason)
+
+
+def _halved(before: Estimate, after: Estimate) -> Claim:
+    claim = "verification halves the right answers from wrong programs"
+    reason = f"{in_percent(before)} -> {in_percent(after)}, n = {before.n:,}, {after.n:,}"
+    if before.value * before.n < LEAST_WRONG:
+        return Claim(claim, None, f"{reason}: too few wrong programs to judge")
+    return Claim(claim, after.value <= before.value / 2, reason)
 
 
 class Programs:
@@ -239,9 +249,7 @@ class Programs:
             shares[cell.name] = proportion(sum(failing), len(failing))
             cells.append(_share(table, cell.name, "all", shares[cell.name]))
         before, after = shares[VOTED.name], shares[VOTED_CHECKED.name]
-        reason = f"{in_percent(before)} -> {in_percent(after)}, n = {before.n:,}, {after.n:,}"
-        claim = "verification halves the right answers from wrong programs"
-        return cells, [Claim(claim, after.value <= before.value / 2, reason)]
+        return cells, [_halved(before, after)]
 
     def faults(self, parts: Sequence[TrustPart], each: int) -> tuple[list[TableCell], list[Claim]]:
         """Inject faults into canonical programs; compare these with the verified ones."""
@@ -270,7 +278,7 @@ class Programs:
             _share(table, "canonical program", "all", false),
         ]
         return cells, [
-            _at_least("85 % of injected program faults are found", detected, 0.85),
+            Claim.of_share("85 % of injected program faults are found", detected, 0.85),
             _at_most("false alarms of at most 5 %", false, 0.05),
         ]
 
@@ -321,16 +329,13 @@ class TrustJob(PaperJob):
                 "world"
             )
 
-    @cached_property
-    def _components(self) -> Components:
-        return open_profile(self.options.profile).components()
-
     def writers(self) -> Mapping[str, Components]:
         """Return the writer of the profile."""
-        return {"main": self._components}
+        return {"main": open_profile(self.options.profile).components()}
 
     def study(self, runner: CellRunner) -> TrustStudy:
         """Return the families of the split."""
-        examples, split = self._components.examples, self.options.split or "test"
+        examples = open_profile(self.options.profile).components().examples
+        split = self.options.split or "test"
         parts = [TrustPart(family, split, examples) for family in FAMILIES]
         return TrustStudy(parts, self.options.quick)

@@ -37,7 +37,8 @@ def test_the_fit_gives_the_shares_that_the_samples_were_drawn_with() -> None:
 def test_a_held_out_confidence_does_not_know_its_own_label() -> None:
     answers = [Labelled({f"id:{i}": 1.0}, i % 2 == 0) for i in range(100)]
     _, held_out = fit_confidence(answers)
-    assert np.ptp(held_out) < 0.2  # features that occur once tell nothing about the others
+    right = held_out[::2]  # features that occur once tell nothing about the others
+    assert right.mean() < held_out[1::2].mean() + 0.05
 
 
 @pytest.mark.parametrize("answers", [drawn(30), [Labelled({}, True)] * 80])

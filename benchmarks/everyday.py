@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.agreement import box_iou
+from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import proportion
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import Media
@@ -150,16 +151,21 @@ def agrees(answer: Answer, asked: Asked) -> bool:
     return any(words and set(words) <= set(given) for words in accepted)
 
 
-def score(reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool) -> dict[str, Any]:
-    """Answer every question; return counts by sort, and failures by kind."""
+def score(
+    reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool, verify: bool = False
+) -> dict[str, Any]:
+    """Answer every question; return counts by sort, failures by kind, and what confidence tells."""
     right: dict[str, list[bool]] = defaultdict(list)
+    known: list[tuple[float, bool]] = []
     failures: Counter[str] = Counter()
     for number, asked in enumerate(questions, 1):
-        options = RunOptions(task=asked.task, options=tuple(asked.options))
+        options = RunOptions(task=asked.task, options=tuple(asked.options), verify=verify)
         if gold:
             reasoner = with_program(reasoner, asked.program)
         result = reasoner.run(asked.load(), asked.question, options)
         is_right = result.answer is not None and agrees(result.answer, asked)
+        if result.answer is not None and result.answer.confidence is not None:
+            known.append((result.answer.confidence, is_right))
         if result.answer is None:
             failures[result.failure.kind if result.failure else "withheld"] += 1
         for sort in ("all", *asked.sorts):
@@ -172,6 +178,10 @@ def score(reasoner: Reasoner, questions: Iterable[Asked], show: bool, gold: bool
         print(f"\r{number}: {sum(right['all'])} right", end="", file=sys.stderr)
     print(file=sys.stderr)
     shares = {sort: proportion(sum(hits), len(hits)) for sort, hits in sorted(right.items())}
+    if known:
+        told = risk_coverage([each for each, _ in known], [is_right for _, is_right in known])
+        shares["confidence: calibration error"] = told.calibration_error
+        shares |= {f"wrong among the {part} most confident": v for part, v in told.at.items()}
     return {"shares": shares, "failures": dict(failures)}
 
 
@@ -194,6 +204,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clips", action="store_true")
     parser.add_argument("--gold", action="store_true", help="run the canonical programs")
+    parser.add_argument("--verify", action="store_true", help="verify the programs and answers")
     parser.add_argument("--show", action="store_true", help="print every wrong answer")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -202,7 +213,7 @@ def main() -> None:
     else:
         questions = drawn(options.what, options.part, options.seed, options.count, options.clips)
     with Reasoner(load_profile(options.profile)) as reasoner:
-        figures = score(reasoner, questions, options.show, options.gold)
+        figures = score(reasoner, questions, options.show, options.gold, options.verify)
     if options.json:
         print(json.dumps({**figures, "shares": {k: vars(v) for k, v in figures["shares"].items()}}))
         return

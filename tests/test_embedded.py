@@ -168,3 +168,14 @@ def test_a_process_may_end_while_models_are_loading() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_run_from_python_shows_no_progress_bar_of_a_library() -> None:
+    code = (
+        "import numpy as np\n"
+        "from viper import Reasoner, load_profile\n"
+        "with Reasoner(load_profile('embedded')) as reasoner:\n"
+        "    reasoner.run(np.zeros((48, 64, 3), np.uint8), 'the cube')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "it/s" not in ended.stderr and "%" not in ended.stderr, ended.stderr

@@ -137,10 +137,24 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         keywords["device_map"] = options.device_map
     with load_errors(kind.__name__, source, _code_advice(source, folder, options)):
         _require_family(kind, folder)
-        model = kind.from_pretrained(folder, **keywords)
+        with without_progress_bars("transformers"):
+            model = kind.from_pretrained(folder, **keywords)
         if options.device_map is None and options.quantize is None:
             model = model.to(options.resolved_device())
     return model.eval()
+
+
+@contextmanager
+def without_progress_bars(library: str) -> Iterator[None]:
+    """Hide the progress bars of ``transformers`` or ``diffusers`` while the block runs."""
+    logging = resolve_name(f"{library}.utils.logging")
+    is_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            logging.enable_progress_bar()
 
 
 def _require_family(kind: Any, folder: Path) -> None:

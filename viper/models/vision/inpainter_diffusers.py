@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,14 @@ import numpy as np
 
 from viper.errors import ModelError, ProfileError
 from viper.models.hub import local_copy
-from viper.models.loading import LoadOptions, LocalModel, check_loading, load_errors, model_id
+from viper.models.loading import (
+    LoadOptions,
+    LocalModel,
+    check_loading,
+    load_errors,
+    model_id,
+    without_progress_bars,
+)
 from viper.models.vision.adapter_inpainter import (
     NO_PROMPT,
     InpainterTraining,
@@ -197,7 +203,10 @@ def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: Loa
     """Return the pipeline on its device, in its precision."""
     dtype = options.resolved_dtype()
     without = {} if safety_checker else {"safety_checker": None, "requires_safety_checker": False}
-    with load_errors("a Stable Diffusion inpainting pipeline", source), _quietly():
+    with (
+        load_errors("a Stable Diffusion inpainting pipeline", source),
+        without_progress_bars("diffusers"),
+    ):
         from diffusers import StableDiffusionInpaintPipeline
 
         pipeline = StableDiffusionInpaintPipeline.from_pretrained(
@@ -209,20 +218,6 @@ def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: Loa
             **without,
         )
         return pipeline.to(options.resolved_device())
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Hide the progress bar of diffusers while the block runs."""
-    from diffusers.utils import logging
-
-    is_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            logging.enable_progress_bar()
 
 
 def _check(steps: int, guidance: float, padding: float) -> None:

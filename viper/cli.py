@@ -44,6 +44,7 @@ _OLD_NAMES = {
     "prompts": "learn prompts", "tune": "learn", "doctor": "setup doctor",
     "profile": "setup profile", "routine": "setup routine", "index": "setup index",
     "world": "lab world", "reproduce": "lab reproduce", "seek": "lab seek",
+    "calibrate": "learn confidence",
 }
 # fmt: on
 

@@ -79,7 +79,13 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("200", "400", "401", "403", "413", "415", "422", "429", "500", "503", "504")
     }
     assert set(run["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
-    fields = run["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    content = run["requestBody"]["content"]
+    fields, texts = (
+        content[kind]["schema"]["properties"]
+        for kind in ("multipart/form-data", "application/json")
+    )
+    assert {**texts, "media": fields["media"]} == fields
+    assert texts["media"]["items"] == {"type": "string", "format": "byte"}
     choices = {name: fields[name]["anyOf"][0]["enum"] for name in ("retrieval", "example_order")}
     assert choices == {"retrieval": list(RETRIEVALS), "example_order": list(EXAMPLE_ORDERS)}
     assert set(fields) == {

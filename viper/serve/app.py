@@ -7,12 +7,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from viper.evaluate.reports.page import rendered_page
 from viper.reasoner import Reasoner
 from viper.record import RunRecord
 from viper.run_result import RunResult
@@ -29,6 +31,7 @@ from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
 from viper.serve.uploads import RequestMedia, read_form
 
+_TEMPLATES = Path(__file__).parent / "templates"
 _GATE = errors(401, 403, 500, 503)
 _FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
 _EVENT_STREAM = {
@@ -56,6 +59,7 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
     app.state.service = service
     app.add_middleware(Edge, service=service)
     app.add_exception_handler(HTTPException, _http_error)
+    _add_docs(app)
     _add_health(app, service)
     _add_run(app, service)
     if settings.allow_exec:
@@ -72,6 +76,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     finally:
         await service.drain(0.0)
         service.threads.close(timeout_s=0.0)
+
+
+def _add_docs(app: FastAPI) -> None:
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        """Return the OpenAPI document as a page that loads nothing."""
+        title = f"{app.title} {app.version}: the service"
+        return HTMLResponse(
+            rendered_page("docs.html", _TEMPLATES, title=title, document=app.openapi())
+        )
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

@@ -150,7 +150,7 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Reque
 
 
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:
-    """Return the OpenAPI description of a form with its files."""
+    """Return the OpenAPI description of a form with its files, and of the same in JSON."""
     schema = model.model_json_schema()
     schema["properties"]["media"] = {
         "type": "array",
@@ -159,7 +159,12 @@ def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:
         "description": "Pictures, or one video.",
     }
     schema["properties"]["path"]["maxItems"] = settings.max_files
-    content = {"multipart/form-data": {"schema": schema}}
+    texts = {**schema["properties"]["media"], "items": {"type": "string", "format": "byte"}}
+    json_schema = {**schema, "properties": {**schema["properties"], "media": texts}}
+    content = {
+        "multipart/form-data": {"schema": schema},
+        "application/json": {"schema": json_schema},
+    }
     return {"requestBody": {"required": True, "content": content}}
 
 

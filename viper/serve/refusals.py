@@ -34,7 +34,7 @@ class Refusal(ViperError):
 
 
 class NotMultipartError(Refusal):
-    """The body is not a multipart form in UTF-8."""
+    """The body is neither a multipart form in UTF-8 nor JSON."""
 
     code, status = "not_multipart", 415
 

@@ -20,7 +20,9 @@ from viper.serve.settings import ServeSettings
 CANCEL_WAIT_S = 5.0
 """Seconds that a stopping server waits for runs that it has cancelled."""
 
-ENDPOINTS = frozenset({"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json"})
+ENDPOINTS = frozenset(
+    {"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}
+)
 
 
 State = Literal["loading", "ready", "failed"]

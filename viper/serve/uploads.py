@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import io
+import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -24,18 +28,23 @@ MAX_FIELD_BYTES = 128 * 1024
 
 
 async def read_form(request: Request, settings: ServeSettings) -> FormData:
-    """Read the multipart form of a request. Files above a megabyte are stored on disk, unnamed.
+    """Read the multipart form of a request, or the same fields in JSON with media in base64.
+
+    Files of a form above a megabyte are stored on disk, unnamed.
 
     Raises:
-        NotMultipartError: the body is not a multipart form, or not in UTF-8.
+        NotMultipartError: the body is neither a multipart form in UTF-8 nor JSON.
         TooLargeError: the body, or its declared length, is above the limit.
         UsageError: the form cannot be parsed, or has too many parts.
+        MediaError: a medium in JSON is not base64.
     """
-    _check_content_type(request.headers.get("content-type", ""))
+    is_json = _is_json(request.headers.get("content-type", ""))
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:18]) > settings.max_upload_bytes:
         raise _too_large(settings)
     bounded = Request(request.scope, _limit_size(request, settings))
+    if is_json:
+        return await asyncio.to_thread(_form_of_json, await bounded.body(), settings)
     try:
         return await bounded.form(
             max_files=settings.max_files, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
@@ -44,12 +53,44 @@ async def read_form(request: Request, settings: ServeSettings) -> FormData:
         raise UsageError(f"the form cannot be read: {error.detail}") from None
 
 
-def _check_content_type(header: str) -> None:
+def _is_json(header: str) -> bool:
+    """Return whether a body is JSON; else it is a form."""
     kind, options = parse_options_header(header)
-    if kind != b"multipart/form-data" or not options.get(b"boundary"):
-        raise NotMultipartError("expected a multipart/form-data body with a boundary")
+    is_json = kind == b"application/json"
+    if not is_json and (kind != b"multipart/form-data" or not options.get(b"boundary")):
+        raise NotMultipartError(
+            "expected a multipart/form-data body with a boundary, or application/json"
+        )
     if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
-        raise NotMultipartError("expected a form in UTF-8; leave the charset out")
+        raise NotMultipartError("expected a body in UTF-8; leave the charset out")
+    return is_json
+
+
+def _form_of_json(body: bytes, settings: ServeSettings) -> FormData:
+    """Return the fields of a JSON object as a form: a list is a repeated field."""
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not JSON") from None
+    if not isinstance(fields, dict):
+        raise UsageError("expected a JSON object with the fields of the form")
+    pairs = [
+        (name, value)
+        for name, values in fields.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    texts = [value for name, value in pairs if name == "media"]
+    if len(texts) > settings.max_files or len(pairs) - len(texts) > MAX_FIELDS:
+        raise UsageError(f"at most {settings.max_files} media and {MAX_FIELDS} fields are taken")
+    media = [("media", _upload(text, number)) for number, text in enumerate(texts)]
+    return FormData([*(pair for pair in pairs if pair[0] != "media"), *media])
+
+
+def _upload(text: object, number: int) -> UploadFile:
+    try:
+        return UploadFile(io.BytesIO(base64.b64decode(text, validate=True)))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise MediaError(f"media{number}: not base64; send the file's bytes in base64") from None
 
 
 def _limit_size(request: Request, settings: ServeSettings) -> Receive:

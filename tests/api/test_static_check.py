@@ -393,13 +393,13 @@ def test_no_program_of_the_documentation_is_reported(tmp_path: Path) -> None:
 def strict_parameters() -> list[tuple[str, str, str]]:
     """Return (call, parameter, annotation) of each parameter whose literals are checked."""
     api = _api(LIBRARY, REGISTRY.all())
-    return [
+    return sorted(
         (f"{'image_patch.' if owner else ''}{name}", parameter.name, annotation)
         for (owner, name), callee in api.callees.items()
         if callee.is_strict and callee.signature is not None and owner != "VideoSegment"
         for parameter in callee.signature.parameters.values()
         if (annotation := annotation_text(parameter.annotation)).removesuffix(" | None") in _REFUSED
-    ]
+    )
 
 
 SAMPLES = {

@@ -85,7 +85,7 @@ def test_options_are_keywords_attributes_and_values() -> None:
     assert replace(options, task="question").changes == options.changes
     assert options.changed(graph=None).settings(RunSettings()) == RunSettings(trials=2)
     assert not hasattr(options, "nope")
-    with pytest.raises(UnknownNameError, match="unknown setting 'nope'; known: api, "):
+    with pytest.raises(UnknownNameError, match="unknown setting 'nope'; known: abstain, api, "):
         RunOptions(nope=1)
 
 

@@ -33,7 +33,7 @@ SEED = click.IntRange(-(2**31), 2**31)
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-_ROOM = 1 << 20
+_ROOM = 1 << 14
 """Bytes that a place must have room for before a command begins."""
 
 

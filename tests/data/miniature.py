@@ -6,6 +6,7 @@ import csv
 import json
 import pickle
 import zipfile
+from base64 import b64encode
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -196,4 +197,141 @@ def nlvr2(root: Path) -> Path:
     for pair in (0, 1):
         for side in (0, 1):
             picture(root / f"dev/dev-8-{pair}-img{side}.png")
+    return root
+
+
+def vstar_lines() -> list[dict[str, Any]]:
+    request = "Answer with the option's letter from the given choices directly."
+    glove = "What is the material of the glove?\n(A) rubber\n(B) cotton\n(C) kevlar\n(D) leather"
+    dog = "Is the dog on the left or right side of the car?\n(A) right\n(B) left"
+    places = (("direct_attributes", glove, "A"), ("relative_position", dog, "B"))
+    return [
+        {
+            "image": f"{category}/sa_{number}.jpg",
+            "text": f"{text}\n{request}",
+            "category": category,
+            "question_id": str(number),
+            "label": label,
+        }
+        for number, (category, text, label) in enumerate(places)
+    ]
+
+
+def vstar(root: Path) -> Path:
+    write_lines(root / "test_questions.jsonl", vstar_lines())
+    for line in vstar_lines():
+        picture(root / line["image"])
+    return root
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]], *pictures: str) -> None:
+    """Write a table as the hub has it; ``pictures`` are columns of pictures, given as bytes."""
+    import datasets
+
+    values = [
+        {key: {"bytes": row[key], "path": None} if key in pictures and row[key] else row[key]
+         for key in row}
+        for row in rows
+    ]  # fmt: skip
+    table = datasets.Dataset.from_list(values)
+    for name in pictures:
+        table = table.cast_column(name, datasets.Image())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.to_parquet(str(path))
+
+
+def hrbench_rows() -> list[dict[str, Any]]:
+    """One question in the four orders of its options, and one of the other category."""
+    orders = ("27B 37B 27D 27E", "27E 27B 37B 27D", "27E 27D 27B 37B", "27E 37B 27D 27B")
+    rows = []
+    for category, question in (("single", "What number is it?"), ("cross", "Which is nearer?")):
+        for cycle, order in enumerate(orders):
+            options = dict(zip("ABCD", order.split(), strict=True))
+            rows.append(
+                {
+                    "index": len(rows),
+                    "question": question,
+                    "answer": "ABCD"[cycle],
+                    "category": category,
+                    **options,
+                    "cycle_category": str(cycle),
+                    "image": b64encode(png()).decode(),
+                }
+            )
+    return rows
+
+
+def hrbench(root: Path) -> Path:
+    write_parquet(root / "hr_bench_4k.parquet", hrbench_rows())
+    return root
+
+
+def countbench_rows() -> list[dict[str, Any]]:
+    question = "How many headlights are there in the image?"
+    row = {"image": png(), "text": "four headlights", "question": question, "number": 4}
+    return [row, {**row, "number": 10}]
+
+
+def countbench(root: Path) -> Path:
+    write_parquet(root / "data/test-00000-of-00001.parquet", countbench_rows(), "image")
+    return root
+
+
+def blink_rows(subtask: str, pictures: int = 1) -> list[dict[str, Any]]:
+    prompt = (
+        "Two points are circled on the image, labeled by A and B beside each circle. "
+        "Which point is closer to the camera?\nSelect from the following choices.\n"
+        "(A) A is closer\n(B) B is closer"
+    )
+    return [
+        {
+            "idx": f"val_{subtask}_1",
+            "question": "Which point is closer to the camera?",
+            "sub_task": subtask,
+            **{f"image_{n}": png(40 + n) if n <= pictures else None for n in range(1, 5)},
+            "choices": ["A is closer", "B is closer"],
+            "answer": "(B)",
+            "prompt": prompt,
+            "explanation": None,
+        }
+    ]
+
+
+def blink(root: Path) -> Path:
+    from viper.data.parquet import SUBTASKS
+
+    for subtask in SUBTASKS:
+        rows = blink_rows(subtask, 3 if subtask == "Jigsaw" else 1)
+        path = root / subtask / "val-00000-of-00001.parquet"
+        write_parquet(path, rows, *(f"image_{n}" for n in range(1, 5)))
+    return root
+
+
+def cvbench_rows(kind: str) -> list[dict[str, Any]]:
+    count = ("Count", "How many organs are in the image?", ["3", "2", "1", "0"], "(C)")
+    depth = ("Depth", "Which is closer, the box or the desk?", ["box", "desk"], "(A)")
+    sources = {"2D": (("ADE20K", count), ("COCO", count)), "3D": (("Omni3D", depth),)}[kind]
+    return [
+        {
+            "idx": number + (0 if kind == "2D" else 1438),
+            "type": kind,
+            "task": task,
+            "image": png(),
+            "question": question,
+            "choices": choices,
+            "answer": answer,
+            "prompt": f"{question} Select from the following choices.\n(A) {choices[0]}",
+            "filename": f"img/{kind}/{task.lower()}/{source.lower()}_10.png",
+            "source": source,
+            "source_dataset": f"{source} Validation Set",
+            "source_filename": f"{source}_val_00000248.jpg",
+            "bbox": None if kind == "2D" else [[1.0, 2.0, 3.0, 4.0]],
+        }
+        for number, (source, (task, question, choices, answer)) in enumerate(sources)
+    ]
+
+
+def cvbench(root: Path) -> Path:
+    for kind in ("2D", "3D"):
+        write_parquet(root / f"test_{kind.lower()}.parquet", cvbench_rows(kind), "image")
     return root

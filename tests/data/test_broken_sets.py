@@ -27,6 +27,7 @@ ANNOTATIONS = {
     "nlvr": (lambda root: miniature.nlvr(root, unpacked=True), "dev/dev.json"),
     "nlvr2": (miniature.nlvr2, "data/dev.json"),
     "nextqa": (miniature.nextqa, "map_vid_vidorID.json"),
+    "vstar": (miniature.vstar, "test_questions.jsonl"),
 }
 
 NO_JSON = {
@@ -279,6 +280,29 @@ def test_nlvr2_that_is_off(identifier: Any, tmp_path: Path, refused: Refused) ->
     line = {"identifier": identifier, "sentence": "x", "label": "True"}
     miniature.write_lines(miniature.nlvr2(tmp_path) / "data/dev.json", [line])
     assert "dev.json:1: 'identifier' is" in refused("nlvr2", tmp_path)
+
+
+VSTAR = [
+    ("image", "../../etc/passwd"),
+    ("image", "relative_position/sa_1.jpg"),
+    ("text", "What is the material of the glove?"),
+    ("text", "What is it?\n(A) rubber"),
+    ("text", "What is it?\n(A) rubber\n(B)"),
+    ("text", "\n(A) rubber\n(B) cotton"),
+    ("category", None),
+    ("label", "E"),
+    ("label", "AB"),
+    ("label", "()"),
+    ("label", ...),
+]
+
+
+@pytest.mark.parametrize("key, value", VSTAR, ids=str)
+def test_vstar_that_is_off(key: str, value: Any, tmp_path: Path, refused: Refused) -> None:
+    lines = edited(miniature.vstar_lines(), [0, key], value)
+    miniature.write_lines(miniature.vstar(tmp_path) / "test_questions.jsonl", lines)
+    said = refused("vstar", tmp_path)
+    assert "test_questions.jsonl" in said and "expected" in said
 
 
 def first_of_zip(root: Path) -> Sample:

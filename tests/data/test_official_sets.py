@@ -33,6 +33,7 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
     "nextqa": miniature.nextqa,
     "nlvr": nlvr_zipped,
     "nlvr2": miniature.nlvr2,
+    "vstar": miniature.vstar,
 }
 
 
@@ -114,6 +115,16 @@ def test_okvqa(tmp_path: Path, read: Read) -> None:
     assert sample.target == ("tennis",) * 10 and sample.sample_id == "31"
     assert sample.groups == {"question_type": "Sports and Recreation"}
     assert sample.files == ("val2014/COCO_val2014_000000000009.jpg",)
+
+
+def test_vstar(tmp_path: Path, read: Read) -> None:
+    first, second = read("vstar", miniature.vstar(tmp_path))
+    assert first.text == "What is the material of the glove?" and first.task == "choice"
+    assert first.options == ("rubber", "cotton", "kevlar", "leather") and first.target == 0
+    assert first.sample_id == "direct_attributes/sa_0"
+    assert second.options == ("right", "left") and second.target == 1
+    assert second.groups == {"category": "relative_position"}
+    assert second.files == ("relative_position/sa_1.jpg",)
 
 
 def test_infoseek(tmp_path: Path, read: Read) -> None:

@@ -15,7 +15,9 @@ tables are the Lmms-Lab's:
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,17 +78,26 @@ class Tables:
 
 @dataclass(frozen=True)
 class HubPicture:
-    """Callable that returns the picture of a row."""
+    """Callable that returns the picture of a row, or a list of those in several columns."""
 
     table: Any
     row: int
     where: str
+    columns: tuple[str, ...] = ("image",)
 
-    def __call__(self) -> Pixels:
-        picture = self.table[self.row]["image"]
-        data = picture.get("bytes") if isinstance(picture, Mapping) else None
-        # A path instead of bytes could name any file of this machine.
-        return decoded(data or b"", self.where)
+    def __call__(self) -> Pixels | list[Pixels]:
+        row = self.table[self.row]
+        pictures = [decoded(_encoded(row[name]), self.where) for name in self.columns]
+        return pictures if len(pictures) > 1 else pictures[0]
+
+
+def _encoded(picture: Any) -> bytes:
+    """Return the bytes of a picture in a table, which is a mapping or a text in base64."""
+    if isinstance(picture, str):
+        with suppress(ValueError):
+            return b64decode(picture, validate=True)
+    # A path instead of bytes could name any file of this machine.
+    return (picture.get("bytes") if isinstance(picture, Mapping) else None) or b""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
+from string import ascii_uppercase
 from typing import Any
 
 from viper.data.source import SourceFile, brief
@@ -65,6 +66,14 @@ class Record:
         if not isinstance(value, str) or not value.strip().isdecimal() or len(value) > 18:
             raise self.wrong(key, "a whole number")
         return int(value)
+
+    def letter(self, key: str, options: int) -> int:
+        """Return the index, from 0, of the option that a letter names: ``B`` or ``(B)``."""
+        letters = list(ascii_uppercase[:options])
+        value = self.text(key).strip("()")
+        if value not in letters:
+            raise self.wrong(key, f"the letter of one of {options} options, as 'A' or '(A)'")
+        return letters.index(value)
 
     def name(self, key: str) -> str:
         """Return a text or whole number as text: an id."""

@@ -31,6 +31,11 @@ SHIPPED = {
     "nlvr2": "viper.data.nlvr2:Nlvr2",
     "okvqa": "viper.data.okvqa:OkVqa",
     "infoseek": "viper.data.infoseek:InfoSeek",
+    "vstar": "viper.data.vstar:VStar",
+    "hrbench": "viper.data.parquet:HRBENCH",
+    "countbench": "viper.data.parquet:COUNTBENCH",
+    "blink": "viper.data.parquet:BLINK",
+    "cvbench": "viper.data.parquet:CVBENCH",
 }
 """Name to the object or class."""
 

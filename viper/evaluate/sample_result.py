@@ -42,7 +42,7 @@ class Score:
     """Score of one prediction.
 
     Attributes:
-        value: score in [0, 1]; the mean over all samples is the metric's headline figure.
+        value: score in [0, 1]; its mean over all samples is the headline figure of most metrics.
         details: further values of the sample by name, as ``{"iou": 0.7, "acc@0.5": 1.0}``.
     """
 

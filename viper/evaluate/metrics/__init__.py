@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
-from viper.evaluate.metrics.accuracy import answered, answers, gqa, nextqa, nlvr, nlvr2
+from viper.evaluate.metrics.accuracy import (
+    answered,
+    answers,
+    blink,
+    cvbench,
+    gqa,
+    hrbench,
+    nextqa,
+    nlvr,
+    nlvr2,
+)
 from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
 from viper.evaluate.metrics.grounding import Grounding
@@ -31,6 +41,9 @@ METRICS: Mapping[str, Callable[[], Metric]] = {
     "nlvr2": nlvr2,
     "okvqa": OKVQA,
     "infoseek": InfoSeek,
+    "hrbench": hrbench,
+    "blink": blink,
+    "cvbench": cvbench,
     "mixed": Mixed,
     "tagging": Tagging,
     "editing": Editing,

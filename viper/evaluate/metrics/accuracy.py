@@ -1,16 +1,17 @@
-"""Accuracy: the share of right answers, for GQA, NExT-QA, NLVR and plain answers."""
+"""Accuracy: the share of right answers, for plain answers and sets that count by groups."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.data.sample import Sample
-from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.metrics.figures import Figures, figures_of, scores, share_of
+from viper.evaluate.intervals import Estimate, proportion, ratio
+from viper.evaluate.metrics.figures import Figures, clusters, figures_of, scores, share_of
 from viper.evaluate.metrics.grounding import ground_correct
 from viper.evaluate.metrics.tagging import match_tags
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
@@ -197,6 +198,16 @@ def _consistency(results: Sequence[SampleResult]) -> Estimate:
     return proportion(sum(whole.values()), len(whole))
 
 
+def hrbench() -> Consistency:
+    """Build the metric of HR-Bench: a result is one order of the options, a cluster a question.
+
+    Source: ``HRBenchDataset.evaluate`` of https://github.com/DreamMr/HR-Bench averages the
+    accuracies of the four orders. That is the accuracy over all rows, since each order has every
+    question. Differs: no language model judges whether an answer is right.
+    """
+    return Consistency("hrbench", right_choice)
+
+
 def nlvr() -> Consistency:
     """Build the metric of NLVR: a result is a PNG, a cluster the first number of its identifier.
 
@@ -212,3 +223,49 @@ def nlvr2() -> Consistency:
     Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).
     """
     return Consistency("nlvr2", right_statement)
+
+
+@dataclass(frozen=True)
+class Balanced(Accuracy):
+    """``accuracy``: mean of the groups' accuracies. Groups without results do not count.
+
+    Attributes:
+        by: names of groups, the widest first. Accuracies of the last are averaged within a group
+            of the one before.
+    """
+
+    by: tuple[str, ...] = ()
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return ``accuracy``; groups by their own share of right answers."""
+        results = list(results)
+        values, weights = scores(results), self._weights(results)
+        estimate = share_of(results)
+        if 0 < sum(values) < len(values):
+            right = [value * weight for value, weight in zip(values, weights, strict=True)]
+            estimate = ratio(right, weights, clusters(results))
+        return figures_of(results, {self.figure: estimate}, share_of)
+
+    def _weights(self, results: Sequence[SampleResult]) -> list[float]:
+        """Return the share of each result in the mean of means."""
+        paths = [tuple(result.groups.get(name, "") for name in self.by) for result in results]
+        depths = range(len(self.by) + 1)
+        parts = {path[:depth] for path in paths for depth in depths[1:]}
+        members = Counter(part[:-1] for part in parts) + Counter(paths)
+        return [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
+
+
+def blink() -> Balanced:
+    """Build the metric of BLINK: the mean of the subtasks' accuracies.
+
+    Source: ``eval/evaluate.py`` of https://github.com/zeyofu/BLINK_Benchmark (Fu et al. 2024).
+    """
+    return Balanced("blink", right_choice, by=("subtask",))
+
+
+def cvbench() -> Balanced:
+    """Build the metric of CV-Bench: the mean of 2D, itself that of ADE20K and COCO, and 3D.
+
+    Source: the card of https://huggingface.co/datasets/nyu-visionx/CV-Bench (Tong et al. 2024).
+    """
+    return Balanced("cvbench", right_choice, by=("type", "source"))

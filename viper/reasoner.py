@@ -34,7 +34,7 @@ from viper.strategies.settings import RunSettings, all_settings
 from viper.strategies.verification import check_writes_programs, verify
 from viper.strategies.warnings import warnings_of
 from viper.strategies.writing import Generation
-from viper.tools.session import direct_client
+from viper.tools.parent_routines import api_client
 
 MAX_QUERY_CHARACTERS = 4_000
 
@@ -266,7 +266,7 @@ class Reasoner:
         media = media_from(picture)
         if media.kind != "image":
             raise UsageError(f"expected one picture, got {media.kind} ({', '.join(media.names)})")
-        call = direct_client(self.components.toolbox.session(media))
+        call = api_client(self.components.toolbox.session(media))
         height, width = media.images[0].shape[:2]
         return ImagePatch(ImageHandle("image0", width, height, call))
 

@@ -12,10 +12,12 @@ from viper.api.prelude import PRELUDE
 from viper.api.sets import LINE_APIS, api_names
 from viper.sandbox import Limits, Outcome, Ref, Sandbox
 from viper.schema import TASKS
+from viper.tools.pixels import CHANGES
 
 IMAGE = Ref("image", ("image0", 200, 100))
 MEDIA = {
     "image": IMAGE,
+    "image_list": [IMAGE, Ref("image", ("image1", 200, 100))],
     **dict.fromkeys(("IMAGE", "LEFT", "RIGHT"), IMAGE),
     "video": Ref("video", ("video0", 8, 160, 120)),
     "question": "what is it?",
@@ -45,8 +47,20 @@ ANSWERS: dict[str, Any] = {
     "text_search": ["Velora: founded in 1893"],
     **dict.fromkeys(("color_pop", "blur_background", "replace", "put_emoji", "tag"), IMAGE),
 }
+ANSWERS |= {
+    **dict.fromkeys(CHANGES, Ref("image", ("edit-0", 200, 100))),
+    "frame_difference": Ref("image", ("edit-0", 160, 120)),
+    "components": [{"patch": BOXES[0], "area": 40, "x": 110.0, "y": 20.0}],
+    "contours": [[(10.0, 20.0), (30.0, 20.0)]],
+    "histogram": [10, 2, 3, 4],
+    "line_profile": [0, 255, 0, 255],
+    "pixel_count": 3,
+    "show": None,
+    **dict.fromkeys(("mean_color", "color_at"), (200, 20, 20)),
+}
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("find", "find_faces", "segment", "image_search", "text_search"), []),
+    **dict.fromkeys(("components", "contours"), []),
     **dict.fromkeys(("exists", "verify_property"), False),
     "locate_event": [0, 0],
     "ocr": "",

@@ -25,6 +25,12 @@ MODULES = """
 
 KNOWLEDGE = "ocr image_search text_search"
 
+PIXELS = """
+    enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
+    frame_difference components contours histogram mean_color color_at line_profile pixel_count
+    draw_boxes draw_lines draw_points draw_grid side_by_side show
+"""
+
 
 def test_the_sandbox_imports_it_by_name() -> None:
     assert prelude.PRELUDE.module == "viper.api.prelude" and not prelude.PRELUDE.config
@@ -32,7 +38,7 @@ def test_the_sandbox_imports_it_by_name() -> None:
 
 def test_every_name_is_there(client: ScriptedClient) -> None:
     assert set(prelude.names(client, {})) == set(
-        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE).split()
+        (NAMES_OF_BOTH_PAPERS + MODULES + KNOWLEDGE + PIXELS).split()
     )
 
 

@@ -107,7 +107,10 @@ def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
 
 
 def _remote_routine(name: str, call: Call) -> Callable[..., Any]:
-    """Return a function that calls a routine of the parent and sets the sizes of its patches."""
+    """Return a function that calls a routine of the parent and sets the sizes of its patches.
+
+    A picture becomes a patch of the whole of it.
+    """
 
     def ask(*args: Any, **kwargs: Any) -> Any:
         result = call(name, *args, **kwargs)
@@ -131,6 +134,10 @@ def _handles(values: Iterable[Any]) -> Iterator[ImageHandle | VideoHandle]:
 def _with_sizes(value: Any, handles: Mapping[str, ImageHandle | VideoHandle]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_with_sizes(item, handles) for item in value)
+    if isinstance(value, dict):
+        return {key: _with_sizes(item, handles) for key, item in value.items()}
+    if isinstance(value, ImageHandle):
+        return ImagePatch(value)
     if isinstance(value, ImagePatch):
         handle = handles.get(value._handle.id)
         if handle is None:

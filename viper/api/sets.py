@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import viper.api.routines.drawings
 import viper.api.routines.knowledge
+import viper.api.routines.pixel_measures
+import viper.api.routines.pixels
 import viper.api.routines.spatial
 import viper.api.routines.text
 import viper.api.routines.visprog
@@ -164,9 +167,11 @@ def api_names() -> set[str]:
 
 
 def _layers(part: str, task: str) -> tuple[str, ...]:
-    """Return the APIs of a part: on images the abstract API includes ViperGPT's, on videos it does
-    not.
+    """Return the APIs of a part: ``look`` includes the abstract API, and that one ViperGPT's on
+    images, but not on videos.
     """
+    if part == "look":
+        return (*_layers("abstract", task), "look")
     if part == "abstract" and task not in VIDEO_TASKS:
         return ("vipergpt", "abstract")
     return (part,)

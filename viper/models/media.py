@@ -110,7 +110,12 @@ class Media:
         return Origin(image_id)
 
     def content_hash(self, media_id: str) -> str:
-        """Return a hash of the pixels of an image id, or of the whole video for ``video0``."""
+        """Return a hash of the pixels of an image id, or of the whole video for ``video0``.
+
+        The name of an edited picture is such a hash already.
+        """
+        if media_id in self.edits:
+            return media_id
         content = self._hashes.get(media_id)
         if content is None:
             array = self.video if media_id == "video0" else self.pixels(media_id)

@@ -6,7 +6,7 @@ If its first parameter is called ``tools``, it also gets :class:`Tools`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -16,12 +16,14 @@ import numpy as np
 from viper.api import prelude
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, Routine
-from viper.api.runtime import ImageHandle, VideoHandle
+from viper.api.runtime import Call, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
+from viper.models.edited import Origin
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
 from viper.sandbox.wire import WireError, encode
+from viper.tools.pixels import CHANGES, MEASURES, color_of
 from viper.tools.session import ToolSession
 
 
@@ -33,8 +35,77 @@ class Tools:
 
     def pixels(self, patch: ImagePatch) -> Pixels:
         """Return a copy of the patch's pixels, ``uint8 [H, W, 3]`` RGB, top row first."""
-        planes = self._session.nested("pixels", (to_ref(patch),), {})
-        return np.ascontiguousarray(np.asarray(planes).transpose(1, 2, 0))
+        return np.array(self.view(patch))
+
+    def view(self, patch: ImagePatch) -> Pixels:
+        """Return the patch's pixels as :meth:`pixels`, read-only and without a copy.
+
+        Raises:
+            ToolError: the patch is empty.
+        """
+        x0, y0, x1, y1 = self.box(patch)
+        view = self._session.media.pixels(patch._handle.id)[y0:y1, x0:x1]
+        view.flags.writeable = False
+        return view
+
+    def box(self, patch: ImagePatch) -> tuple[int, int, int, int]:
+        """Return the patch's pixel box in its picture, from the top-left corner.
+
+        Raises:
+            ToolError: the patch is empty.
+        """
+        region = self._session.region(to_ref(patch))
+        if region.is_empty:
+            raise ToolError("the patch is empty: it has no pixels")
+        return region.box
+
+    def picture(self, pixels: Pixels, of: ImagePatch) -> ImageHandle:
+        """Store a picture, ``uint8 [H, W, 3]``, made from a patch; programs get it as a patch."""
+        media, (x, y, *_) = self._session.media, self.box(of)
+        base = media.origin(of._handle.id)
+        name = media.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y))
+        return ImageHandle(name, pixels.shape[1], pixels.shape[0], of._handle.call)
+
+    def changed(
+        self, name: str, patches: ImagePatch | tuple[ImagePatch, ...], *args: Hashable
+    ) -> ImageHandle:
+        """Return the picture that a change of :mod:`viper.tools.pixels` makes of patches.
+
+        The same change of the same content is computed once.
+        """
+        several = patches if isinstance(patches, tuple) else (patches,)
+        return self.picture(self._computed(CHANGES[name], several, args), several[0])
+
+    def measured(self, name: str, patch: ImagePatch, *args: Hashable) -> Any:
+        """Return a measure of :mod:`viper.tools.pixels`, computed once for the same content."""
+        return self._computed(MEASURES[name], (patch,), args)
+
+    def color(self, value: Any) -> tuple[int, int, int]:
+        """Return a color by name, ``#rrggbb`` or three numbers as (red, green, blue).
+
+        Raises:
+            ToolError: it is none of them.
+        """
+        return color_of(value)
+
+    def _computed(
+        self, compute: Callable[..., Any], patches: tuple[ImagePatch, ...], args: tuple[Any, ...]
+    ) -> Any:
+        media = self._session.media
+        content = [(media.content_hash(each._handle.id), self.box(each)) for each in patches]
+        key = ("pixels", compute.__name__, args, *content)
+        return self._session.without_model(
+            key, lambda: compute(*(self.view(each) for each in patches), *args)
+        )
+
+    def show(self, patch: ImagePatch) -> None:
+        """Show a patch to the model that writes the code, and keep it for the trace.
+
+        Raises:
+            ToolError: the run has shown as many pictures as it may.
+        """
+        self.box(patch)
+        self._session.show(self._session.region(to_ref(patch)))
 
     def frames(self, segment: VideoSegment) -> Pixels:
         """Return a copy of the segment's frames, ``uint8 [T, H, W, 3]`` RGB."""
@@ -114,12 +185,20 @@ def to_ref(value: Any) -> Ref:
     return ref
 
 
-def _client(session: ToolSession) -> Callable[..., Any]:
-    """Return the function by which API objects ask the toolbox directly, without a pipe."""
+def api_client(session: ToolSession) -> Call:
+    """Return a client for API objects outside programs: its calls go to the session and its log."""
+    return _client_of(session, lambda name, args, named: session.call(name, args, named, None))
 
-    def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
+
+def _client(session: ToolSession) -> Call:
+    """Return the function by which API objects ask the toolbox directly, as part of a call."""
+    return _client_of(session, session.nested)
+
+
+def _client_of(session: ToolSession, ask: Callable[..., Any]) -> Call:
+    def call(name: str, *args: Any, **kwargs: Any) -> Any:
         plain = {key: _to_refs(value) for key, value in kwargs.items()}
-        return _to_object(session.nested(name, _to_refs(args), plain), session, call)
+        return _to_object(ask(name, _to_refs(args), plain), session, call)
 
     return call
 

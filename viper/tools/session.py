@@ -10,18 +10,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from viper.api.prelude import decode, encode
 from viper.api.registry import Routine
-from viper.api.runtime import Call
 from viper.errors import CancelledError, ToolError, ViperError
+from viper.models.edited import Origin
 from viper.models.llm.charging import Charge, charging, uncharged
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
+from viper.prompting.messages import MAX_PIXELS, Picture
 from viper.sandbox import Ref
 from viper.schema import Box, PixelBox, ToolCall
 from viper.storage.cache import ComputeCache
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
+
+MAX_SHOWN = 100
+"""Default of the number of pictures that a run may show to a model."""
+
+SHOW = "show"
+"""Name of the tool that shows a picture; the result of a logged call is the picture."""
 
 SCORES_KEPT = 16
 """Number of candidate scores that the log of a call keeps, best first."""
@@ -78,6 +84,8 @@ class ToolSession:
         thresholds: the current values.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
         look_for: texts with names of objects that a video model should look for in particular.
+        max_shown: number of pictures that the run may show to a model.
+        max_shown_pixels: pictures with more pixels are scaled down before they are shown.
     """
 
     def __init__(
@@ -96,6 +104,8 @@ class ToolSession:
         self._charge = charge
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
+        self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
+        self._shown_picture: Ref | None = None
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
         self._judged_by: str | None = None
@@ -115,6 +125,7 @@ class ToolSession:
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError("the run was cancelled")
         index, started = len(self.calls), time.perf_counter()
+        self._shown_picture = None
         self._rejected_by, self._shortened_by = None, None
         self._judged_by, self._scores = None, ()
         self._from_cache = self._computed_now = False
@@ -138,7 +149,7 @@ class ToolSession:
                     tool=name,
                     args=tuple(plain(value) for value in args),
                     kwargs={key: plain(value) for key, value in kwargs.items()},
-                    result=plain(result),
+                    result=plain(self._shown_picture or result),
                     seconds=round(time.perf_counter() - started, 6),
                     cached=error is None and self._from_cache and not self._computed_now,
                     rejected_by=self._rejected_by,
@@ -190,6 +201,32 @@ class ToolSession:
             rejected = (score for score in ordered if score < value)
             if any(score >= schedule.floor for score in rejected):
                 self._shortened_by = threshold_name
+
+    def show(self, region: Region) -> None:
+        """Show a part of a picture to the model that writes the code; the log names the picture.
+
+        Raises:
+            ToolError: the run has shown as many pictures as it may.
+        """
+        if sum(call.tool == SHOW and call.error is None for call in self.calls) >= self.max_shown:
+            raise ToolError(f"{self.max_shown} pictures were shown; no more are, so answer now")
+        x0, y0, x1, y1 = region.box
+        name, size = region.image_id, (x1 - x0, y1 - y0)
+        if not region.is_whole or size[0] * size[1] > self.max_shown_pixels:
+            picture = self.media.pixels(name)[y0:y1, x0:x1]
+            if size[0] * size[1] > self.max_shown_pixels:
+                picture = np.asarray(Picture(picture).fitted(self.max_shown_pixels))
+            base, size = self.media.origin(name), (picture.shape[1], picture.shape[0])
+            name = self.media.edits.add(picture, Origin(base.image_id, base.x + x0, base.y + y0))
+        self._shown_picture = Ref("image", (name, *size))
+
+    def without_model(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Return a value computed from pixels alone, cached under a key that holds all it depends
+        on; it counts as no forward pass.
+        """
+        value, hit = self.toolbox.results.get(key, compute)
+        self._from_cache = self._from_cache or hit
+        return value
 
     def note_soft_prompt(self, name: str) -> None:
         """Record that a learned soft prompt takes part in the current call."""
@@ -287,18 +324,6 @@ class ToolSession:
         else:
             self._computed_now = True
             self.model_calls += 1
-
-
-def direct_client(session: ToolSession) -> Call:
-    """Return a client for patches outside programs: it calls the session without a sandbox."""
-
-    def call(name: str, *args: Any, **kwargs: Any) -> Any:
-        result = session.call(name, tuple(encode(value) or value for value in args), kwargs, None)
-        if isinstance(result, list):
-            return [decode(item, call) if isinstance(item, Ref) else item for item in result]
-        return decode(result, call) if isinstance(result, Ref) else result
-
-    return call
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from viper.api.registry import Routine
+from viper.api.registry import REGISTRY, Routine
 from viper.errors import UsageError
 from viper.models.batching import Gatherer
 from viper.models.llm.charging import Charge, charging, current_charge, uncharged
@@ -111,7 +111,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
 """Operations by role and name. Roles without an entry, such as ``text``, serve single requests."""
 
 
-ALL_TOOLS: Mapping[str, Callable[..., Any]] = {**TOOL_FUNCTIONS, **PICTURE_TOOLS, **KNOWLEDGE_TOOLS}
+ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
+    **TOOL_FUNCTIONS,
+    **PICTURE_TOOLS,
+    **KNOWLEDGE_TOOLS,
+    **{routine.name: as_tool(routine) for routine in REGISTRY.all() if routine.tool},
+}
 """The function of every tool of the package by name."""
 
 

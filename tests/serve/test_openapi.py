@@ -95,6 +95,7 @@ def test_every_endpoint_and_error_is_described(open_server: Served) -> None:
         *("examples", "retrieval", "example_order"),
         *("max_llm_calls", "max_llm_tokens", "max_cost_usd", "max_steps", "without_actions"),
         *("max_turns", "max_seconds", "fallback"),
+        *("max_pictures", "keep_pictures", "picture_pixels"),
         *("correct_demonstrations", "incorrect_demonstrations"),
     }
     assert fields["max_llm_calls"]["anyOf"][0]["minimum"] == 0

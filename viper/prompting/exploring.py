@@ -37,7 +37,7 @@ from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
-from viper.prompting.messages import Conversation, Prompt, assistant, user
+from viper.prompting.messages import Conversation, Picture, Prompt, assistant, user
 from viper.prompting.replies import (
     final_answer,
     in_fences,
@@ -104,12 +104,14 @@ class Step:
         reply: the reply in its own words; needed if no action could be read from it.
         result: the observation; "" if there is none.
         by: ``agent``, or ``checker`` for a thought of the verifier.
+        pictures: the pictures that its code showed, each with its note.
     """
 
     action: Action | None
     result: str = ""
     reply: str = ""
     by: str = "agent"
+    pictures: tuple[tuple[Picture, str], ...] = ()
 
 
 def read_action(reply: str, *, in_words: bool = True) -> Action | None:
@@ -187,10 +189,10 @@ def explore_prompt(
         return opening + "".join(map(step_text, steps))
     values = {
         "api": render(entries, "full"),
-        "variables": _VARIABLES[query.media],
+        "variables": VARIABLES[query.media],
         "final": FINAL,
-        "guidance": fill(f"explore_{query.task}", {}).strip() if query.task in _GUIDED else "",
-        "asked": _opening(query, captions, hint),
+        "guidance": guidance_on(query.task),
+        "asked": asked(query, captions, hint),
     }
     last = f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else ""
     if style == "full":
@@ -268,14 +270,20 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]}…"
 
 
-def _opening(query: Query, captions: Sequence[str], hint: str = "") -> str:
+def guidance_on(task: str) -> str:
+    """Return what the prompts of agents say about a task."""
+    return fill(f"explore_{task}", {}).strip() if task in _GUIDED else ""
+
+
+def asked(query: Query, captions: Sequence[str] = (), hint: str = "") -> str:
+    """Return the query in the words of prompts for agents, with captions and a hint."""
     options = f"Options: {'; '.join(map(one_line, query.options))}\n" if query.options else ""
     hint_line = f"The right answer is: {one_line(hint)}\n" if hint else ""
     lines = "".join(f"Caption: {_escape_tags(one_line(caption))}\n" for caption in captions)
     return f"Query: {one_line(query.text)}\n{options}{lines}{hint_line}"
 
 
-_VARIABLES: Mapping[str, str] = {
+VARIABLES: Mapping[str, str] = {
     "image": "`image`, the picture, and `image_patch`, all of it as an `ImagePatch`",
     "images": "`image_list`, the pictures, and `image_patches`, each as an `ImagePatch`",
     "video": "`video`, the clip, and `video_segment`, all of it as a `VideoSegment`",

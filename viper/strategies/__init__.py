@@ -1,7 +1,7 @@
 """Strategies: ways of answering a query with the same tools.
 
 The strategies are ``program`` (ViperGPT), ``plan`` (CLOVA), ``seek`` (AVIS), ``explore`` (DWIM),
-and models alone.
+``look`` (code on pixels by a model that sees), and models alone.
 
 An installed package adds a strategy by an entry point of the group ``viper.strategies`` that names
 a class with the attributes of :class:`viper.strategies.base.Strategy`. The class may have two more:
@@ -64,6 +64,12 @@ STRATEGIES: Mapping[str, Shipped] = {
         "act turn by turn; each turn sees the results of the turns before",
         settings="viper.strategies.explore:ExploreSettings",
         role="explorer",
+    ),
+    "look": Shipped(
+        "viper.strategies.look:LookStrategy",
+        "write code on pixels, look at the pictures that it shows, and go on",
+        settings="viper.strategies.look:LookSettings",
+        role="looker",
     ),
     "detector": Shipped(
         "viper.strategies.end_to_end:detector",

@@ -12,6 +12,7 @@ from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.prompt_tokens import picture_tokens
+from viper.models.media import Media
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
 from viper.prompting.messages import Picture, Prompt, as_text, with_pictures
 from viper.schema import Example, Query
@@ -169,21 +170,25 @@ def fit_prompt(
 
 
 def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:
-    """Return the prompt with the query's pictures if the model of the role is to see them.
-
-    Of a video these are evenly chosen frames.
-    """
+    """Return the prompt with the query's pictures if the model of the role is to see them."""
     sees = role if role in components.models else "llm"
     if sees not in components.sees:
         return prompt
-    video = context.media.video
+    return with_pictures(prompt, *pictures_and_caption(context.media))
+
+
+def pictures_and_caption(media: Media) -> tuple[list[Picture], str]:
+    """Return the pictures of a query for a model that sees, and words about them.
+
+    Of a video these are evenly chosen frames.
+    """
+    video = media.video
     if video is None:
-        names = "The picture of the query" if len(context.media.images) == 1 else "The pictures"
-        pictures = [Picture(pixels) for pixels in context.media.images]
-        return with_pictures(prompt, pictures, f"{names}, as the program gets it.")
+        names = "The picture of the query" if len(media.images) == 1 else "The pictures"
+        return [Picture(pixels) for pixels in media.images], f"{names}, as the program gets it."
     chosen = [round(i) for i in np.linspace(0, len(video) - 1, min(FRAMES_SHOWN, len(video)))]
     caption = f"Frames {', '.join(map(str, chosen))} of the video's {len(video)}, counted from 0."
-    return with_pictures(prompt, [Picture(video[frame]) for frame in chosen], caption)
+    return [Picture(video[frame]) for frame in chosen], caption
 
 
 def is_lines(components: Components, context: RunContext) -> bool:

@@ -15,7 +15,7 @@ from viper.errors import PromptTooLongError, UsageError
 from viper.record import record_from_json, result_record
 from viper.run_result import RunResult
 from viper.schema import Trace, to_json
-from viper.strategies.explore import ExploreSettings
+from viper.strategies.explore.agent import MAX_UNREADABLE
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
 STORE = "<code>final_answer = len(cubes)"
@@ -94,7 +94,7 @@ def test_a_turn_that_cannot_be_read_is_told_what_was_expected() -> None:
 
 
 def test_replies_without_an_action_end_it() -> None:
-    result = explored(["hm"] * ExploreSettings.max_unreadable)
+    result = explored(["hm"] * MAX_UNREADABLE)
     assert result.failure is not None and result.failure.kind == "budget"
     assert "held no action" in result.failure.message
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from viper.strategies.settings import Settings, setting
 
@@ -19,9 +18,6 @@ class ExploreSettings(Settings):
         most=1_000,
         metavar="N",
     )
-    max_unreadable: ClassVar[int] = 3
-    """Number of consecutive replies without an action after which the agent stops early."""
-
     max_seconds: float = setting(
         0.0,
         "Maximum number of seconds; no turn begins after it.",

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from viper.api.sets import ApiEntry
 from viper.errors import PromptTooLongError
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.prompting.exploring import (
@@ -27,7 +26,6 @@ from viper.prompting.exploring import (
     Action,
     Step,
     action_text,
-    explore_prompt,
     read_action,
 )
 from viper.prompting.extract import syntax_tree
@@ -37,10 +35,12 @@ from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
-from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.writing import complete_once
 from viper.tools.session import plain
+
+MAX_UNREADABLE = 3
+"""Number of consecutive replies without an action after which the agent stops early."""
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 
@@ -68,11 +68,12 @@ class Agent:
     """The agent of one query.
 
     Attributes:
-        hint: the right answer, to generate workflows for training.
-        facts: what the profile says about its models.
-        show: adds the query's pictures to a prompt if the model is to see them.
+        prompt: returns the prompt after some steps, and for the last turn if the flag is True.
+        max_turns: maximum number of turns.
+        max_seconds: number of seconds after which no turn begins; 0 for no limit.
+        in_words: whether replies may hold thoughts beside actions, and ends in words.
+        is_conversation: whether each reply is one message of the prompt.
         turns: the turns so far.
-        captions: captions of the media, with which every prompt opens.
         first_prompt: the first prompt.
         writing_seconds: time spent waiting for the language model.
     """
@@ -80,14 +81,13 @@ class Agent:
     context: RunContext
     environment: Environment
     llm: LLM
-    style: str
-    entries: Sequence[ApiEntry]
+    prompt: Callable[[Sequence[Step], bool], Prompt]
+    max_turns: int
+    max_seconds: float = 0.0
+    in_words: bool = True
+    is_conversation: bool = False
     verifier: Verifier = field(default_factory=NoVerifier)
-    hint: str = ""
-    facts: str = ""
-    show: Callable[[Prompt], Prompt] = lambda prompt: prompt
     turns: list[Turn] = field(default_factory=list)
-    captions: list[str] = field(default_factory=list)
     first_prompt: str = ""
     writing_seconds: float = 0.0
     _steps: list[Step] = field(default_factory=list)
@@ -100,16 +100,14 @@ class Agent:
             CancelledError: the run was cancelled.
             PromptTooLongError: the first prompt alone is too long for the model.
         """
-        settings = self.context.settings.of(ExploreSettings)
         started = time.monotonic()
-        self.captions = self.environment.captions()
         unreadable = 0
-        for number in range(settings.max_turns):
-            if settings.max_seconds and time.monotonic() - started > settings.max_seconds:
-                return self._stop_early(f"max_seconds {settings.max_seconds:g} reached")
+        for number in range(self.max_turns):
+            if self.max_seconds and time.monotonic() - started > self.max_seconds:
+                return self._stop_early(f"max_seconds {self.max_seconds:g} reached")
             before, request_start = self.context.usage.snapshot(), time.perf_counter()
             try:
-                completion = self._request_action(is_last=number + 1 == settings.max_turns)
+                completion = self._request_action(is_last=number + 1 == self.max_turns)
             except PromptTooLongError:
                 if not self.turns:
                     raise
@@ -119,43 +117,33 @@ class Agent:
                 failure = self.context.over_budget()
                 return self._stop_early(failure.message if failure else "no more may be asked")
             usage = self.context.usage.since(before)
-            action = read_action(completion.text, in_words=self.style != "compact")
+            action = read_action(completion.text, in_words=self.in_words)
             if self._is_cut_off(completion, action):
                 action = None
             unreadable = unreadable + 1 if action is None else 0
             answer = self._execute(action, completion, usage, request_start)
             if answer is not None:
                 return answer
-            if unreadable >= settings.max_unreadable:
+            if unreadable >= MAX_UNREADABLE:
                 return self._stop_early(f"{unreadable} replies in a row held no action")
-        return self._stop_early(f"max_turns {settings.max_turns} reached")
+        return self._stop_early(f"max_turns {self.max_turns} reached")
 
     def _request_action(self, is_last: bool) -> Completion | None:
         """Request the next action and return the reply, or None if the budget is used up."""
         settings = self.context.settings
-        prompt = explore_prompt(
-            self.context.query,
-            self.entries,
-            self.captions,
-            self._steps,
-            style=self.style,
-            is_last=is_last,
-            hint=self.hint,
-            facts=self.facts,
-        )
-        prompt = self.show(prompt)
+        prompt = self.prompt(self._steps, is_last)
         self.first_prompt = self.first_prompt or as_text(prompt)
         sampling = Sampling(
             temperature=settings.temperature,
             seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
             max_tokens=settings.max_tokens,
-            stop=STOP if self.style == "compact" else STOP_IN_WORDS,
+            stop=STOP_IN_WORDS if self.in_words else STOP,
         )
         return complete_once(self.llm, self.context, prompt, sampling)
 
     def _is_cut_off(self, completion: Completion, action: Action | None) -> bool:
         """Return whether a reply ended at its limit before its action did."""
-        if completion.finish_reason != "length" or self.style == "compact":
+        if completion.finish_reason != "length" or not self.in_words:
             return False
         return action is None or (action.kind == "code" and syntax_tree(action.text) is None)
 
@@ -167,7 +155,7 @@ class Agent:
         text = without_reasoning(reply) if action is None else action_text(action)
         if action is not None and action.thought:
             self.turns.append(Turn(len(self.turns), "thought", action.thought))
-            if self.style == "chat":
+            if self.is_conversation:
                 text = f"{action.thought}\n\n{text}"  # one reply is one message
             else:
                 self._steps.append(Step(Action("thought", action.thought)))
@@ -200,7 +188,7 @@ class Agent:
             writing=usage,
         )
         self.turns.append(turn)
-        self._steps.append(Step(action, result.text, text))
+        self._steps.append(Step(action, result.text, text, pictures=result.pictures))
         if value is not None and final is None:
             self._values.append(value)
         if action is None or action.kind == "thought":
@@ -214,7 +202,7 @@ class Agent:
 
     def _expected(self, completion: Completion) -> str:
         """Return the feedback on a reply without an action."""
-        if self.style == "compact":
+        if not self.in_words:
             return EXPECTED
         if completion.finish_reason == "length":
             return CUT_OFF.format(tokens=completion.completion_tokens)

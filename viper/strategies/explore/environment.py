@@ -6,7 +6,7 @@ shows it, or an error with its line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.media import Media
 from viper.prompting.exploring import FINAL
+from viper.prompting.messages import Picture
 from viper.sandbox import Outcome, Ref
-from viper.schema import Answer, Failure
+from viper.schema import Answer, Failure, ToolCall
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import program_arguments, read_value
+from viper.tools.session import SHOW
 
 OPENING = {
     "image": "image_patch = ImagePatch(image)",
@@ -51,12 +53,14 @@ class CodeResult:
         text: the text for the agent.
         value: value of the last line; None if the code failed.
         calls: indices of the tool calls that it made, in the call log of the whole episode.
+        pictures: the pictures that it showed, each with its note.
     """
 
     text: str
     value: Any = None
     failure: Failure | None = None
     calls: tuple[int, ...] = ()
+    pictures: tuple[tuple[Picture, str], ...] = ()
 
 
 class Environment:
@@ -102,7 +106,16 @@ class Environment:
         outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
         calls = tuple(range(first, len(self.tools.calls)))
         text = f"{format_outcome(outcome)}{self._reopen_if_ended()}"
-        return CodeResult(text, outcome.value if outcome.ok else None, outcome.failure, calls)
+        pictures = tuple(self._shown(self.tools.calls[first:]))
+        value = outcome.value if outcome.ok else None
+        return CodeResult(text, value, outcome.failure, calls, pictures)
+
+    def _shown(self, calls: Sequence[ToolCall]) -> Iterator[tuple[Picture, str]]:
+        for call in calls:
+            if call.tool == SHOW and call.error is None:
+                notes = [*call.args[1:], *call.kwargs.values()]
+                pixels = self._context.media.pixels(call.result["fields"][0])
+                yield Picture(pixels), next((note for note in notes if isinstance(note, str)), "")
 
     def stored(self) -> CodeResult:
         """Return the stored answer as the value, or None if no readable answer is stored.

@@ -6,16 +6,17 @@ Source: DWIM (2025), supplement, sec. 6.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
-from viper.prompting.exploring import explore_prompt
-from viper.prompting.messages import as_text
+from viper.prompting.exploring import Step, explore_prompt
+from viper.prompting.messages import Prompt, as_text
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
+from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Agent, NoVerifier, Verifier
 from viper.strategies.explore.environment import Environment
 from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
@@ -45,41 +46,30 @@ class ExploreStrategy:
         check_cancelled(context)
         llm, style = explorer_of(components, context)
         started, before = time.perf_counter(), context.usage.snapshot()
+        limits = context.settings.of(ExploreSettings)
+        entries, query = _entries(components, context), context.query
         with closing(Environment(components, context)) as environment:
+            captions = environment.captions()
+
+            def prompt(steps: Sequence[Step], is_last: bool) -> Prompt:
+                text = explore_prompt(
+                    query, entries, captions, steps, style=style, is_last=is_last,
+                    hint=self._hint, facts=components.facts,
+                )  # fmt: skip
+                return shown_to("explorer", text, components, context)
+
             agent = Agent(
                 context,
                 environment,
                 llm,
-                style,
-                _entries(components, context),
+                prompt,
+                limits.max_turns,
+                limits.max_seconds,
+                in_words=style != "compact",
+                is_conversation=style == "chat",
                 verifier=self._verifier,
-                hint=self._hint,
-                facts=components.facts,
-                show=lambda prompt: shown_to("explorer", prompt, components, context),
             )
-            context.parts["turns"] = agent.turns
-            value = agent.explore()
-            answer = value if isinstance(value, Failure) else environment.read(value)
-        context.usage.model_calls += environment.tools.model_calls
-        failure = answer if isinstance(answer, Failure) else None
-        if failure is None:
-            context.final_value = (answer, value)
-        yield Trial(
-            index=0,
-            program="",
-            correction="first",
-            ok=failure is None,
-            failure=failure,
-            thresholds=dict(environment.tools.thresholds),
-            tool_calls=tuple(environment.tools.calls),
-            stdout="",
-            seconds=round(time.perf_counter() - started, 4),
-            seed=context.settings.seed,
-            temperature=context.settings.temperature,
-            prompt=agent.first_prompt or None,
-            writing=_writing_usage(context, before),
-            writing_seconds=round(agent.writing_seconds, 4),
-        )
+            yield run_agent(agent, started, before)
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request; no model is asked for the caption.
@@ -115,6 +105,39 @@ def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
 def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...]:
     task = query_for_prompt(context.query).task
     return components.library.api_set(context.settings.api).entries(task)
+
+
+def run_agent(agent: Agent, started: float, before: Usage) -> Trial:
+    """Run an agent to its end; the turns become a part of the trace.
+
+    Args:
+        started: time on the performance counter when the run began.
+        before: usage at that time.
+    """
+    context, environment = agent.context, agent.environment
+    context.parts["turns"] = agent.turns
+    value = agent.explore()
+    answer = value if isinstance(value, Failure) else environment.read(value)
+    context.usage.model_calls += environment.tools.model_calls
+    failure = answer if isinstance(answer, Failure) else None
+    if failure is None:
+        context.final_value = (answer, value)
+    return Trial(
+        index=0,
+        program="",
+        correction="first",
+        ok=failure is None,
+        failure=failure,
+        thresholds=dict(environment.tools.thresholds),
+        tool_calls=tuple(environment.tools.calls),
+        stdout="",
+        seconds=round(time.perf_counter() - started, 4),
+        seed=context.settings.seed,
+        temperature=context.settings.temperature,
+        prompt=agent.first_prompt or None,
+        writing=_writing_usage(context, before),
+        writing_seconds=round(agent.writing_seconds, 4),
+    )
 
 
 def _writing_usage(context: RunContext, before: Usage) -> Usage:

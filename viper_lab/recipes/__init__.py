@@ -10,7 +10,7 @@ from viper.errors import UnknownNameError
 RECIPES: Mapping[str, str] = {
     role: f"viper_lab.recipes.{role}:train"
     for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter", "writer")
-    + ("planner", "critic", "seeker", "explorer", "domain")
+    + ("planner", "critic", "seeker", "explorer", "looker", "domain")
 } | {
     "writer-small": "viper_lab.recipes.writer:train_small",
     "seeker-without-graph": "viper_lab.recipes.seeker:train_without_graph",

@@ -1,0 +1,132 @@
+"""Episodes of ``world-fine`` for the training of the model that sees and writes code.
+
+Each plan runs on the real tools, in this process, since the programs are the laboratory's own. The
+messages are those that strategy ``look`` builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from viper.api import prelude
+from viper.api.image_patch import ImagePatch
+from viper.models.media import Media, media_from
+from viper.prompting.exploring import Step, read_action
+from viper.prompting.looking import compact_opening, look_conversation
+from viper.prompting.messages import Conversation, Picture, assistant, pictures_of, user
+from viper.tools.models import ModelSet
+from viper.tools.parent_routines import api_client
+from viper.tools.session import SHOW, ToolSession, media_arguments
+from viper.tools.settings import ToolSettings
+from viper.tools.toolbox import Toolbox
+from viper_lab.world.fine.canvas import Pixels
+from viper_lab.world.fine.kinds import FineSample, fine_sample, said
+
+Mode = Literal["look", "blind", "one_shot", "whole", "tiles"]
+
+SHARES: dict[Mode, float] = {
+    "look": 0.72,
+    "blind": 0.07,
+    "one_shot": 0.07,
+    "whole": 0.08,
+    "tiles": 0.06,
+}
+"""Shares of the modes in training: with pictures, without, one program, and answers at once from
+the whole picture or from tiles of it."""
+
+KEEP = 6
+"""Number of shown pictures that stay, as in the settings of ``look``."""
+
+AT_ONCE = "answer at once"
+"""What the opening says instead of a number of turns to ask for an answer without code."""
+
+TILES = (4, 3)
+"""Columns and rows of tiles of 256 x 256 pixels."""
+
+NOTHING = "(nothing)"
+"""The result of code that prints nothing, as the environment of an agent words it."""
+
+
+def episode(split: str, seed: int, index: int) -> tuple[Conversation, list[Mapping[str, int]]]:
+    """Return the conversation of a sample, in a mode drawn by the shares, and facts per picture."""
+    rng = np.random.default_rng((7, seed, index))
+    mode = rng.choice(list(SHARES), p=list(SHARES.values()))
+    sample = fine_sample(split, seed, index)
+    messages = conversation(sample, mode, int(rng.integers(4, 13)))
+    facts: list[Mapping[str, int]] = [{} for _ in pictures_of(messages)]
+    if mode == "look":
+        facts[len(sample.pictures) :] = sample.facts
+    return messages, facts
+
+
+def conversation(sample: FineSample, mode: Mode, turns: int) -> Conversation:
+    """Return the messages of a sample in a mode; the replies are those of its plan."""
+    if mode in ("whole", "tiles"):
+        return (at_once(sample, mode), assistant(said(sample.answer)))
+    if mode == "one_shot":
+        opening = compact_opening(sample.question, (), _pictures(sample.pictures), 1)
+        return (*opening.messages, assistant(sample.one_shot))
+    seen = _pictures(sample.pictures) if mode == "look" else []
+    opening = compact_opening(sample.question, (), seen, turns)
+    steps = list(_steps(sample, sees=mode == "look"))
+    messages = look_conversation(opening, steps, keep=KEEP)
+    return (*messages, assistant(sample.plan[-1]))
+
+
+def at_once(sample: FineSample, mode: str) -> Any:
+    """Return the message that asks for an answer without code."""
+    pictures = sample.pictures
+    if mode == "tiles":
+        pictures = tuple(tile for picture in pictures for tile in _tiles(picture))
+    return user(*_pictures(pictures), f"# question: {sample.question}\n# {AT_ONCE}\n")
+
+
+def _steps(sample: FineSample, *, sees: bool) -> Iterator[Step]:
+    """Run all replies of a plan but the last."""
+    media = media_from(list(sample.pictures))
+    session = _toolbox().session(media)
+    names = _namespace(session, media)
+    for reply in sample.plan[:-1]:
+        action = read_action(reply)
+        assert action is not None and action.kind == "code", reply
+        before = len(session.calls)
+        exec(compile(action.text, sample.kind, "exec"), names)  # noqa: S102 - our own plan
+        shown = tuple(
+            (Picture(media.pixels(call.result["fields"][0])), "")
+            for call in session.calls[before:]
+            if call.tool == SHOW
+        )
+        yield Step(action, NOTHING, reply, pictures=shown if sees else ())
+
+
+def _namespace(session: ToolSession, media: Media) -> dict[str, Any]:
+    call = api_client(session)
+    handles = [prelude.decode(ref, call) for ref in media_arguments(media)["image_list"]]
+    patches = [ImagePatch(handle) for handle in handles]
+    names = dict(prelude.names(call, {}))
+    if len(patches) == 1:
+        return {**names, "image_patch": patches[0]}
+    return {**names, "image_patches": patches}
+
+
+@cache
+def _toolbox() -> Toolbox:
+    return Toolbox(ModelSet({}), ToolSettings()).with_caches(64, 64)
+
+
+def _pictures(pictures: Sequence[Pixels]) -> list[Picture]:
+    return [Picture(pixels) for pixels in pictures]
+
+
+def _tiles(picture: Pixels) -> list[Pixels]:
+    columns, rows = TILES
+    height, width = picture.shape[0] // rows, picture.shape[1] // columns
+    return [
+        picture[r * height : (r + 1) * height, c * width : (c + 1) * width]
+        for r in range(rows)
+        for c in range(columns)
+    ]

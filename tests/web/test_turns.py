@@ -11,6 +11,7 @@ from tests.web.traces import page
 from viper.models.media import media_from
 from viper.schema import Turn
 from viper.web.trace_view import turn_views
+from viper.web.values import Sizes
 
 
 def test_every_turn_is_told_with_what_it_was_worth() -> None:
@@ -20,7 +21,7 @@ def test_every_turn_is_told_with_what_it_was_worth() -> None:
     assert "no action could be read of no use: unreadable" in found.words
     assert "of no use: traceback" in found.words and "NameError" in found.words
     assert "cubes = image_patch.find('cube')" in found.words
-    views = turn_views(trace.turns, trace.tool_calls)
+    views = turn_views(trace.turns, trace.tool_calls, Sizes())
     assert views[2].tools == (("find", 1),) and views[2].reason == ""
 
 

@@ -326,6 +326,12 @@ class ToolSession:
             self.model_calls += 1
 
 
+def note_of(call: ToolCall) -> str:
+    """Return the note of a logged call that shows a picture."""
+    notes = [*call.args[1:], *call.kwargs.values()]
+    return next((note for note in notes if isinstance(note, str)), "")
+
+
 def plain(value: Any) -> Any:
     """Convert a tool argument or result to a JSON value; references become small dicts."""
     if isinstance(value, Ref):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,13 +46,14 @@ class PageImage:
         return f"picture-{self.name.replace('#', '-')}"
 
 
-def embedded(media: Media, most_bytes: int) -> dict[str, PageImage]:
+def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict[str, PageImage]:
     """Return every picture or frame and the latest edits, scaled down together until they fit.
 
     Args:
         most_bytes: limit for all pictures together, before base64 adds a third.
+        shown: names of edited pictures that are never left out.
     """
-    pictures = dict(_named(media))
+    pictures = dict(_named(media, shown))
     packed: dict[str, tuple[str, bytes]] = {}
     for side, quality in _STEPS:
         packed = {name: _encode(pixels, side, quality) for name, pixels in pictures.items()}
@@ -76,8 +77,10 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
     return images
 
 
-def _named(media: Media) -> list[tuple[str, Pixels]]:
-    edits = [(name, media.pixels(name)) for name in media.edits.names()[-MOST_EDITS:]]
+def _named(media: Media, shown: Collection[str]) -> list[tuple[str, Pixels]]:
+    names = media.edits.names()
+    latest = set(names[-MOST_EDITS:])
+    edits = [(name, media.pixels(name)) for name in names if name in latest or name in shown]
     if media.video is not None:
         return [*((f"video0#{number}", frame) for number, frame in enumerate(media.video)), *edits]
     return [*((f"image{number}", picture) for number, picture in enumerate(media.images)), *edits]

@@ -25,7 +25,7 @@ from viper.tuning.learning_record import LearningRecord
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view
-from viper.web.trace_view import DEPTH_TOOL, trial_views, turn_views
+from viper.web.trace_view import DEPTH_TOOL, shown_pictures, trial_views, turn_views
 from viper.web.values import Sizes
 
 MOST_BYTES = 1_600_000
@@ -93,7 +93,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         media: media of the query.
         replays: replays of the trials, in their order.
     """
-    pictures, depth = embedded(media, extras.most_bytes), shades(extras.depth)
+    shown = shown_pictures(trace)
+    pictures, depth = embedded(media, extras.most_bytes, shown), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)
     sizes = Sizes({name: (image.width, image.height) for name, image in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)
@@ -104,7 +105,7 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         trials=trials,
         prompts=prompts,
         path=path_view(trace.path),
-        turns=turn_views(trace.turns, trace.tool_calls),
+        turns=turn_views(trace.turns, trace.tool_calls, sizes),
         # Show the trial that answered first, else the last trial.
         chosen=len(trace.trials) - 1 if trace.chosen is None else trace.chosen,
         pictures=pictures,

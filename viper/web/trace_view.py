@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
 from viper.strategies.replay import Event, Replay
+from viper.tools.session import SHOW, note_of
 from viper.tuning.agent.flagging import flagged
 from viper.web.values import DisplayValue, Sizes, display_value
 
@@ -241,6 +242,7 @@ class TurnView:
         what: the action in words.
         tools: the tools that its code called, with counts.
         reason: why the action was useless; "" if it was useful.
+        pictures: the pictures that it showed, each with its note.
     """
 
     number: int
@@ -248,20 +250,34 @@ class TurnView:
     what: str
     text: str
     result: str
+    pictures: tuple[tuple[DisplayValue, str], ...]
     tools: tuple[tuple[str, int], ...]
     reason: str
     by: str
     tokens: int
 
 
-def turn_views(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> tuple[TurnView, ...]:
+def shown_pictures(trace: Trace) -> list[str]:
+    """Return the names of the pictures that a run showed to a model, in order."""
+    calls = (call for trial in trace.trials for call in trial.tool_calls)
+    return [call.result["fields"][0] for call in calls if _shows(call)]
+
+
+def _shows(call: ToolCall) -> bool:
+    return call.tool == SHOW and call.error is None
+
+
+def turn_views(
+    turns: Sequence[Turn], calls: Sequence[ToolCall], sizes: Sizes
+) -> tuple[TurnView, ...]:
     """Return the views of a trace's turns."""
     shown_turns = turns[:MOST_TURNS]
-    names = {call.index: str(call.tool) for call in calls}
+    by_index = {call.index: call for call in calls}
     views = []
     pairs = zip(shown_turns, flagged(shown_turns), strict=True)
     for number, (turn, flag) in enumerate(pairs, start=1):
-        tools = Counter(names[index] for index in turn.calls if index in names)
+        own = [by_index[index] for index in turn.calls if index in by_index]
+        tools = Counter(str(call.tool) for call in own)
         views.append(
             TurnView(
                 number,
@@ -269,6 +285,7 @@ def turn_views(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> tuple[TurnVi
                 _ACTION_NAMES.get(turn.kind, turn.kind),
                 turn.text,
                 turn.result,
+                tuple((display_value(c.result, sizes), note_of(c)) for c in own if _shows(c)),
                 tuple(tools.items()),
                 flag.reason,
                 turn.by,

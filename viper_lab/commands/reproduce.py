@@ -314,3 +314,29 @@ def trust(options: Options, processes: int | None) -> int:
     from viper_lab.papers.trust import TrustJob
 
     return TrustJob(options).run(processes)
+
+
+@reproduce.command("look", short_help="Measure a model that looks at what its code shows.")
+@reproduction(
+    PROCESSES,
+    seeds=(1, 1, "Number of seeds, each with its own samples;"),
+    samples=(300, 70, 7, "Number of samples under each seed;"),
+    out="runs and reports",
+    data="Data set; this reproduction draws world-fine.",
+    default_set="world-fine",
+    split="Split to answer. By default test.",
+)  # fmt: skip
+def look(options: Options, processes: int | None) -> int:
+    """Measure a model that looks at what its code shows, against one that cannot.
+
+    The same weights answer the queries of world-fine turn by turn with pictures and without, by one
+    program, and at once from the whole picture or from tiles of it. Every answer is stored at once;
+    after Ctrl-C the same command continues. The exit code is 1 if a claim fails.
+
+    \b
+    viper lab reproduce look --quick
+    viper lab reproduce look --split val --out figures --json > figures.json
+    """
+    from viper_lab.papers.look import LookJob
+
+    return LookJob(options).run(processes)

@@ -66,7 +66,11 @@ def episode(split: str, seed: int, index: int) -> tuple[Conversation, list[Mappi
 def conversation(sample: FineSample, mode: Mode, turns: int) -> Conversation:
     """Return the messages of a sample in a mode; the replies are those of its plan."""
     if mode in ("whole", "tiles"):
-        return (at_once(sample, mode), assistant(said(sample.answer)))
+        shown = sample.pictures
+        if mode == "tiles":
+            shown = tuple(tile for picture in shown for tile in tiles_of(picture))
+        asked = user(*_pictures(shown), at_once(sample.question))
+        return (asked, assistant(said(sample.answer)))
     if mode == "one_shot":
         opening = compact_opening(sample.question, (), _pictures(sample.pictures), 1)
         return (*opening.messages, assistant(sample.one_shot))
@@ -77,12 +81,9 @@ def conversation(sample: FineSample, mode: Mode, turns: int) -> Conversation:
     return (*messages, assistant(sample.plan[-1]))
 
 
-def at_once(sample: FineSample, mode: str) -> Any:
-    """Return the message that asks for an answer without code."""
-    pictures = sample.pictures
-    if mode == "tiles":
-        pictures = tuple(tile for picture in pictures for tile in _tiles(picture))
-    return user(*_pictures(pictures), f"# question: {sample.question}\n# {AT_ONCE}\n")
+def at_once(question: str) -> str:
+    """Return the text that asks for an answer without code."""
+    return f"# question: {question}\n# {AT_ONCE}\n"
 
 
 def _steps(sample: FineSample, *, sees: bool) -> Iterator[Step]:
@@ -122,7 +123,8 @@ def _pictures(pictures: Sequence[Pixels]) -> list[Picture]:
     return [Picture(pixels) for pixels in pictures]
 
 
-def _tiles(picture: Pixels) -> list[Pixels]:
+def tiles_of(picture: Pixels) -> list[Pixels]:
+    """Return the tiles of a picture, row by row."""
     columns, rows = TILES
     height, width = picture.shape[0] // rows, picture.shape[1] // columns
     return [

@@ -20,7 +20,7 @@ from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, ToolCall
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import program_arguments, read_value
-from viper.tools.session import SHOW
+from viper.tools.session import SHOW, note_of
 
 OPENING = {
     "image": "image_patch = ImagePatch(image)",
@@ -113,9 +113,8 @@ class Environment:
     def _shown(self, calls: Sequence[ToolCall]) -> Iterator[tuple[Picture, str]]:
         for call in calls:
             if call.tool == SHOW and call.error is None:
-                notes = [*call.args[1:], *call.kwargs.values()]
-                pixels = self._context.media.pixels(call.result["fields"][0])
-                yield Picture(pixels), next((note for note in notes if isinstance(note, str)), "")
+                name = call.result["fields"][0]
+                yield Picture(self._context.media.pixels(name)), note_of(call)
 
     def stored(self) -> CodeResult:
         """Return the stored answer as the value, or None if no readable answer is stored.

@@ -1,9 +1,10 @@
-"""Programs that misuse the routines on pixels: each is refused in the program, and nothing is lost.
+"""Programs that misuse the routines on pixels: each is refused, and nothing is lost.
 
-The attempts run in the real sandbox against a real session. After each one the pictures of the query
-are as they were, what was made is within its limits, and the next program runs.
+The attempts run in the real sandbox against a real session. After each one the pictures of the
+query are as they were, what was made is within its limits, and the next program runs.
 """
 
+# ruff: noqa: E501 - a program is easier to read on its line
 from __future__ import annotations
 
 import re

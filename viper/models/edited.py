@@ -106,12 +106,22 @@ class Edits:
         other._pictures, other._outlines = dict(self._pictures), dict(self._outlines)
         return other
 
-    def add(self, pixels: Pixels, origin: Origin, tags: Sequence[Tag] | None = None) -> str:
-        """Store a picture, ``uint8 [H, W, 3]``, and return its name."""
-        stored = np.ascontiguousarray(pixels).copy()
+    def add(
+        self, pixels: Pixels, origin: Origin, tags: Sequence[Tag] | None = None, key: Any = None
+    ) -> str:
+        """Store a picture, ``uint8 [H, W, 3]``, and return its name.
+
+        Args:
+            key: all that the pixels depend on, if it is known; it names the picture, and pixels
+                that nobody else writes are not copied.
+        """
+        if key is None:
+            stored = np.ascontiguousarray(pixels).copy()
+        else:
+            stored = np.ascontiguousarray(pixels)
         stored.flags.writeable = False
-        header = (stored.shape, origin, None if tags is None else tuple(tags))
-        name = f"edit-{_digest(header, stored)}"
+        header = (stored.shape, origin, None if tags is None else tuple(tags), key)
+        name = f"edit-{_digest(header, stored if key is None else None)}"
         edit = Edit(stored, origin, None if tags is None else tuple(tags))
         if name not in self._pictures:
             self._check_room(stored.nbytes)
@@ -160,7 +170,8 @@ class Edits:
             )
 
 
-def _digest(header: Any, array: np.ndarray[Any, Any]) -> str:
+def _digest(header: Any, array: np.ndarray[Any, Any] | None) -> str:
     digest = hashlib.blake2b(repr(header).encode("utf-8", "replace"), digest_size=12)
-    digest.update(array.data)
+    if array is not None:
+        digest.update(array.data)
     return digest.hexdigest()

@@ -59,11 +59,15 @@ class Tools:
             raise ToolError("the patch is empty: it has no pixels")
         return region.box
 
-    def picture(self, pixels: Pixels, of: ImagePatch) -> ImageHandle:
-        """Store a picture, ``uint8 [H, W, 3]``, made from a patch; programs get it as a patch."""
+    def picture(self, pixels: Pixels, of: ImagePatch, key: Any = None) -> ImageHandle:
+        """Store a picture, ``uint8 [H, W, 3]``, made from a patch; programs get it as a patch.
+
+        Args:
+            key: all that the pixels depend on, if it is known; spares their copy and their hash.
+        """
         media, (x, y, *_) = self._session.media, self.box(of)
         base = media.origin(of._handle.id)
-        name = media.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y))
+        name = media.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), key=key)
         return ImageHandle(name, pixels.shape[1], pixels.shape[0], of._handle.call)
 
     def changed(
@@ -74,11 +78,13 @@ class Tools:
         The same change of the same content is computed once.
         """
         several = patches if isinstance(patches, tuple) else (patches,)
-        return self.picture(self._computed(CHANGES[name], several, args), several[0])
+        key = self._key(name, several, args)
+        return self.picture(self._computed(key, CHANGES[name], several, args), several[0], key)
 
     def measured(self, name: str, patch: ImagePatch, *args: Hashable) -> Any:
         """Return a measure of :mod:`viper.tools.pixels`, computed once for the same content."""
-        return self._computed(MEASURES[name], (patch,), args)
+        key = self._key(name, (patch,), args)
+        return self._computed(key, MEASURES[name], (patch,), args)
 
     def color(self, value: Any) -> tuple[int, int, int]:
         """Return a color by name, ``#rrggbb`` or three numbers as (red, green, blue).
@@ -88,12 +94,15 @@ class Tools:
         """
         return color_of(value)
 
-    def _computed(
-        self, compute: Callable[..., Any], patches: tuple[ImagePatch, ...], args: tuple[Any, ...]
-    ) -> Any:
+    def _key(self, name: str, patches: tuple[ImagePatch, ...], args: tuple[Any, ...]) -> Any:
+        """Return all that a computation depends on."""
         media = self._session.media
-        content = [(media.content_hash(each._handle.id), self.box(each)) for each in patches]
-        key = ("pixels", compute.__name__, args, *content)
+        content = ((media.content_hash(each._handle.id), self.box(each)) for each in patches)
+        return ("pixels", name, args, *content)
+
+    def _computed(
+        self, key: Any, compute: Callable[..., Any], patches: tuple[ImagePatch, ...], args: Any
+    ) -> Any:
         return self._session.without_model(
             key, lambda: compute(*(self.view(each) for each in patches), *args)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 from tests.strategies.bench import Bench
 from viper.errors import UsageError
 from viper.models.llm.scripted import RecordedCall
+from viper.models.media import media_from
 from viper.prompting.messages import Picture, pictures_of
+from viper.record import record_from_json
 from viper.run_result import RunResult
-from viper.schema import to_json
+from viper.schema import Trace, to_json
+from viper.tools.toolbox import with_pictures_of
 from viper.web.trace_page import Extras, replay_all, trace_page
 from viper.web.trace_view import shown_pictures
 
@@ -135,6 +139,21 @@ def test_the_page_shows_every_picture_in_order() -> None:
     assert page.count('<figure class="shown">') == 2 and f'data-point="{name}"' in page
     assert "<figcaption>the red part</figcaption>" in page
     assert "<figcaption>&lt;script&gt;</figcaption>" in page
+
+
+def test_the_pictures_of_a_stored_run_are_made_again() -> None:
+    result, _ = looked([SHOW, SHOW.replace("enlarge(red, 4)", "rotate(red, 20)"), END])
+    names = shown_pictures(result.trace)
+    stored = record_from_json(Trace, json.loads(json.dumps(to_json(result.trace))))
+    fresh = media_from(scene())
+    again = with_pictures_of(fresh, stored.tool_calls)
+    assert not any(name in fresh.edits for name in names)
+    for name in names:
+        assert (again.pixels(name) == result.media.pixels(name)).all()
+    with Bench([]).reasoner:
+        replays = replay_all(stored, fresh, None)  # type: ignore[arg-type]
+    page = trace_page(stored, fresh, replays, Extras())
+    assert all(f'data-point="{name}"' in page for name in names)
 
 
 @pytest.mark.parametrize("media", ["pair", "clip"])

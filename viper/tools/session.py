@@ -34,7 +34,7 @@ SCORES_KEPT = 16
 
 _NO_OVERRIDE = object()
 
-_MODEL_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
+MODEL_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 """Errors that models and tools raise on odd arguments; the program gets a ToolError."""
 
 
@@ -139,7 +139,7 @@ class ToolSession:
         except ViperError as failure:
             error = str(failure)
             raise
-        except _MODEL_ERRORS as failure:
+        except MODEL_ERRORS as failure:
             error = f"{type(failure).__name__}: {failure}"
             raise ToolError(f"{name}: {error}") from failure
         finally:
@@ -347,6 +347,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     return describe(value)
+
+
+def from_plain(value: Any) -> Any:
+    """Return the argument that :func:`plain` converted, with references again."""
+    if isinstance(value, Mapping):
+        if set(value) == {"kind", "fields"}:
+            return Ref(str(value["kind"]), tuple(value["fields"]))
+        return {key: from_plain(item) for key, item in value.items()}
+    return [from_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def describe(value: Any) -> str:

@@ -10,27 +10,29 @@ request. Results have the order of the items.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from viper.api.registry import REGISTRY, Routine
-from viper.errors import UsageError
+from viper.errors import UsageError, ViperError
 from viper.models.batching import Gatherer
 from viper.models.llm.charging import Charge, charging, current_charge, uncharged
 from viper.models.media import Media
 from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnswerer
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
+from viper.schema import ToolCall
 from viper.storage.cache import ComputeCache
 from viper.tools.knowledge_tools import KNOWLEDGE_TOOLS
 from viper.tools.models import ModelSet
 from viper.tools.parent_routines import as_tool
 from viper.tools.picture_tools import PICTURE_TOOLS
-from viper.tools.session import ToolSession
+from viper.tools.session import MODEL_ERRORS, ToolSession, from_plain
 from viper.tools.settings import ToolSettings
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
@@ -118,6 +120,26 @@ ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
     **{routine.name: as_tool(routine) for routine in REGISTRY.all() if routine.tool},
 }
 """The function of every tool of the package by name."""
+
+
+def with_pictures_of(media: Media, calls: Iterable[ToolCall]) -> Media:
+    """Return media with the pictures that logged calls of routines on pixels made.
+
+    A stored trace names its pictures only. The same call on the same pixels makes the same picture
+    of the same name, so they need not be stored.
+    """
+    own = {routine.name for routine in REGISTRY.all() if routine.tool}
+    made = [call for call in calls if call.tool in own and call.error is None]
+    if not made:
+        return media
+    media = media.for_run()
+    session = Toolbox(ModelSet({}), ToolSettings()).session(media)
+    for call in made:
+        # A call on an object that a model found has the object's box, which needs no model.
+        with contextlib.suppress(ViperError, *MODEL_ERRORS):
+            named = {key: from_plain(value) for key, value in call.kwargs.items()}
+            session.nested(call.tool, tuple(map(from_plain, call.args)), named)
+    return media
 
 
 class Toolbox:

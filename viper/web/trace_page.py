@@ -20,7 +20,7 @@ from viper.sandbox.sandbox import Mode
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.tool_functions import depth_map
-from viper.tools.toolbox import Toolbox
+from viper.tools.toolbox import Toolbox, with_pictures_of
 from viper.tuning.learning_record import LearningRecord
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
@@ -94,6 +94,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         replays: replays of the trials, in their order.
     """
     shown = shown_pictures(trace)
+    if not all(name in media.edits for name in shown):  # of a stored run
+        media = with_pictures_of(media, (call for one in trace.trials for call in one.tool_calls))
     pictures, depth = embedded(media, extras.most_bytes, shown), shades(extras.depth)
     frames = 0 if media.video is None else len(media.video)
     sizes = Sizes({name: (image.width, image.height) for name, image in pictures.items()}, frames)

@@ -89,8 +89,8 @@ def at_once(question: str) -> str:
 def _steps(sample: FineSample, *, sees: bool) -> Iterator[Step]:
     """Run all replies of a plan but the last."""
     media = media_from(list(sample.pictures))
-    session = _toolbox().session(media)
-    names = _namespace(session, media)
+    session = toolbox().session(media)
+    names = namespace_of(session, media)
     for reply in sample.plan[:-1]:
         action = read_action(reply)
         assert action is not None and action.kind == "code", reply
@@ -104,7 +104,8 @@ def _steps(sample: FineSample, *, sees: bool) -> Iterator[Step]:
         yield Step(action, NOTHING, reply, pictures=shown if sees else ())
 
 
-def _namespace(session: ToolSession, media: Media) -> dict[str, Any]:
+def namespace_of(session: ToolSession, media: Media) -> dict[str, Any]:
+    """Return the names that a plan uses, bound to a session."""
     call = api_client(session)
     handles = [prelude.decode(ref, call) for ref in media_arguments(media)["image_list"]]
     patches = [ImagePatch(handle) for handle in handles]
@@ -115,7 +116,8 @@ def _namespace(session: ToolSession, media: Media) -> dict[str, Any]:
 
 
 @cache
-def _toolbox() -> Toolbox:
+def toolbox() -> Toolbox:
+    """Return tools without models."""
     return Toolbox(ModelSet({}), ToolSettings()).with_caches(64, 64)
 
 

@@ -1,0 +1,108 @@
+"""``world-fine``: samples, their plans on the real tools, wordings, and the data set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from viper.data.registry import data_set
+from viper.data.sample import DatasetSpec
+from viper.models.media import media_from
+from viper.prompting.exploring import read_action
+from viper.prompting.messages import pictures_of
+from viper.tools.session import SHOW
+from viper_lab.datasets import fine
+from viper_lab.recipes.looker_episodes import (
+    SHARES,
+    conversation,
+    episode,
+    namespace_of,
+    tiles_of,
+    toolbox,
+)
+from viper_lab.world.fine.canvas import HEIGHT, WIDTH
+from viper_lab.world.fine.kinds import DONE, FACTS, KINDS, WORDINGS, FineSample, fine_sample, said
+
+SAMPLES = [fine_sample("val", 1, index) for index in range(2 * len(KINDS))]
+IDS = [f"{number}-{one.kind}" for number, one in enumerate(SAMPLES)]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
+def test_a_plan_reaches_the_answer(sample: FineSample) -> None:
+    media = media_from(list(sample.pictures))
+    session = toolbox().session(media)
+    names = namespace_of(session, media)
+    for reply in sample.plan[:-1]:
+        action = read_action(reply)
+        assert action is not None and action.kind == "code"
+        exec(action.text, names)
+    shown = [call for call in session.calls if call.tool == SHOW]
+    assert len(shown) == len(sample.facts)
+    if sample.plan[-1] == DONE:
+        assert names["final_answer"] == sample.answer
+    else:
+        assert sample.plan[-1] == said(sample.answer) and shown
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
+def test_pictures_and_facts(sample: FineSample) -> None:
+    assert all(one.shape == (HEIGHT, WIDTH, 3) and one.dtype == np.uint8 for one in sample.pictures)
+    assert len(sample.pictures) == (2 if sample.kind == "pair" else 1)
+    for facts in sample.facts:
+        assert facts and all(0 <= number < FACTS[name] for name, number in facts.items())
+
+
+def test_the_same_arguments_give_the_same_sample() -> None:
+    first, again = (fine_sample("val", 2, 4) for _ in range(2))
+    assert first.question == again.question and first.plan == again.plan
+    assert (first.pictures[0] == again.pictures[0]).all()
+    assert (
+        first.answer != fine_sample("val", 3, 4).answer
+        or first.plan != fine_sample("val", 3, 4).plan
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_wording_of_the_test_split_is_in_no_other(kind: str) -> None:
+    held_out, *others = WORDINGS[kind]
+    assert held_out not in others and len(set(others)) == 5
+    index = list(KINDS).index(kind)
+    drawn = {fine_sample("train", 1, index + 7 * n).question for n in range(3)}
+    start = held_out.split("{", maxsplit=1)[0]
+    assert not any(question.startswith(start) for question in drawn)
+    assert fine_sample("test", 1, index).question.startswith(start)
+
+
+def test_the_data_set_draws_kinds_in_turn_and_by_id() -> None:
+    assert tuple(KINDS) == fine.KINDS
+    world = data_set("world-fine")
+    samples = world.samples(DatasetSpec(None, "val", 0, 9))
+    assert [one.groups["kind"] for one in samples] == [*KINDS, *list(KINDS)[:2]]
+    assert samples[8].sample_id == "val-0-sign-1" and samples[4].media == "images"
+    (same,) = world.samples(DatasetSpec(None, "val:sign", 0, 2))[1:]
+    assert (same.sample_id, same.text, same.target) == (
+        samples[8].sample_id, samples[8].text, samples[8].target,
+    )  # fmt: skip
+    found = world.by_id(DatasetSpec(None), ["val-0-sign-1", "val-0-none-1", "x"])  # type: ignore[attr-defined]
+    assert (
+        set(found) <= {"val-0-sign-0", "val-0-sign-1"}
+        and found["val-0-sign-1"].text == samples[8].text
+    )
+
+
+def test_modes_of_an_episode() -> None:
+    sample = SAMPLES[1]
+    looked, blind = (conversation(sample, mode, 6) for mode in ("look", "blind"))  # type: ignore[arg-type]
+    assert len(pictures_of(looked)) == 1 + len(sample.facts) and not pictures_of(blind)
+    assert [m.role for m in looked] == [m.role for m in blind]
+    whole, tiled = (conversation(sample, mode, 6) for mode in ("whole", "tiles"))  # type: ignore[arg-type]
+    assert (len(pictures_of(whole)), len(pictures_of(tiled))) == (1, 12)
+    assert whole[-1].text == said(sample.answer)
+    assert np.concatenate(tiles_of(sample.pictures[0])).size == sample.pictures[0].size
+    assert sum(SHARES.values()) == pytest.approx(1)
+
+
+def test_an_episode_has_a_fact_entry_for_each_picture() -> None:
+    for index in range(14):
+        messages, facts = episode("train", 4, index)
+        assert len(facts) == len(pictures_of(messages)) and messages[-1].role == "assistant"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 Role = Literal["system", "user", "assistant"]
@@ -38,7 +37,7 @@ class Picture:
     def digest(self) -> str:
         """Return the SHA-256 of size and pixels, 64 hex digits."""
         digest = hashlib.sha256(str(self.pixels.shape).encode())
-        digest.update(np.ascontiguousarray(self.pixels).data)
+        digest.update(self.pixels.tobytes())
         return digest.hexdigest()
 
     def within(self, max_side: int) -> Image:

@@ -66,7 +66,7 @@ STRATEGIES: Mapping[str, Shipped] = {
         role="explorer",
     ),
     "look": Shipped(
-        "viper.strategies.look:LookStrategy",
+        "viper.strategies.look.strategy:LookStrategy",
         "write code on pixels, look at the pictures that it shows, and go on",
         settings="viper.strategies.look:LookSettings",
         role="looker",

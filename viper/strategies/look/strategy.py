@@ -1,7 +1,6 @@
-"""Strategy ``look``: a model that sees writes code on pixels, looks at the result, and goes on.
+"""Turns of thought, code and observation, in messages that hold the pictures which code shows.
 
-Turns of thought, code and observation, as in strategy ``explore``, in messages that hold the
-pictures which code shows. ``max_turns`` and ``max_seconds`` of ``explore`` bound it as well.
+The agent is that of strategy ``explore``, whose ``max_turns`` and ``max_seconds`` bound it as well.
 
 Source: the loop of PyVision (Zhao et al. 2025) and of visual agents after it. Differs: the
 operations on pixels are a closed vocabulary that the parent answers, so code holds no pixels.
@@ -12,42 +11,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from viper.errors import UsageError
 from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import Step
 from viper.prompting.looking import Opening, chat_opening, compact_opening, look_conversation
-from viper.prompting.messages import MAX_PIXELS, Prompt, as_text
+from viper.prompting.messages import Prompt, as_text
 from viper.schema import Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Agent
 from viper.strategies.explore.environment import Environment
 from viper.strategies.explore.strategy import run_agent
+from viper.strategies.look import LookSettings
 from viper.strategies.prompts import is_lines, pictures_and_caption, query_for_prompt
-from viper.strategies.settings import Settings, setting
 from viper.strategies.writing import check_cancelled
 
 ROLE = "looker"
 
 API = "look"
-
-
-@dataclass(frozen=True)
-class LookSettings(Settings):
-    """Settings of strategy ``look`` beside the limits of ``explore``."""
-
-    # fmt: off
-    max_pictures: int = setting(24, "Maximum number of pictures that code may show.",
-        least=1, most=1_000, metavar="N")
-    keep_pictures: int = setting(6,
-        "Number of shown pictures that stay in the conversation, the newest ones.",
-        least=1, most=100, metavar="N")
-    picture_pixels: int = setting(MAX_PIXELS,
-        "Maximum number of pixels of a shown picture; larger ones are scaled down.",
-        least=64, most=16_000_000, metavar="N")
-    # fmt: on
 
 
 class LookStrategy:

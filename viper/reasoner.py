@@ -341,6 +341,7 @@ class Reasoner:
             self.components,
             context,
             None if chosen is None else trials[chosen],
+            strategy=strategy_name,
             names_things=names_things,
         )
         trace = Trace(

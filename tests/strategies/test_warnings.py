@@ -1,5 +1,6 @@
 """Warnings of a run: reasons to doubt its answer, and answers that are withheld for one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,18 @@ def test_what_lies_within_the_domain_gets_no_warning(gray: Domain) -> None:
     dark = np.random.default_rng(7).integers(0, 60, (60, 100, 3), dtype=np.uint8)
     with Bench([saying("'red'")], parts={"domain": gray}) as bench:
         assert bench.reasoner.run(dark, "what color is the cube?").warnings == ()
+
+
+def test_the_model_of_a_strategy_may_know_other_pictures(gray: Domain) -> None:
+    bright = Domain("bright scenes", look_file=None)
+    domain = replace(gray, roles={"looker": bright})
+    parts = {"domain": domain, "sees": frozenset({"llm"})}
+    with Bench(["The answer is red.", saying("'red'")], parts=parts, prompt_style="chat") as bench:
+        bench.llm.sees_pictures = True
+        looked = bench.reasoner.run(picture(), "what color is the dog?", strategy="look")
+        programmed = bench.reasoner.run(picture(), "what color is the dog?", strategy="program")
+    assert looked.answer is not None and looked.warnings == ()
+    assert kinds(programmed.warnings) == ["unlike_training_pictures", "unknown_words"]
 
 
 def test_an_answer_is_withheld_and_kept_as_a_guess(gray: Domain) -> None:

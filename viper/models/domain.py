@@ -7,8 +7,8 @@ declares its domain lets a run say so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,7 @@ class Domain:
         look_file: file of a :class:`Look`.
         instead: what somebody with other pictures can do.
         withhold: commands for people withhold an answer about a picture that is unlike the domain.
+        roles: domains of the language models that know something else than the other models.
     """
 
     about: str
@@ -140,6 +141,7 @@ class Domain:
     look_file: Path | None = None
     instead: str = ""
     withhold: bool = False
+    roles: Mapping[str, Domain] = field(default_factory=dict)
 
     def check(self) -> None:
         """Read the files.
@@ -148,6 +150,8 @@ class Domain:
             UsageError: a file is missing or cannot be used.
         """
         _ = self._stems, self._look
+        for domain in self.roles.values():
+            domain.check()
 
     def unknown_words(self, text: str, known: Callable[[str], bool]) -> tuple[str, ...]:
         """Return the words of a text that the models do not know, in order; inflections are known.

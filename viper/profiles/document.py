@@ -94,6 +94,7 @@ class DomainFiles:
     Attributes:
         words, look: files, ``embedded:NAME`` or relative to the profile; None for no check.
         exact_inputs: name under which an installed package offers exact inputs for verification.
+        roles: what the language models of single roles know instead.
     """
 
     about: str
@@ -102,6 +103,7 @@ class DomainFiles:
     instead: str = ""
     withhold: bool = False
     exact_inputs: str = ""
+    roles: Mapping[str, DomainFiles] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,9 +183,10 @@ def write_whole_paths(values: Any, base: Path) -> None:
     :class:`viper.profiles.wiring.Profile` resolves the same ones.
     """
     domain = values.get("domain", {})
-    for name in ("words", "look"):
-        if isinstance(domain.get(name), str) and not domain[name].startswith("embedded:"):
-            domain[name] = whole_path(domain[name], base)
+    for each in (domain, *domain.get("roles", {}).values()):
+        for name in ("words", "look"):
+            if isinstance(each.get(name), str) and not each[name].startswith("embedded:"):
+                each[name] = whole_path(each[name], base)
     run = values.get("run", {})
     bank, api = run.get("bank"), run.get("api")
     if isinstance(bank, str) and not bank.startswith("embedded:"):

@@ -27,7 +27,7 @@ from viper.profiles.backends import (
     vlm_options,
 )
 from viper.profiles.choices import BANKS, DOMAINS, ModelChoices
-from viper.profiles.document import EYES, BackendChoice
+from viper.profiles.document import EYES, BackendChoice, DomainFiles
 from viper.profiles.files import read_profile, state_dir
 from viper.profiles.models import ProfileModels
 from viper.sandbox import Sandbox
@@ -199,13 +199,15 @@ class Profile(ModelChoices):
 
     def _domain(self) -> Domain | None:
         files = self.document.domain
-        if files is None:
-            return None
+        return None if files is None else self._domain_of(files)
+
+    def _domain_of(self, files: DomainFiles) -> Domain:
         words, look = (
             None if name is None else self._domain_file(name, suffix)
             for name, suffix in ((files.words, ".txt"), (files.look, ".npz"))
         )
-        return Domain(files.about, words, look, files.instead, files.withhold)
+        roles = {role: self._domain_of(own) for role, own in files.roles.items()}
+        return Domain(files.about, words, look, files.instead, files.withhold, roles)
 
     def _domain_file(self, name: str, suffix: str) -> Path:
         if name.startswith("embedded:"):

@@ -126,9 +126,13 @@ def settings_class(name: str) -> type[Any] | None:
 
 def model_roles() -> tuple[str, ...]:
     """Return the roles of language models that strategies have besides the program writer."""
-    installed = [_attribute(name, "role", "") for name in installed_strategies()]
-    shipped = [entry.role for entry in STRATEGIES.values()]
-    return tuple(dict.fromkeys(role for role in [*shipped, *installed] if role))
+    roles = [model_role(name) for name in strategy_names()]
+    return tuple(dict.fromkeys(role for role in roles if role))
+
+
+def model_role(name: str) -> str:
+    """Return the role of a strategy's language model; "" for the program writer."""
+    return STRATEGIES[name].role if name in STRATEGIES else _attribute(name, "role", "")
 
 
 def _attribute(name: str, attribute: str, default: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from viper.models.domain import Domain
 from viper.schema import Answer, RunWarning, ToolCall, Trial
+from viper.strategies import model_role
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import may_rest_on_nothing, wrong_type
 
@@ -18,18 +19,22 @@ def warnings_of(
     context: RunContext,
     answering: Trial | None,
     *,
+    strategy: str = "program",
     names_things: bool = True,
 ) -> tuple[RunWarning, ...]:
     """Return the reasons to doubt the answer of a run, those about the query first.
 
     Args:
         answering: the trial that gave the answer.
+        strategy: name of the strategy that answered.
         names_things: the query names what the models look for; unknown words of others, such as
             those of a search in texts, are no reason to doubt.
     """
     found: list[RunWarning] = []
-    if components.domain is not None:
-        found += _outside_domain(components, components.domain, context, names_things)
+    domain = components.domain
+    if domain is not None:
+        domain = domain.roles.get(model_role(strategy), domain)
+        found += _outside_domain(components, domain, context, names_things)
     answer = context.final_value[0] if context.final_value else None
     if answer is None:
         return tuple(found)

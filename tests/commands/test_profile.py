@@ -36,7 +36,7 @@ def test_show_as_words_and_as_json() -> None:
     assert "embedded:detector" in text and "detector.threshold" in text
     found = json.loads(ran("setup", "profile", "show", "embedded", "--json").stdout)
     roles = [model["role"] for model in found["models"]]
-    assert roles[:5] == ["llm", "planner", "seeker", "explorer", "detector"]
+    assert roles[:6] == ["llm", "planner", "seeker", "explorer", "looker", "detector"]
     assert found["models"][3]["size_bytes"] > 1e6 and found["run"]["api"] == "abstract"
 
 

@@ -168,9 +168,35 @@ def test_the_small_profile_differs_in_the_writer_and_what_lies_over_it() -> None
     main, small = read_profile("embedded"), read_profile("embedded-small")
     for helper in ("planner", "seeker", "explorer"):
         assert main.models[helper].model == "embedded:writer"
-    assert set(small.models) == {"llm"}
+    assert set(small.models) == {"llm", "looker"}
     assert small.llm == replace(main.llm, model="embedded:writer_small")
     own = {"name": main.name, "description": main.description, "extends": None, "path": main.path}
     assert not small.confidence  # the calibration is the other writer's
     small = replace(small, models=main.models, confidence=main.confidence)
     assert replace(small, **own) == main
+
+
+LOOKER_DOMAIN = """
+[domain]
+about = "all"
+[domain.roles.looker]
+about = "gauges"
+words = "words.txt"
+"""
+
+
+def test_the_domain_of_a_role_names_files_beside_the_profile_that_states_it(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "words.txt").write_text("gauge dial", encoding="utf-8")
+    (own / "base.toml").write_text(GOOD + LOOKER_DOMAIN, encoding="utf-8")
+    above = tmp_path / "above.toml"
+    above.write_text('extends = "own/base.toml"\n', encoding="utf-8")
+    domain = Profile(read_profile(str(above))).components().domain
+    assert domain is not None and not domain.unknown_words("cat", lambda word: False)
+    assert domain.roles["looker"].unknown_words("cat dial", lambda word: False) == ("cat",)
+
+
+def test_a_missing_file_of_the_domain_of_a_role_is_a_problem_of_the_profile(tmp_path: Path) -> None:
+    (problem,) = Profile(read_profile(write(tmp_path, GOOD + LOOKER_DOMAIN))).problems()
+    assert "words.txt: no list of words" in problem

@@ -83,3 +83,19 @@ def test_the_explorer_acts_and_prefers_no_way():
     assert figures["first"] > 0.8 and figures["done"] > 0.9
     assert figures["after a doubt"] > 0.8
     assert 0.1 < figures["whole"] < 0.8
+
+
+def test_the_looker_looks_closer_and_reads_what_it_shows():
+    from viper.profiles import load_profile
+    from viper.reasoner import Reasoner
+    from viper_lab.world.fine.kinds import fine_sample
+
+    with Reasoner(load_profile("embedded")) as reasoner:
+        right = 0
+        for sample in (fine_sample("val", 9, index) for index in range(28)):
+            media = list(sample.pictures)
+            result = reasoner.run(media, sample.question, strategy="look", task="question")
+            shows = any(call.tool == "show" for call in result.trace.tool_calls)
+            assert shows == (sample.kind != "dots")  # dots are counted, not looked at
+            right += result.answer is not None and str(result.answer.value) == str(sample.answer)
+    assert right >= 22

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench
+from viper.commands.present import details
 from viper.errors import UsageError
 from viper.models.llm.scripted import RecordedCall
 from viper.models.media import media_from
@@ -169,3 +170,12 @@ def test_pairs_and_clips(media: str) -> None:
         result, calls = looked([code, END], np.stack([pixels, later]))
     assert result.trace.failure is None or media == "clip"
     assert pictures_of(calls[1].messages)[-1].pixels.max() == 165
+
+
+def test_the_terminal_gets_note_and_picture_after_the_turn_that_showed_it() -> None:
+    result, _ = looked([f"I look closer.\n{SHOW}", END])
+    lines = list(details(result))
+    (at,) = [at for at, line in enumerate(lines) if isinstance(line, Picture)]
+    picture, before = lines[at], lines[at - 1]
+    assert isinstance(picture, Picture) and picture.pixels.shape == (80, 120, 3)
+    assert isinstance(before, str) and before.endswith("120, 80) the red part")

@@ -19,8 +19,8 @@ from typing import Any
 import click
 
 from viper.commands.options import ProfileChoice, open_profile
-from viper.commands.terminal import echo_json, indented, status
-from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, ViperError
+from viper.commands.terminal import echo_json, echo_thumbnail, indented, status
+from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, ModelError, ViperError
 from viper.evaluate.reports.escape import for_terminal, python_on_terminal
 from viper.models.hub import local_copy
 from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
@@ -30,6 +30,7 @@ from viper.models.media import Media
 from viper.profiles.backends import backend_class, loads_weights
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
+from viper.prompting.messages import Picture
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
 from viper.run_result import RunResult
@@ -37,6 +38,7 @@ from viper.schema import Answer, Box, Check, Failure, ToolCall, Trace, Trial, Tu
 from viper.serve.client import RemoteReasoner
 from viper.strategies import STRATEGIES
 from viper.strategies.base import Components
+from viper.tools.session import is_shown, note_of
 
 
 def tell_cost(
@@ -225,8 +227,8 @@ def print_result(
     elif program_only:
         click.echo(result.program or "")
     else:
-        for line in () if quiet else details(result):
-            click.echo(line, err=True)
+        if not quiet:
+            print_details(result)
         if result.warnings and result.trace.guess is None:  # else the failure says it
             text = " ".join(warning.text for warning in result.warnings)
             click.secho(f"warning: {for_terminal(text)}", fg="yellow", err=True)
@@ -234,6 +236,15 @@ def print_result(
     if save is not None:
         result.save(save)
     return EXIT_OK if result.answer is not None else EXIT_FAILED
+
+
+def print_details(result: RunResult) -> None:
+    """Print the details of a result on stderr, and thumbnails of the pictures that it showed."""
+    for line in details(result):
+        if isinstance(line, str):
+            click.echo(line, err=True)
+        else:
+            echo_thumbnail(line.pixels)
 
 
 def answer_line(result: RunResult) -> str:
@@ -303,8 +314,11 @@ def trial_line(trial: Trial) -> str:
     return f"trial {trial.index + 1} ({trial.correction}): {outcome}"
 
 
-def details(result: RunResult) -> Iterator[str]:
-    """Yield lines with the plan, the program or turns, the calls and the usage."""
+def details(result: RunResult) -> Iterator[str | Picture]:
+    """Yield lines with the plan, the program or turns, the calls and the usage.
+
+    After the lines of a turn come the pictures that it showed to the model.
+    """
     trials = result.trace.trials
     if len(trials) > 1:
         failed = sum(not trial.ok for trial in trials)
@@ -320,7 +334,9 @@ def details(result: RunResult) -> Iterator[str]:
         yield from (f"    {for_terminal(step_line(step))}" for step in result.trace.path)
     if result.trace.turns:
         yield "turns:"
-        yield from (f"    {line}" for turn in result.trace.turns for line in turn_lines(turn))
+        for turn in result.trace.turns:
+            yield from (f"    {line}" for line in turn_lines(turn))
+            yield from _shown(turn, result)
     yield "tool calls:"
     yield from (f"    {call_line(call, result.media)}" for call in result.trace.tool_calls)
     if result.trace.votes:
@@ -373,6 +389,15 @@ def turn_lines(turn: Turn) -> Iterator[str]:
         yield from indented(turn.text)
     if turn.result:
         yield from (f"  > {line.strip()}" for line in indented(turn.result))
+
+
+def _shown(turn: Turn, result: RunResult) -> Iterator[str | Picture]:
+    """Yield note and picture of each call of a turn that showed one."""
+    for call in result.trace.tool_calls:
+        if call.index in turn.calls and is_shown(call):
+            yield f"      > {_short(call.result)} {for_terminal(note_of(call))}".rstrip()
+            with suppress(LookupError, MediaError):  # a service keeps its pictures
+                yield Picture(result.media.pixels(call.result["fields"][0]))
 
 
 def call_line(call: ToolCall, media: Media) -> str:

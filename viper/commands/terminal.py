@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -17,10 +17,15 @@ import click
 from viper.evaluate.reports.escape import for_terminal
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from viper.evaluate.engines.runner import RunProgress
 
 _LINE_EVERY_S = 30.0
 """Time between progress lines without a terminal; each tenth part also prints one."""
+
+_THUMBNAIL_LINES = 8
 
 Progress = Callable[["RunProgress"], None]
 
@@ -44,6 +49,22 @@ def indented(text: str) -> Iterator[str]:
     for line in text.strip("\n").split("\n"):
         inside = line.lstrip(" ")
         yield f"    {' ' * (len(line) - len(inside))}{for_terminal(inside)}".rstrip()
+
+
+def echo_thumbnail(pixels: NDArray[np.uint8]) -> None:
+    """Show a picture ``[H, W, 3]`` of a few lines on stderr, if this is a terminal.
+
+    It takes the graphics of the terminal (sixel, kitty), or else colored half characters.
+    """
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        return  # the terminal is asked what it can on stdout, and answers on stdin
+    from PIL import Image
+    from rich.console import Console
+
+    with suppress(Exception):  # terminals differ, and a thumbnail must not cost the answer
+        from textual_image.renderable import Image as Thumbnail
+
+        Console(stderr=True).print(Thumbnail(Image.fromarray(pixels), height=_THUMBNAIL_LINES))
 
 
 class Advance(Protocol):

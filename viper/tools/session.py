@@ -208,7 +208,7 @@ class ToolSession:
         Raises:
             ToolError: the run has shown as many pictures as it may.
         """
-        if sum(call.tool == SHOW and call.error is None for call in self.calls) >= self.max_shown:
+        if sum(map(is_shown, self.calls)) >= self.max_shown:
             raise ToolError(f"{self.max_shown} pictures were shown; no more are, so answer now")
         x0, y0, x1, y1 = region.box
         name, size = region.image_id, (x1 - x0, y1 - y0)
@@ -324,6 +324,11 @@ class ToolSession:
         else:
             self._computed_now = True
             self.model_calls += 1
+
+
+def is_shown(call: ToolCall) -> bool:
+    """Return whether a logged call put a picture before a model."""
+    return call.tool == SHOW and call.error is None
 
 
 def note_of(call: ToolCall) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
 from viper.strategies.replay import Event, Replay
-from viper.tools.session import SHOW, note_of
+from viper.tools.session import is_shown, note_of
 from viper.tuning.agent.flagging import flagged
 from viper.web.values import DisplayValue, Sizes, display_value
 
@@ -260,11 +260,7 @@ class TurnView:
 def shown_pictures(trace: Trace) -> list[str]:
     """Return the names of the pictures that a run showed to a model, in order."""
     calls = (call for trial in trace.trials for call in trial.tool_calls)
-    return [call.result["fields"][0] for call in calls if _shows(call)]
-
-
-def _shows(call: ToolCall) -> bool:
-    return call.tool == SHOW and call.error is None
+    return [call.result["fields"][0] for call in calls if is_shown(call)]
 
 
 def turn_views(
@@ -285,7 +281,7 @@ def turn_views(
                 _ACTION_NAMES.get(turn.kind, turn.kind),
                 turn.text,
                 turn.result,
-                tuple((display_value(c.result, sizes), note_of(c)) for c in own if _shows(c)),
+                tuple((display_value(c.result, sizes), note_of(c)) for c in own if is_shown(c)),
                 tuple(tools.items()),
                 flag.reason,
                 turn.by,

@@ -20,7 +20,7 @@ from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, ToolCall
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import program_arguments, read_value
-from viper.tools.session import SHOW, note_of
+from viper.tools.session import is_shown, note_of
 
 OPENING = {
     "image": "image_patch = ImagePatch(image)",
@@ -112,7 +112,7 @@ class Environment:
 
     def _shown(self, calls: Sequence[ToolCall]) -> Iterator[tuple[Picture, str]]:
         for call in calls:
-            if call.tool == SHOW and call.error is None:
+            if is_shown(call):
                 name = call.result["fields"][0]
                 yield Picture(self._context.media.pixels(name)), note_of(call)
 

@@ -32,10 +32,14 @@ def demo_items() -> list[dict]:
     return json.loads((MEDIA / "demo.json").read_text())
 
 
-@pytest.mark.parametrize("item", demo_items(), ids=lambda item: item["task"])
+@pytest.mark.parametrize("item", demo_items(), ids=lambda item: item["media"])
 def test_the_demo_questions_are_answered_rightly(reasoner: Reasoner, item: dict) -> None:
+    strategy = item.get("strategy", "program")
     result = reasoner.run(
-        str(MEDIA / item["media"]), item["query"], options=item.get("options", ())
+        str(MEDIA / item["media"]),
+        item["query"],
+        options=item.get("options", ()),
+        strategy=strategy,
     )
     assert result.answer is not None and result.trace.task == item["task"]
     if item["task"] == "ground":
@@ -44,7 +48,9 @@ def test_the_demo_questions_are_answered_rightly(reasoner: Reasoner, item: dict)
         assert box_iou(result.answer.box or (0, 0, 0, 0), item["answer"]) >= 0.5
     else:
         assert result.answer.value == item["answer"]
-    assert "def execute_command" in (result.program or "")
+    assert result.warnings == ()
+    assert bool(result.trace.turns) == (strategy == "look")
+    assert ("def execute_command" in (result.program or "")) == (strategy == "program")
 
 
 def test_a_second_query_on_the_same_picture_runs_no_tower_again(reasoner: Reasoner) -> None:

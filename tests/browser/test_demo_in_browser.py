@@ -101,6 +101,9 @@ def test_the_first_screen_has_examples(tab: Tab, served: ServedDemo) -> None:
     found.locator("figcaption", has_text="clip.mp4").wait_for()
     options = found.get_by_label("Candidate answers, if there are any, one a line")
     expect(options).to_have_value(re.compile(r"^the yellow ring\n"))
+    found.get_by_label("Which number is on the sign?").click()
+    found.locator("figcaption", has_text="sign.jpg").wait_for()
+    expect(found.get_by_label("Strategy")).to_have_value("look")
 
 
 @pytest.mark.parametrize("kind", ["drop", "paste"])

@@ -15,7 +15,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.doctor import strict_holds
-from viper.commands.present import answer_line, details
+from viper.commands.present import answer_line, print_details
 from viper.commands.terminal import status
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.profiles.backends import SHIPPED
@@ -123,7 +123,7 @@ def default_folder() -> Path:
 @click.option("--out", type=cli.OutPath(), default=Path("demo-output"), show_default=True,
               help="Folder for the images.")  # fmt: skip
 def demo_questions(out: Path) -> int:
-    """Ask about shipped media; print answer, program and calls; write the images."""
+    """Ask about shipped media; print answer, program or turns, and calls; write the images."""
     mode: Mode = "strict" if strict_holds() else "weak"
     if mode == "weak":
         click.echo(
@@ -138,7 +138,11 @@ def demo_questions(out: Path) -> int:
     choice = cli.ProfileChoice(profile="embedded", sandbox=mode, offline=True)
     with cli.open_reasoner(choice, many_queries=True) as reasoner:
         for number, item in enumerate(questions, start=1):
-            options = RunOptions(task=item["task"], options=tuple(item.get("options", ())))
+            options = RunOptions(
+                task=item["task"],
+                options=tuple(item.get("options", ())),
+                strategy=item.get("strategy", "program"),
+            )
             result = reasoner.run(str(folder / item["media"]), item["query"], options)
             answered += result.answer is not None
             picture = out / f"{number}-{item['task']}.png"
@@ -147,7 +151,6 @@ def demo_questions(out: Path) -> int:
             for index, candidate in enumerate(options.options):
                 click.echo(f"    ({index}) {candidate}")
             click.echo(f"answer: {answer_line(result)}")
-            for line in details(result):
-                click.echo(line)
+            print_details(result)
             click.echo(f"picture: {picture}")
     return EXIT_OK if answered == len(questions) else EXIT_FAILED

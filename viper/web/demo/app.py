@@ -117,8 +117,8 @@ def build(demo: Demo) -> gr.Blocks:
 
         _take_uploads_only(upload)
         parts = PageParts(
-            session, media, query, options, examples, history, status, answer, trials, trace, stop,
-            right, comment, noted,
+            session, media, query, options, strategy, examples, history, status, answer, trials,
+            trace, stop, right, comment, noted,
         )  # fmt: skip
         handlers.parts = parts
         hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}

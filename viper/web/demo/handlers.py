@@ -75,7 +75,12 @@ class Demo:
         folder = Path(__file__).parents[2] / "embedded" / "media"
         items = json.loads((folder / "demo.json").read_text("utf-8")) if self.scenes else []
         return [
-            (folder / item["media"], DemoExample(item["query"], tuple(item.get("options", ()))))
+            (
+                folder / item["media"],
+                DemoExample(
+                    item["query"], tuple(item.get("options", ())), item.get("strategy", "program")
+                ),
+            )
             for item in items
         ]
 
@@ -88,6 +93,7 @@ class PageParts:
     media: gr.HTML
     query: gr.Textbox
     options: gr.Textbox
+    strategy: gr.Dropdown
     examples: gr.Radio
     history: gr.Radio
     status: gr.HTML
@@ -102,7 +108,7 @@ class PageParts:
     @property
     def choosing(self) -> list[Any]:
         """Return the parts that change when a picture is chosen."""
-        return [self.query, self.options, self.examples, *self.asking]
+        return [self.query, self.options, self.strategy, self.examples, *self.asking]
 
     @property
     def asking(self) -> list[Any]:
@@ -156,8 +162,12 @@ class Handlers:
             path, example = self._demo.starters[number]
             changed = self._choose(session, lambda: session.upload(path, self._demo.uploads))
             changed.pop(self.parts.examples, None)
-        options = "\n".join(example.options)
-        return {**changed, self.parts.query: example.text, self.parts.options: options}
+        return {
+            **changed,
+            self.parts.query: example.text,
+            self.parts.options: "\n".join(example.options),
+            self.parts.strategy: example.strategy,
+        }
 
     def ask(
         self,

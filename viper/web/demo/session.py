@@ -27,10 +27,11 @@ ENTRY_POINTS = "viper.demo_scenes"
 
 @dataclass(frozen=True)
 class DemoExample:
-    """Example query, with options if it is a choice."""
+    """Example query, with options if it is a choice, and the strategy that can answer it."""
 
     text: str
     options: tuple[str, ...] = ()
+    strategy: str = "program"
 
 
 @dataclass(frozen=True)

@@ -69,15 +69,16 @@ def desked(
     """A manager over fake models; models are loaded at once unless ``opened`` is False."""
     llm = HeldLLM(write)
     with Bench([], trials=3) as bench:
-        bench.reasoner.components = bench.reasoner.components.with_models(llm=llm)
+        bench.reasoner.components = bench.reasoner.components.with_models(llm=llm, looker=llm)
         openers = [
             RunOpener(bench.reasoner, folder, {}),
             RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-vqa"), {}, "vqa"),
+            RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-look"), {}, "look"),
             RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-second"), {}),
             RunOpener(bench.reasoner, folder.with_name(f"{folder.name}-second-vqa"), {}, "vqa"),
         ]
         managers = tuple(SessionManager(bench.reasoner, opener) for opener in openers)
-        for manager in managers[2:]:
+        for manager in managers[3:]:
             manager.name = ("second", manager.opener.strategy)
         if opened:
             openers[0].start()

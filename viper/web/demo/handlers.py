@@ -16,6 +16,7 @@ import gradio as gr
 from viper.errors import UsageError, ViperError
 from viper.evaluate.reports.tables import answer_words
 from viper.learning.feedback import RIGHT_IS
+from viper.strategies import model_role
 from viper.web.demo.demo_run import DemoQuestion
 from viper.web.demo.manager import (
     AnswerEvent,
@@ -71,18 +72,20 @@ class Demo:
 
     @cached_property
     def starters(self) -> list[tuple[Path, DemoExample]]:
-        """Return the examples of the first screen, each with its picture or clip."""
+        """Return the examples of the first screen, each with its picture or clip.
+
+        Those of a strategy whose model the first profile lacks are left out.
+        """
         folder = Path(__file__).parents[2] / "embedded" / "media"
         items = json.loads((folder / "demo.json").read_text("utf-8")) if self.scenes else []
-        return [
-            (
-                folder / item["media"],
-                DemoExample(
-                    item["query"], tuple(item.get("options", ())), item.get("strategy", "program")
-                ),
-            )
-            for item in items
-        ]
+        roles = ("", *self.managers[0].reasoner.components.models)
+        found = []
+        for item in items:
+            strategy = item.get("strategy", "program")
+            example = DemoExample(item["query"], tuple(item.get("options", ())), strategy)
+            if model_role(strategy) in roles:
+                found.append((folder / item["media"], example))
+        return found
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from viper.api import ApiEntry, api_set
@@ -56,6 +57,8 @@ ANSWERS |= {
     "line_profile": [0, 255, 0, 255],
     "pixel_count": 3,
     "show": None,
+    "to_array": np.full((100, 200, 3), 230, np.uint8),
+    "to_patch": Ref("image", ("edit-1", 200, 100)),
     **dict.fromkeys(("mean_color", "color_at"), (200, 20, 20)),
 }
 NOTHING: dict[str, Any] = {

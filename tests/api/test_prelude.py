@@ -28,7 +28,7 @@ KNOWLEDGE = "ocr image_search text_search"
 PIXELS = """
     enlarge rotate flip contrast grayscale blur edges threshold threshold_color difference overlay
     frame_difference components contours histogram mean_color color_at line_profile pixel_count
-    draw_boxes draw_lines draw_points draw_grid side_by_side show
+    draw_boxes draw_lines draw_points draw_grid side_by_side show to_array to_patch
 """
 
 

@@ -28,25 +28,25 @@ ORDINARY = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attempt_fails(case: Case, stage: Stage) -> None:
-    outcome = stage.held(case)
+def test_attempt_fails(case: Case, either_stage: Stage) -> None:
+    outcome = either_stage.held(case)
     assert breach(outcome) is None
     if outcome.failure is not None:
         assert outcome.failure.kind in case.kinds
         _check_exception(case, outcome.failure.kind, outcome.failure.exception)
-    assert not list(stage.folder.iterdir())
+    assert not list(either_stage.folder.iterdir())
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attempt_fails_over_two_turns(case: Case, stage: Stage) -> None:
-    outcomes = stage.in_turns(case)
+def test_attempt_fails_over_two_turns(case: Case, either_stage: Stage) -> None:
+    outcomes = either_stage.in_turns(case)
     for outcome in outcomes:
         message = outcome.failure.message if outcome.failure else ""
         assert MARK not in outcome.stdout and MARK not in message
         if outcome.failure is not None and outcome.failure.kind == "runtime":
             assert outcome.failure.exception in (*ORDINARY, "PermissionError")
     assert breach(outcomes[-1]) is None
-    assert not list(stage.folder.iterdir())
+    assert not list(either_stage.folder.iterdir())
 
 
 def _check_exception(case: Case, kind: str, exception: str | None) -> None:

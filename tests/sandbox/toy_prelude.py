@@ -32,7 +32,11 @@ def names(call: Callable[..., Any], config: Mapping[str, Any]) -> dict[str, obje
     def biggest(things: list[Thing]) -> list[Thing]:
         return call.derived(sorted(things, key=lambda t: -t.size)[:1], things)
 
-    return {"Thing": Thing, "find": find, "exists": exists, "biggest": biggest, **config}
+    def shared(name: str) -> Any:
+        return call.arrays[name]  # type: ignore[attr-defined]
+
+    own = {"shared": shared, "biggest": biggest}
+    return {"Thing": Thing, "find": find, "exists": exists, **own, **config}
 
 
 def encode(obj: object) -> Ref | None:

@@ -11,7 +11,7 @@ from typing import Any
 import viper.api.sets  # noqa: F401  (registers every routine)
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, Routine
-from viper.api.runtime import Call, ImageHandle, VideoHandle
+from viper.api.runtime import ArrayView, Call, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.sandbox.tools import Prelude
 from viper.sandbox.wire import Ref
@@ -63,6 +63,8 @@ def encode(obj: object) -> Ref | None:
         return Ref("segment", (obj._handle.id, *obj._range))
     if type(obj) is ImageHandle:
         return Ref("image", (obj.id, obj.width, obj.height))
+    if type(obj) is ArrayView:
+        return Ref("view", (obj.id, *obj.box))
     if type(obj) is VideoHandle:
         return Ref("video", (obj.id, obj.num_frames, obj.width, obj.height))
     return None
@@ -86,6 +88,9 @@ def decode(ref: Ref, call: Call) -> object:
         return VideoHandle(video_id, num_frames, width, height, call)
     if ref.kind == "patch":
         return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:])
+    if ref.kind == "view":
+        name, x0, y0, x1, y1 = fields
+        return getattr(call, "arrays", {})[name][y0:y1, x0:x1]
     if ref.kind == "segment":
         return VideoSegment._at(VideoHandle(fields[0], 0, 0, 0, call), tuple(fields[1:]))
     raise ValueError(f"unknown kind of reference: {ref.kind!r}")

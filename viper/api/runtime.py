@@ -34,6 +34,14 @@ class ImageHandle:
 
 
 @dataclass(frozen=True)
+class ArrayView:
+    """A part ``(x0, y0, x1, y1)``, from the top-left corner, of a picture that a process maps."""
+
+    id: str
+    box: tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
 class VideoHandle:
     """A video by name; frames counted from 0, sizes in pixels."""
 

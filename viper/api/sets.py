@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import viper.api.routines.arrays
 import viper.api.routines.drawings
 import viper.api.routines.knowledge
 import viper.api.routines.pixel_measures

@@ -76,6 +76,11 @@ class Media:
             return "video"
         return "image" if len(self.images) == 1 else "images"
 
+    @property
+    def named_images(self) -> dict[str, Pixels]:
+        """Return the pictures by their ids; none for a video."""
+        return {f"image{number}": picture for number, picture in enumerate(self.images)}
+
     def for_run(self) -> Media:
         """Return the same media for one more run, with separate edits."""
         return replace(self, edits=self.edits.copy())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from viper.sandbox.names import Printer
@@ -62,10 +63,12 @@ class ToolCaller:
 
     Attributes:
         variables: the program's variables, for the functions of the prelude.
+        arrays: read-only arrays that the parent shares with this process.
     """
 
     _channel: Channel
     variables: Mapping[str, Any] = Variables({})
+    arrays: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, printer: Printer, max_message: int) -> None:
         self._printer, self._max_message = printer, max_message

@@ -19,7 +19,7 @@ from viper.sandbox import entry as entries
 from viper.sandbox.backward_slice import feeding_lines
 from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
-from viper.sandbox.facades import build_facades
+from viper.sandbox.facades import build_facades, wide_numpy
 from viper.sandbox.guards import Guards, is_hidden_builtin
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
 from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
@@ -107,6 +107,7 @@ class Child:
         provided = dict(prelude.names(self.caller, config.prelude_config))
         guards.name_types(provided.values())
         facades = build_facades(guards.builtin_getattr, guards.getitem, guards.allow)
+        self._wide_imports = import_guards({**facades, **wide_numpy()}, provided)
         self.namespace: dict[str, Any] = {
             **provided,
             **guards.namespace(),
@@ -137,6 +138,14 @@ class Child:
         for own, defined in spaces:
             own.update({name: f for name, f in exported.items() if name not in defined})
         self.namespace.update(exported)
+
+    def share(self, arrays: Mapping[str, Any]) -> None:
+        """Give the program read-only arrays, and the larger part of numpy to work on them.
+
+        To be called in the forked child, before it locks itself.
+        """
+        self.caller.arrays = arrays
+        self.namespace.update(self._wide_imports)
 
     def warm_up(self, rounds: int = 1) -> None:
         """Run a small trusted program, so that code and memory are in place.

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from viper.sandbox import classes
-from viper.sandbox.numpy_facade import numpy_members
+from viper.sandbox.numpy_facade import numpy_members, wide_numpy_members
 from viper.sandbox.tokens import TypeToken
 
 
@@ -145,11 +145,24 @@ def build_facades(
     facades = {name: Facade(name, chosen) for name, chosen in members.items()}
     facades["collections.abc"] = abstract
     facades["typing_extensions"] = facades["typing"]
-    numpy = numpy_members()
-    for inner in ("linalg", "random"):
-        facades[f"numpy.{inner}"] = numpy[inner] = Facade(f"numpy.{inner}", numpy[inner])
-    facades["numpy"] = Facade("numpy", numpy)
-    return facades
+    return facades | _as_facades("numpy", numpy_members())
+
+
+def wide_numpy() -> dict[str, Facade]:
+    """Return the facades of numpy for programs that work on shared arrays, by dotted name."""
+    return _as_facades("numpy", wide_numpy_members())
+
+
+def _as_facades(label: str, members: Mapping[str, Any]) -> dict[str, Facade]:
+    """Return the facade of a module and of those that its members hold as dicts."""
+    facades: dict[str, Facade] = {}
+    own: dict[str, Any] = {}
+    for name, value in members.items():
+        if isinstance(value, dict):
+            facades |= _as_facades(f"{label}.{name}", value)
+            value = facades[f"{label}.{name}"]
+        own[name] = value
+    return {**facades, label: Facade(label, own)}
 
 
 def _namedtuple(allow: Callable[[type, frozenset[str]], None]) -> Callable[..., type]:

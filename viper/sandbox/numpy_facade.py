@@ -40,6 +40,23 @@ _SCALARS = (
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 intp str_"
 )
 _LINALG = "norm inv det solve lstsq matrix_rank eigvals eigvalsh eigh"
+_WIDE = """
+angle append array_equiv bitwise_and bitwise_or bitwise_xor blackman block
+broadcast_arrays choose compress conj conjugate convolve copysign correlate delete diagonal
+divmod dsplit dstack ediff1d extract fill_diagonal fix float_power fmod frexp geomspace hamming
+hanning heaviside histogram2d histogram_bin_edges histogramdd hsplit imag indices insert invert
+iscomplex iscomplexobj isneginf isposinf isreal isrealobj isscalar kaiser ldexp left_shift lexsort
+logaddexp logaddexp2 modf nancumprod nancumsum nanpercentile nanprod nanquantile nanvar ndim
+packbits partition place poly polyadd polyder polyfit polyint polymul polyval positive put
+put_along_axis putmask ravel_multi_index real resize right_shift rollaxis roots select setxor1d
+shape signbit sinc size sort_complex take_along_axis tri tril_indices trim_zeros
+triu_indices unpackbits unwrap vander vsplit
+"""
+"""Further names for programs that work on arrays of pixels."""
+
+_WIDE_LINALG = "cholesky cond eig matrix_power multi_dot pinv qr slogdet svd"
+_FFT = "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 fftfreq rfftfreq fftshift ifftshift"
+
 _RANDOM = "rand randn randint random random_sample choice shuffle permutation uniform normal seed"
 
 
@@ -64,12 +81,26 @@ def numpy_members() -> dict[str, Any]:
     return members
 
 
+def wide_numpy_members() -> dict[str, Any]:
+    """Return the names of ``numpy`` for programs that work on arrays of pixels."""
+    members = numpy_members()
+    members |= {name: plain(getattr(np, name)) for name in _WIDE.split()}
+    members |= {"complex64": np.complex64, "complex128": np.complex128}
+    wide = {name: plain(getattr(np.linalg, name)) for name in _WIDE_LINALG.split()}
+    members["linalg"] = {**members["linalg"], **wide}
+    members["fft"] = {name: plain(getattr(np.fft, name)) for name in _FFT.split()}
+    windows = plain(np.lib.stride_tricks.sliding_window_view)
+    members["lib"] = {"stride_tricks": {"sliding_window_view": windows}}
+    return members
+
+
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function, wrapped to raise a TypeError if its result holds an array of objects."""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        return refuse_objects(function(*args, **kwargs))
+        result = refuse_objects(function(*args, **kwargs))
+        return tuple(result) if isinstance(result, tuple) else result  # also named ones
 
     return checked
 

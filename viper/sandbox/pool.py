@@ -23,9 +23,10 @@ import msgpack
 from viper.errors import SandboxHostError, UsageError
 from viper.sandbox.limits import Limits
 from viper.sandbox.outcome import Layer
+from viper.sandbox.shared_arrays import Arrays, header_of, sealed
 from viper.sandbox.tools import Prelude
 from viper.sandbox.wire import Channel, WireError
-from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
+from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
 POOL_SIZE = 2
 _BOOT_S = 60.0
@@ -129,27 +130,32 @@ class Pool:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-        self._asked = 0
         self._spare: deque[Child] = deque()
+        self._sharing: deque[Child] = deque()
 
     def start(self) -> None:
         """Start the zygote and request the first children, without waiting for them."""
         with self._lock:
             self._ensure_started()
 
-    def take(self) -> Child:
+    def take(self, arrays: Arrays | None = None) -> Child:
         """Return a fresh child that is locked and ready.
+
+        Args:
+            arrays: arrays that the child maps read-only; None for a child without.
 
         Raises:
             SandboxHostError: no child could be started.
+            SandboxUnavailableError: arrays cannot be shared on this system.
+            UsageError: the arrays are too many or too large.
         """
         with self._lock:
             try:
-                child = self._next_child()
+                child = self._next_child(arrays)
             except (OSError, SandboxHostError):
                 self._stop()  # the zygote may have been killed from outside: try once more
                 try:
-                    child = self._next_child()
+                    child = self._next_child(arrays)
                 except OSError as error:
                     self._stop()
                     raise SandboxHostError(
@@ -190,8 +196,13 @@ class Pool:
         with self._lock:
             self._stop()
 
-    def _next_child(self) -> Child:
+    def _next_child(self, arrays: Arrays | None) -> Child:
         self._ensure_started()
+        if arrays is not None:
+            self._ask_to_share(arrays)
+            while not self._sharing:
+                self._receive()
+            return self._sharing.popleft()
         while not self._spare:
             self._receive()
         child = self._spare.popleft()
@@ -244,7 +255,18 @@ class Pool:
 
     def _ask(self) -> None:
         self._send(FORK, 0)
-        self._asked += 1
+
+    def _ask_to_share(self, arrays: Arrays) -> None:
+        assert self._control is not None
+        header, descriptors = header_of(arrays), list[int]()
+        try:
+            descriptors += map(sealed, arrays.values())
+            with contextlib.suppress(BrokenPipeError):
+                self._control.sendall(MESSAGE.pack(SHARE, len(header), len(descriptors)))
+                socket.send_fds(self._control, [header], descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def _send(self, kind: bytes, pid: int) -> None:
         if self._control is None:
@@ -263,18 +285,18 @@ class Pool:
         if kind == FAILED:
             text = self._control.recv(pid, socket.MSG_WAITALL).decode("utf-8", "replace")
             raise SandboxHostError(f"the sandbox process cannot work: {text}")
-        if kind == CHILD:
-            self._asked -= 1
+        if kind in (CHILD, SHARING):
             wire = socket.socket(fileno=descriptors[0])
             pidfd = descriptors[2] if len(descriptors) > 2 else None
             raw = int(self._limits.result_kb * 1024)
-            self._spare.append(Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw))
+            child = Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw)
+            (self._spare if kind == CHILD else self._sharing).append(child)
         return kind, pid, number
 
     def _stop(self) -> None:
-        while self._spare:
-            self._spare.popleft().kill()
-        self._asked = 0
+        for waiting in (self._spare, self._sharing):
+            while waiting:
+                waiting.popleft().kill()
         if self._control is not None:
             self._control.close()
             self._control = None

@@ -10,6 +10,7 @@ from viper.errors import SandboxUnavailableError, UsageError
 from viper.sandbox.limits import Limits
 from viper.sandbox.outcome import Layer, Outcome
 from viper.sandbox.pool import Child, Pool
+from viper.sandbox.shared_arrays import Arrays
 from viper.sandbox.tools import NoTools, Prelude, ToolClient
 from viper.sandbox.turn import Turn, checked_type
 
@@ -68,6 +69,7 @@ class Sandbox:
         tools: ToolClient | None = None,
         entry: str | None = None,
         args: Mapping[str, Any] | None = None,
+        arrays: Arrays | None = None,
         return_type: Callable[[Any], str | None] | None = None,
         cancel: threading.Event | None = None,
     ) -> Outcome:
@@ -75,6 +77,7 @@ class Sandbox:
 
         Args:
             tools: answers its calls, in place of the sandbox's own client.
+            arrays: see :meth:`session`.
             entry: the function to call, its parameters bound by name to ``args`` (aliases:
                 see :mod:`viper.sandbox.entry`). If the program does not define it, or if
                 ``entry`` is None, the program is a script: its answer is the value of
@@ -91,12 +94,21 @@ class Sandbox:
             CancelledError: ``cancel`` was set.
             Exception: any exception of ``tools`` except ToolError.
         """
-        with self.session(tools=tools) as session:
+        with self.session(tools=tools, arrays=arrays) as session:
             return session._run(code, entry, args or {}, return_type, cancel, last=True)
 
-    def session(self, *, tools: ToolClient | None = None) -> Session:
-        """Start one process for one episode: turns of code that share their variables."""
-        return Session(self._pool, self._take_child(), tools or self._tools, self.limits)
+    def session(self, *, tools: ToolClient | None = None, arrays: Arrays | None = None) -> Session:
+        """Start one process for one episode: turns of code that share their variables.
+
+        Args:
+            arrays: read-only arrays by name, which the process maps; its prelude reads them from
+                ``call.arrays``, and programs get more of numpy. None gives a process without.
+
+        Raises:
+            UsageError: the arrays are too many or too large.
+        """
+        child = self._take_child(arrays)
+        return Session(self._pool, child, tools or self._tools, self.limits)
 
     def layers(self) -> list[Layer]:
         """Return every protection layer and whether it holds on this machine."""
@@ -131,8 +143,8 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_child(self) -> Child:
-        child = self._pool.take()
+    def _take_child(self, arrays: Arrays | None) -> Child:
+        child = self._pool.take(arrays)
         self._layers = child.layers
         if self.mode == "strict":
             held = {layer.name for layer in child.layers if layer.holds}

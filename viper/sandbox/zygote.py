@@ -15,14 +15,16 @@ import signal
 import socket
 import sys
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
 
 from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, load_late_libraries, run_child
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
+from viper.sandbox.shared_arrays import mapped
 from viper.sandbox.tools import Source
-from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, STATUS
+from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
 _MAX_STATUSES = 256
 
@@ -108,14 +110,20 @@ class Zygote:
             return False
         if len(request) < MESSAGE.size:
             return False
-        kind, pid, _ = MESSAGE.unpack(request)
+        kind, pid, number = MESSAGE.unpack(request)
         if kind == FORK:
             self._fork()
+        elif kind == SHARE:
+            header, descriptors, _, _ = socket.recv_fds(self.control, pid, number)
+            self._fork(header, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
         else:
             self.control.sendall(MESSAGE.pack(STATUS, pid, self._status(pid)))
         return True
 
-    def _fork(self) -> None:
+    def _fork(self, header: bytes | None = None, descriptors: Sequence[int] = ()) -> None:
+        """Fork a child; with a header, one that maps the arrays of these descriptors."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
@@ -124,12 +132,15 @@ class Zygote:
         if pid == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            if header is not None:
+                self.child.share(mapped(header, descriptors))
             run_child(self.child, theirs, trace_write, self.lockdown, self.pid)
         theirs.close()
         os.close(trace_write)
         pidfd = _open_pidfd(pid)
         sent = [ours.fileno(), trace_read] + ([pidfd] if pidfd is not None else [])
-        socket.send_fds(self.control, [MESSAGE.pack(CHILD, pid, 0)], sent)
+        kind = CHILD if header is None else SHARING
+        socket.send_fds(self.control, [MESSAGE.pack(kind, pid, 0)], sent)
         ours.close()
         os.close(trace_read)
         if pidfd is not None:

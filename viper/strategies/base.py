@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
+from viper.api.routines.arrays import API as ARRAYS_API
 from viper.errors import UsageError
 from viper.models.domain import Domain
 from viper.models.llm.protocol import LLM, Completion
@@ -15,6 +16,7 @@ from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
+from viper.sandbox.shared_arrays import Arrays, fitting
 from viper.schema import Check, Failure, Query, Trial, Usage
 from viper.strategies.confidence import Confidence
 from viper.strategies.examples import ExampleStore, NoExamples
@@ -94,6 +96,11 @@ class Components:
                 f"programs only; give the profile a table [{role}], or use {instead}"
             )
         return own_model or (self.llm, settings.prompt_style)
+
+    def arrays(self, api: str, media: Media) -> Arrays | None:
+        """Return the pictures that programs map under an API; None if it gives them no arrays."""
+        asked = ARRAYS_API in self.library.api_set(api).parts
+        return fitting(media.named_images) if asked else None
 
     def with_models(self, **models: LLM) -> Components:
         """Return a copy with other language models in these roles."""

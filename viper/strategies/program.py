@@ -192,6 +192,7 @@ def run_once(
         charge=context.usage.add,
     )
     session.look_for = look_for
+    session.shared = components.arrays(context.settings.api, context.media)
     problem = generation.failure
     if problem is None and context.settings.verify:
         problem = misused_api(generation.program, components.library)
@@ -202,6 +203,7 @@ def run_once(
             tools=session,
             entry=ENTRY,
             args=program_arguments(context.query, context.media),
+            arrays=session.shared,
             cancel=context.cancel,
         )
     context.usage.model_calls += session.model_calls

@@ -17,10 +17,12 @@ from viper.errors import ToolError, ViperError
 from viper.models.media import Media
 from viper.sandbox import Limits, Prelude, Ref, Sandbox
 from viper.sandbox.sandbox import Mode
+from viper.sandbox.shared_arrays import fitting
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
+from viper.tools.call_log import plain
 from viper.tools.models import ModelSet
-from viper.tools.session import ToolSession, plain
+from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 
@@ -29,7 +31,7 @@ MOST_EVENTS = 2_000
 
 _REPORT = "viper_line_report"
 _VALUE = "viper_line_value"
-_REFERENCES = frozenset({"patch", "image", "segment", "video"})
+_REFERENCES = frozenset({"patch", "image", "segment", "video", "view"})
 _STOPPED = frozenset({"timeout", "memory", "output", "tool_budget", "protocol", "crash"})
 _SOURCE_KB = 512
 _CALLS = 100_000
@@ -94,10 +96,15 @@ class Replayer:
         instrumented = add_reports(program)
         if instrumented is None:
             return Replay((), whole=False)
-        client = _TraceClient(calls, self._toolbox.session(media))
+        session = self._toolbox.session(media)
+        if any(call.tool == "to_array" for call in calls):
+            session.shared = fitting(media.named_images)
+        client = _TraceClient(calls, session)
         arguments = program_arguments(query, media)
         try:
-            outcome = self._sandbox.run(instrumented, tools=client, entry=ENTRY, args=arguments)
+            outcome = self._sandbox.run(
+                instrumented, tools=client, entry=ENTRY, args=arguments, arrays=session.shared
+            )
         except _Diverged:
             return Replay(tuple(client.events), whole=False)
         stopped = outcome.failure is not None and outcome.failure.kind in _STOPPED

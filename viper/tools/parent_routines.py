@@ -16,14 +16,15 @@ import numpy as np
 from viper.api import prelude
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, Routine
-from viper.api.runtime import Call, ImageHandle, VideoHandle
+from viper.api.runtime import ArrayView, Call, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
 from viper.models.edited import Origin
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
+from viper.sandbox.shared_arrays import Arrays
 from viper.sandbox.wire import WireError, encode
-from viper.tools.pixels import CHANGES, MEASURES, color_of
+from viper.tools.pixels import CHANGES, MEASURES, color_of, picture_of
 from viper.tools.session import ToolSession
 
 
@@ -69,6 +70,30 @@ class Tools:
         base = media.origin(of._handle.id)
         name = media.edits.add(pixels, Origin(base.image_id, base.x + x, base.y + y), key=key)
         return ImageHandle(name, pixels.shape[1], pixels.shape[0], of._handle.call)
+
+    def array(self, patch: ImagePatch) -> Pixels | ArrayView:
+        """Return a patch's pixels for a program: a view of a picture that it maps, else a copy.
+
+        Raises:
+            ToolError: the API of the run gives programs no arrays, or the patch is empty.
+        """
+        shared = self._shared()
+        name = patch._handle.id
+        return ArrayView(name, self.box(patch)) if name in shared else self.pixels(patch)
+
+    def from_array(self, array: Any, of: ImagePatch) -> ImageHandle:
+        """Store an array of a program as a picture.
+
+        Raises:
+            ToolError: the API of the run gives programs no arrays, or it is no picture.
+        """
+        self._shared()
+        return self.picture(picture_of(array), of)
+
+    def _shared(self) -> Arrays:
+        if self._session.shared is None:
+            raise ToolError("arrays of pixels need the API numpy, as in --api look+numpy")
+        return self._session.shared
 
     def changed(
         self, name: str, patches: ImagePatch | tuple[ImagePatch, ...], *args: Hashable

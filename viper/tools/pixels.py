@@ -274,6 +274,25 @@ def _picture(values: Any) -> Pixels:
     return cv2.cvtColor(values, cv2.COLOR_GRAY2RGB)  # type: ignore[no-any-return]
 
 
+def picture_of(array: Any) -> Pixels:
+    """Return an array of a program as a picture; grays and masks get three channels.
+
+    Raises:
+        ToolError: it has another type or shape, no pixels, or too many.
+    """
+    if not isinstance(array, np.ndarray):
+        raise ToolError(f"expected an array of pixels, got {type(array).__name__}")
+    kind, shape = array.dtype, list(array.shape)
+    if kind not in (np.uint8, np.bool_) or shape[2:] not in ([], [3]) or len(shape) < 2:
+        expected = "uint8 [H, W, 3], uint8 [H, W] or bool [H, W]"
+        raise ToolError(f"expected {expected}, got {kind} {shape}")
+    if not array.size:
+        raise ToolError(f"the array {shape} has no pixels")
+    _check_size(shape[1], shape[0])
+    pixels = array.astype(np.uint8) * 255 if kind == np.bool_ else np.array(array)
+    return pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
+
+
 def _canvas(pixels: Pixels) -> tuple[Any, Any]:
     from PIL import Image, ImageDraw
 

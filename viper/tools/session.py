@@ -18,8 +18,10 @@ from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.prompting.messages import MAX_PIXELS, Picture
 from viper.sandbox import Ref
+from viper.sandbox.shared_arrays import Arrays
 from viper.schema import Box, PixelBox, ToolCall
 from viper.storage.cache import ComputeCache
+from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 
@@ -84,6 +86,7 @@ class ToolSession:
         thresholds: the current values.
         model_calls: forward passes that this run needed; cached encodings and results cost none.
         look_for: texts with names of objects that a video model should look for in particular.
+        shared: pictures of the query that the program maps; None if it may have no arrays.
         max_shown: number of pictures that the run may show to a model.
         max_shown_pixels: pictures with more pixels are scaled down before they are shown.
     """
@@ -105,6 +108,7 @@ class ToolSession:
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
         self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
+        self.shared: Arrays | None = None
         self._shown_picture: Ref | None = None
         self._rejected_by: str | None = None
         self._shortened_by: str | None = None
@@ -147,8 +151,8 @@ class ToolSession:
                 ToolCall(
                     index=index,
                     tool=name,
-                    args=tuple(plain(value) for value in args),
-                    kwargs={key: plain(value) for key, value in kwargs.items()},
+                    args=tuple(logged(value) for value in args),
+                    kwargs={key: logged(value) for key, value in kwargs.items()},
                     result=plain(self._shown_picture or result),
                     seconds=round(time.perf_counter() - started, 6),
                     cached=error is None and self._from_cache and not self._computed_now,
@@ -335,40 +339,6 @@ def note_of(call: ToolCall) -> str:
     """Return the note of a logged call that shows a picture."""
     notes = [*call.args[1:], *call.kwargs.values()]
     return next((note for note in notes if isinstance(note, str)), "")
-
-
-def plain(value: Any) -> Any:
-    """Convert a tool argument or result to a JSON value; references become small dicts."""
-    if isinstance(value, Ref):
-        return {"kind": value.kind, "fields": list(value.fields)}
-    if isinstance(value, np.ndarray):
-        return {"kind": "array", "shape": list(value.shape), "dtype": str(value.dtype)}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    return describe(value)
-
-
-def from_plain(value: Any) -> Any:
-    """Return the argument that :func:`plain` converted, with references again."""
-    if isinstance(value, Mapping):
-        if set(value) == {"kind", "fields"}:
-            return Ref(str(value["kind"]), tuple(value["fields"]))
-        return {key: from_plain(item) for key, item in value.items()}
-    return [from_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def describe(value: Any) -> str:
-    """Return a short name of a value for messages."""
-    if isinstance(value, Ref):
-        return f"a {value.kind}"
-    text = repr(value)
-    return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"
 
 
 def media_arguments(media: Media) -> dict[str, Any]:

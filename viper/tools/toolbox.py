@@ -28,11 +28,12 @@ from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnsw
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
 from viper.schema import ToolCall
 from viper.storage.cache import ComputeCache
+from viper.tools.call_log import from_plain
 from viper.tools.knowledge_tools import KNOWLEDGE_TOOLS
 from viper.tools.models import ModelSet
 from viper.tools.parent_routines import as_tool
 from viper.tools.picture_tools import PICTURE_TOOLS
-from viper.tools.session import MODEL_ERRORS, ToolSession, from_plain
+from viper.tools.session import MODEL_ERRORS, ToolSession
 from viper.tools.settings import ToolSettings
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
@@ -134,6 +135,7 @@ def with_pictures_of(media: Media, calls: Iterable[ToolCall]) -> Media:
         return media
     media = media.for_run()
     session = Toolbox(ModelSet({}), ToolSettings()).session(media)
+    session.shared = {}
     for call in made:
         # A call on an object that a model found has the object's box, which needs no model.
         with contextlib.suppress(ViperError, *MODEL_ERRORS):

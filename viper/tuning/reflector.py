@@ -20,7 +20,7 @@ from viper.schema import ToolCall, Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import run_once
 from viper.strategies.writing import Generation
-from viper.tools.session import plain
+from viper.tools.call_log import plain
 from viper.tuning.alternatives import WITH_ALTERNATIVES, CallContext, alternatives_of
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs

@@ -17,7 +17,8 @@ from viper.models.vision.roles import EventWindow
 from viper.schema import Query, ToolCall
 from viper.strategies.replay import restore_references
 from viper.tools import candidates
-from viper.tools.session import Region, ToolSession, plain
+from viper.tools.call_log import plain
+from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import (
     detections,
     information,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,11 @@ class Stage:
 
     Args:
         folder: an empty folder that attempts on files are given.
+        arrays: what the processes map, if they are of the kind that maps arrays.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, arrays: Mapping[str, Any] | None = None) -> None:
+        self.folder, self._arrays = folder, arrays
         self._open: OrderedDict[Any, Sandbox] = OrderedDict()
         self._toolbox = Toolbox(ModelSet(_MODELS), ToolSettings())
 
@@ -72,7 +73,9 @@ class Stage:
         """An episode with a variable of its own; a hasty one is begun again when it is late."""
         prelude, limits = _place(case)
         for _ in range(_TRIES):
-            session = self._box(prelude, limits).session(tools=self._tools(case))
+            session = self._box(prelude, limits).session(
+                tools=self._tools(case), arrays=self._arrays
+            )
             first = session.run("before = 1", args=self._args(case, prelude))
             if not _out_of_time(case, first):
                 break
@@ -118,7 +121,7 @@ class Stage:
     ) -> Outcome:
         box = self._box(prelude, limits, without)
         args = self._args(case, prelude)
-        return box.run(case.program, tools=self._tools(case), args=args)
+        return box.run(case.program, tools=self._tools(case), args=args, arrays=self._arrays)
 
     def _args(self, case: Case, prelude: Prelude) -> dict[str, Any]:
         if case.group == "system calls":

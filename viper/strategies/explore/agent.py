@@ -37,7 +37,7 @@ from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext
 from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.writing import complete_once
-from viper.tools.session import plain
+from viper.tools.call_log import plain
 
 MAX_UNREADABLE = 3
 """Number of consecutive replies without an action after which the agent stops early."""

@@ -78,6 +78,7 @@ class Environment:
         self.tools = components.toolbox.session(
             context.media, thresholds=fixed, cancel=context.cancel, charge=context.usage.add
         )
+        self.tools.shared = components.arrays(context.settings.api, context.media)
         self._session = self._start_process()
 
     def captions(self) -> list[str]:
@@ -142,7 +143,7 @@ class Environment:
 
     def _start_process(self) -> Any:
         """Start a process that knows the media by name."""
-        session = self._components.sandbox.session(tools=self.tools)
+        session = self._components.sandbox.session(tools=self.tools, arrays=self.tools.shared)
         arguments = program_arguments(self._context.query, self._context.media)
         session.run(OPENING[self._context.query.media], args=arguments)
         return session

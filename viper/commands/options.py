@@ -202,9 +202,9 @@ quiet_option: Decorator = click.option("-q", "--quiet", is_flag=True, cls=Option
 
 api_option: Decorator = click.option("--api", cls=Option, section=PROGRAMS,
     metavar="NAME[+FILE.py]",
-    help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, dwim, "
-         "dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your own "
-         "routines, or several joined by +.")
+    help="Functions that programs may call: abstract, vipergpt, visprog, knowledge, look, numpy, "
+         "dwim, dwim-ccq, dwim-ekvqa, dwim-gd, dwim-vasa, dwim-vcr, dwim-vlcu, a file with your "
+         "own routines, or several joined by +.")
 
 
 def learned_option(by_default: bool = True) -> Decorator:

@@ -7,6 +7,7 @@ messages are those that strategy ``look`` builds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from viper.tools.parent_routines import api_client
 from viper.tools.session import SHOW, ToolSession, media_arguments
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
-from viper_lab.world.fine.canvas import Pixels
+from viper_lab.world.fine.canvas import COLORS, Pixels
 from viper_lab.world.fine.kinds import FineSample, fine_sample, said
 
 Mode = Literal["look", "blind", "one_shot", "whole", "tiles"]
@@ -37,6 +38,9 @@ SHARES: dict[Mode, float] = {
 }
 """Shares of the modes in training: with pictures, without, one program, and answers at once from
 the whole picture or from tiles of it."""
+
+MISSING, LOWER = 0.12, 0.3
+"""Shares of words that a question lacks in training, and of questions in lower case."""
 
 KEEP = 6
 """Number of shown pictures that stay, as in the settings of ``look``."""
@@ -56,11 +60,27 @@ def episode(split: str, seed: int, index: int) -> tuple[Conversation, list[Mappi
     rng = np.random.default_rng((7, seed, index))
     mode = rng.choice(list(SHARES), p=list(SHARES.values()))
     sample = fine_sample(split, seed, index)
+    sample = replace(sample, question=roughened(sample.question, rng))
     messages = conversation(sample, mode, int(rng.integers(4, 13)))
     facts: list[Mapping[str, int]] = [{} for _ in pictures_of(messages)]
     if mode == "look":
         facts[len(sample.pictures) :] = sample.facts
     return messages, facts
+
+
+def roughened(question: str, rng: np.random.Generator) -> str:
+    """Return a question of which some words other than colors are missing, at times in lower case.
+
+    So no single word decides, and the model bears words that it does not know.
+    """
+    words = question.split()
+    kept = [word for word in words if _is_color(word) or rng.random() > MISSING]
+    text = " ".join(kept or words)
+    return text.lower() if rng.random() < LOWER else text
+
+
+def _is_color(word: str) -> bool:
+    return any(color in word.lower() for color in COLORS)
 
 
 def conversation(sample: FineSample, mode: Mode, turns: int) -> Conversation:

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from viper_lab.recipes.looker_episodes import AT_ONCE
 from viper_lab.recipes.vqa import grid_positions
-from viper_lab.world.fine.kinds import fine_sample
+from viper_lab.world.fine.kinds import WORDINGS, fine_sample
 
 CONFIG = tomllib.loads(Path(__file__).with_name("looker.toml").read_text("utf-8"))
 SIDE, PATCH = CONFIG["vision"]["image_size"], CONFIG["vision"]["patch_size"]
@@ -102,6 +102,7 @@ def _tokenizer(seed: int) -> Any:
     )
     samples = [fine_sample("train", seed + 1_000, index) for index in range(350)]
     texts = [text for one in samples for text in (one.question, *one.plan, one.one_shot)]
+    texts += (text for wordings in WORDINGS["train"].values() for text in wordings)
     words = (f"# question: # turns: # options:\n# {AT_ONCE}\n", "<result>\n(nothing)\n</result>")
     tokenizer.train_from_iterator([*texts, *words * 50], trainer)
     return PreTrainedTokenizerFast(

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from PIL import Image
+from transformers import AutoProcessor
 
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.models.llm.prompt_tokens import ChatTemplate
 from viper.models.media import media_from
+from viper.profiles.choices import EMBEDDED
 from viper.prompting.exploring import read_action
 from viper.prompting.messages import pictures_of
 from viper.tools.session import SHOW
 from viper_lab.datasets import fine
+from viper_lab.recipes.looker_data import encoded
 from viper_lab.recipes.looker_episodes import (
     SHARES,
+    Mode,
     conversation,
     episode,
     namespace_of,
     tiles_of,
     toolbox,
 )
+from viper_lab.recipes.looker_model import END
 from viper_lab.world.fine.canvas import HEIGHT, WIDTH
 from viper_lab.world.fine.kinds import DONE, FACTS, KINDS, WORDINGS, FineSample, fine_sample, said
 
@@ -62,15 +71,28 @@ def test_the_same_arguments_give_the_same_sample() -> None:
     )
 
 
+def plain(text: str) -> str:
+    return " ".join(re.findall(r"[a-z{}]+", text.lower()))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_wording_of_the_test_split_is_in_no_other(kind: str) -> None:
-    held_out, *others = WORDINGS[kind]
-    assert held_out not in others and len(set(others)) == 5
-    index = list(KINDS).index(kind)
-    drawn = {fine_sample("train", 1, index + 7 * n).question for n in range(3)}
-    start = held_out.split("{", maxsplit=1)[0]
-    assert not any(question.startswith(start) for question in drawn)
-    assert fine_sample("test", 1, index).question.startswith(start)
+def test_no_wording_is_in_two_splits(kind: str) -> None:
+    by_split = {split: [plain(text) for text in WORDINGS[split][kind]] for split in WORDINGS}
+    assert set(by_split) == {"train", "val", "test"}
+    assert len(by_split["train"]) >= 100 and len(by_split["test"]) >= 10
+    everything = [text for texts in by_split.values() for text in texts]
+    assert len(set(everything)) == len(everything)
+    assert len({"{color}" in text for text in everything}) == 1
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_a_question_is_in_a_wording_of_its_split(split: str) -> None:
+    for index in range(len(KINDS)):
+        sample = fine_sample(split, 1, index)
+        texts = [
+            re.escape(text).replace(r"\{color\}", r"\w+") for text in WORDINGS[split][sample.kind]
+        ]
+        assert any(re.fullmatch(text, sample.question) for text in texts)
 
 
 def test_the_data_set_draws_kinds_in_turn_and_by_id() -> None:
@@ -106,3 +128,22 @@ def test_an_episode_has_a_fact_entry_for_each_picture() -> None:
     for index in range(14):
         messages, facts = episode("train", 4, index)
         assert len(facts) == len(pictures_of(messages)) and messages[-1].role == "assistant"
+
+
+@pytest.mark.parametrize("mode", ["look", "blind", "one_shot", "whole"])
+def test_training_reads_the_tokens_that_the_model_gets(mode: Mode) -> None:
+    processor = AutoProcessor.from_pretrained(EMBEDDED / "weights" / "looker")
+    template = ChatTemplate(processor, processor.tokenizer, takes_parts=True)
+    messages = conversation(SAMPLES[1], mode, 6)
+    tokens = encoded(messages, processor).tokens.tolist()
+    for at, message in enumerate(messages):
+        if message.role == "assistant":
+            pictures = [Image.fromarray(each.pixels) for each in pictures_of(messages[:at])]
+            given = {"images": pictures} if pictures else {}
+            text = template.render(messages[:at])
+            inputs = processor(text=[text], add_special_tokens=False, return_tensors="np", **given)
+            prompt = inputs["input_ids"][0].tolist()
+            assert tokens[: len(prompt)] == prompt
+            reply = processor.tokenizer.encode(message.text + END, add_special_tokens=False)
+            assert tokens[len(prompt) :][: len(reply)] == reply
+    assert len(tokens) == len(prompt) + len(reply)

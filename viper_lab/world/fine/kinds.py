@@ -7,8 +7,11 @@ the answer. ``one_shot`` is a single program for the same query, which cannot lo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -30,65 +33,13 @@ from viper_lab.world.fine.canvas import (
 
 DONE = "<done></done>"
 
-WORDINGS: Mapping[str, tuple[str, ...]] = {
-    "tag": (
-        "Which letter does the {color} tag carry?",
-        "Which letter is on the {color} tag?",
-        "What letter does the small {color} tag show?",
-        "Read the {color} tag: which letter is it?",
-        "What is written on the {color} tag?",
-        "There is a tiny {color} tag. What is its letter?",
-    ),
-    "sign": (
-        "Which number can be read on the yellow sign?",
-        "Which number is on the sign?",
-        "What number does the yellow sign show?",
-        "Read the number on the sign.",
-        "What does the sign say?",
-        "What is written on the yellow sign?",
-    ),
-    "faint": (
-        "Which letter does the blue frame hide?",
-        "Which letter is hidden in the panel?",
-        "What letter is faintly drawn in the frame?",
-        "There is a faint letter in the blue frame. Which one?",
-        "Which letter can hardly be seen in the panel?",
-        "What is drawn inside the blue frame?",
-    ),
-    "dots": (
-        "How many small {color} dots can you find?",
-        "How many {color} dots are there?",
-        "Count the {color} dots.",
-        "What is the number of {color} dots?",
-        "How many dots are {color}?",
-        "How many dots of {color} color does the picture show?",
-    ),
-    "pair": (
-        "Which letter is in the second picture, but not in the first?",
-        "The pictures differ in one place. Which letter is there in the second?",
-        "Which letter was added in the second picture?",
-        "What is new in the second picture?",
-        "Find the difference: which letter appears in the second picture?",
-        "One letter is only in the second picture. Which one?",
-    ),
-    "line": (
-        "To which letter does the {color} line lead?",
-        "At which letter does the {color} line end?",
-        "Follow the {color} line: which letter is at its right end?",
-        "Where does the {color} line go?",
-        "Which letter is at the end of the {color} line?",
-        "Trace the {color} line to the right. Which letter do you reach?",
-    ),
-    "gauge": (
-        "Which value can be read off the gauge?",
-        "What does the gauge show?",
-        "Which value does the needle point at?",
-        "Read the gauge.",
-        "What is the reading of the dial?",
-        "How much does the dial show?",
-    ),
-}
-"""Wordings by kind; the first one is for the test split alone."""
+WORDINGS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
+    Path(__file__).with_name("wordings.toml").read_text("utf-8")
+)
+"""Wordings by split and kind. Other authors wrote those of each split, and none is in two."""
+
+_ONE_OF = re.compile(r"\(([^()|]*(?:\|[^()|]*)+)\)")
+"""A choice in a wording of training, such as ``(a|b)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +81,17 @@ def said(answer: str | int) -> str:
 
 
 def wording(kind: str, split: str, rng: np.random.Generator, color: str = "") -> str:
-    """Return a question of a kind; that of the test split is in no other split."""
-    first, *others = WORDINGS[kind]
-    text = first if split == "test" else others[int(rng.integers(len(others)))]
-    return text.format(color=color)
+    """Return a question of a kind in a wording of the split."""
+    text = _ONE_OF.sub(lambda found: _pick(rng, found[1].split("|")), _wording(kind, split, rng))
+    return " ".join(text.format(color=color).split())
+
+
+def _wording(kind: str, split: str, rng: np.random.Generator) -> str:
+    """Return a wording; patterns of training stand for many wordings each, so half are of these."""
+    texts = WORDINGS[split][kind]
+    patterns = [text for text in texts if "|" in text]
+    chosen: str = _pick(rng, patterns if patterns and rng.random() < 0.5 else texts)
+    return chosen
 
 
 def _pick(rng: np.random.Generator, items: Any) -> Any:

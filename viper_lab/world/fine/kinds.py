@@ -36,7 +36,7 @@ DONE = "<done></done>"
 WORDINGS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
     Path(__file__).with_name("wordings.toml").read_text("utf-8")
 )
-"""Wordings by split and kind, none in two splits. The author of val and test did not see train's."""
+"""Wordings by split and kind. Whoever wrote those of val and test had not seen train's."""
 
 _ONE_OF = re.compile(r"\(([^()|]*(?:\|[^()|]*)+)\)")
 """A choice in a wording of training, such as ``(a|b)``."""

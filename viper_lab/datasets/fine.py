@@ -1,6 +1,6 @@
 """``world-fine`` as a data set: pictures of 1,024 x 768 pixels that need a closer look.
 
-Splits: ``val``, ``train``, ``test`` (its wordings are in no other split); a suffix takes one kind,
+Splits: ``val``, ``train``, ``test`` (wordings by an author apart from training); a suffix takes one kind,
 ``val:sign``. Sample ids are ``SPLIT-SEED-KIND-N``. Without ``--limit`` 300 samples are drawn.
 """
 

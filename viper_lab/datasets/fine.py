@@ -1,7 +1,7 @@
 """``world-fine`` as a data set: pictures of 1,024 x 768 pixels that need a closer look.
 
-Splits: ``val``, ``train``, ``test``; the author of the wordings of ``val`` and ``test`` had not seen
-those of ``train``. A suffix takes one kind, ``val:sign``. Sample ids are
+Splits: ``val``, ``train``, ``test``; the author of the wordings of ``val`` and ``test`` had not
+seen those of ``train``. A suffix takes one kind, ``val:sign``. Sample ids are
 ``SPLIT-SEED-KIND-N``. Without ``--limit`` 300 samples are drawn.
 """
 

@@ -6,6 +6,7 @@ messages are those that strategy ``look`` builds.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -19,6 +20,7 @@ from viper.models.media import Media, media_from
 from viper.prompting.exploring import Step, read_action
 from viper.prompting.looking import compact_opening, look_conversation
 from viper.prompting.messages import Conversation, Picture, assistant, pictures_of, user
+from viper.strategies.explore.environment import NOTHING, format_value
 from viper.tools.models import ModelSet
 from viper.tools.parent_routines import api_client
 from viper.tools.session import SHOW, ToolSession, media_arguments
@@ -50,9 +52,6 @@ AT_ONCE = "answer at once"
 
 TILES = (4, 3)
 """Columns and rows of tiles of 256 x 256 pixels."""
-
-NOTHING = "(nothing)"
-"""The result of code that prints nothing, as the environment of an agent words it."""
 
 
 def episode(split: str, seed: int, index: int) -> tuple[Conversation, list[Mapping[str, int]]]:
@@ -115,13 +114,26 @@ def _steps(sample: FineSample, *, sees: bool) -> Iterator[Step]:
         action = read_action(reply)
         assert action is not None and action.kind == "code", reply
         before = len(session.calls)
-        exec(compile(action.text, sample.kind, "exec"), names)  # noqa: S102 - our own plan
+        value = _value_of(action.text, names)
         shown = tuple(
             (Picture(media.pixels(call.result["fields"][0])), "")
             for call in session.calls[before:]
             if call.tool == SHOW
         )
-        yield Step(action, NOTHING, reply, pictures=shown if sees else ())
+        result = NOTHING if value is None else format_value(value)
+        yield Step(action, result, reply, pictures=shown if sees else ())
+
+
+def _value_of(code: str, names: dict[str, Any]) -> Any:
+    """Run the code of our own plan; return the value of its last line, as an agent sees it."""
+    tree = ast.parse(code)
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        exec(compile(ast.Module(tree.body[:-1], []), "plan", "exec"), names)  # noqa: S102
+        return eval(compile(ast.Expression(last.value), "plan", "eval"), names)  # noqa: S307
+    exec(compile(tree, "plan", "exec"), names)  # noqa: S102
+    assert isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name)
+    return names[last.targets[0].id]
 
 
 def namespace_of(session: ToolSession, media: Media) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from viper.errors import ToolError
 from viper.sandbox import Ref
@@ -39,6 +38,8 @@ def logged(argument: Any) -> Any:
     """
     if not isinstance(argument, np.ndarray):
         return plain(argument)
+    from PIL import Image
+
     try:
         picture = Image.fromarray(picture_of(argument))
     except ToolError:
@@ -64,6 +65,8 @@ def from_plain(value: Any) -> Any:
 
 
 def _from_png(text: str) -> NDArray[np.uint8]:
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(base64.b64decode(text)), formats=("PNG",)) as picture:
             if picture.width * picture.height > MAX_MADE_PIXELS:

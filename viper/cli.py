@@ -36,6 +36,7 @@ _COMMANDS = {
     "serve": ("viper.commands.serve:serve", "Answer over HTTP.", "Serve"),
     "setup": ("viper.commands.groups:setup",
         "Check this machine; manage profiles, routines and indexes.", "Set up"),
+    "mcp": ("viper.commands.serve:mcp", "", ""),
     "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
     "seek": ("viper.commands.seek:seek", "", ""),
 }

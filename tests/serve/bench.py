@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from tests.strategies.bench import Bench, picture
+from viper.serve.app import create_app
 from viper.serve.run_server import make_server
 from viper.serve.settings import ServeSettings, listening_at
 
@@ -113,7 +114,8 @@ def served(
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
     with Bench(writer) as bench, listening_at(chosen.host, chosen.port) as listening:  # type: ignore[arg-type]
-        server = make_server(bench.reasoner, chosen)
+        app = create_app(bench.reasoner, chosen)
+        server = make_server(app, app.state.service)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         made = Served(bench, server, f"http://127.0.0.1:{listening.getsockname()[1]}", log)

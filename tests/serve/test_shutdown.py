@@ -12,6 +12,7 @@ import pytest
 
 from tests.serve.bench import WAIT_S, Served, Writer, media, served
 from tests.strategies.bench import Bench
+from viper.serve.app import create_app
 from viper.serve.run_server import serve
 from viper.serve.settings import ServeSettings
 
@@ -94,7 +95,8 @@ def test_a_server_whose_models_cannot_be_loaded_ends(monkeypatch: pytest.MonkeyP
         Bench(Writer()) as bench,  # type: ignore[arg-type]
         pytest.raises(ModelError, match="a model cannot be loaded: LookupError: no weights"),
     ):
-        serve(bench.reasoner, ServeSettings(port=0))
+        app = create_app(bench.reasoner, ServeSettings(port=0))
+        serve(app, app.state.service)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

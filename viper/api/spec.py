@@ -27,7 +27,7 @@ def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
     full = [entry for entry in entries if not entry.brief]
     blocks = [_class_text(owner, full) for owner in _mentioned_classes(full)]
     blocks += [_stub(entry) for entry in full if entry.owner is None]
-    brief = [_brief_line(entry) for entry in entries if entry.brief]
+    brief = [brief_line(entry) for entry in entries if entry.brief]
     if brief:
         blocks.append("\n".join(["# Also there:", *brief]))
     return "\n\n\n".join(blocks)
@@ -43,7 +43,7 @@ def compact_line(entry: ApiEntry) -> str:
     return f"# {entry.summary}: {entry.name}({entry.arguments})"
 
 
-def _brief_line(entry: ApiEntry) -> str:
+def brief_line(entry: ApiEntry) -> str:
     """Return the compact line with the class of a method, because no stub shows the class here."""
     owner = f"{entry.owner}." if entry.owner else ""
     return f"# {entry.summary}: {owner}{entry.name}({entry.arguments})"

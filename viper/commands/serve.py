@@ -1,4 +1,4 @@
-"""``viper serve``: answer queries over HTTP."""
+"""``viper serve`` and ``viper mcp``: answer queries over HTTP, or for agents."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(cli.ProfileChoice):
-    """Options of ``viper serve``."""
+class ServerOptions(cli.ProfileChoice):
+    """Options of every command that runs a server."""
 
     # fmt: off
     host: str = cli.option("--host", default="127.0.0.1", help="Address to listen on.")
@@ -33,9 +33,6 @@ class ServeOptions(cli.ProfileChoice):
         help="Number of queries to answer at the same time.")
     media_roots: tuple[Path, ...] = cli.option("--media-root",
         help="Folder with files that callers may name instead of sending them; repeatable.")
-    allow_exec: bool = cli.option("--allow-exec",
-        help="Run programs that callers send (POST /v1/exec).")
-    log_queries: bool = cli.option("--log-queries", help="Write the text of queries to the log.")
     queue: int = cli.option("--queue", type=click.IntRange(0, 10_000), default=16, section=LIMITS,
         help="Number of requests that may wait; further requests get status 429.")
     max_upload_mb: float = cli.option("--max-upload-mb", type=click.FloatRange(0, min_open=True),
@@ -49,6 +46,26 @@ class ServeOptions(cli.ProfileChoice):
     api: str | None = cli.given_by(cli.api_option)
     learned: bool = cli.given_by(cli.learned_option())
     # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ServerOptions):
+    """Options of ``viper serve``."""
+
+    # fmt: off
+    allow_exec: bool = cli.option("--allow-exec",
+        help="Run programs that callers send (POST /v1/exec).")
+    log_queries: bool = cli.option("--log-queries", help="Write the text of queries to the log.")
+    # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpOptions(ServerOptions):
+    """Options of ``viper mcp``."""
+
+    http: bool = cli.option(
+        "--http", default=False, help="Listen for HTTP clients instead of standard input."
+    )
 
 
 @click.command(
@@ -66,22 +83,58 @@ def serve(serving: ServeOptions) -> None:
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
     cli.need_packages(_PACKAGES, "serve", "viper serve")
-    settings = _settings(serving)
+    settings = _settings(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
+    from viper.serve.app import create_app
     from viper.serve.run_server import serve as serve_until_signal
 
     with cli.open_reasoner(serving, many_queries=True) as reasoner:
-        serve_until_signal(reasoner, settings)
+        app = create_app(reasoner, settings)
+        serve_until_signal(app, app.state.service)
 
 
-def _settings(serving: ServeOptions) -> ServeSettings:
+@click.command(
+    cls=SectionedCommand, first="media_roots http host port token_env profile api workers offline"
+)
+@cli.options_as(McpOptions)
+def mcp(serving: McpOptions) -> None:
+    """Offer the API to an agent over the Model Context Protocol.
+
+    The agent reads the API, sends a program, and the sandbox runs it. Its client starts this
+    command and speaks over standard input; --http listens for clients at /mcp instead. The tools
+    read only files under a --media-root.
+
+    \b
+    claude mcp add viper -- viper mcp --media-root ~/pictures
+    viper mcp --http --port 8000 --media-root /srv/pictures
+    """
+    cli.need_packages(("mcp", "prometheus-client"), "mcp", "viper mcp")
+    if not serving.media_roots:
+        raise UsageError(
+            "no --media-root; name the folder with the files that agents may look at, "
+            "such as --media-root ."
+        )
+    settings = _settings(serving, allow_exec=True)
+    from viper.serve.mcp_server import PATH, create_mcp_app, create_server, serve_stdio
+    from viper.serve.run_server import serve as serve_until_signal
+    from viper.serve.service import Service
+
+    with cli.open_reasoner(serving, many_queries=True) as reasoner:
+        service = Service(reasoner, settings)
+        server = create_server(service)
+        if serving.http:
+            serve_until_signal(create_mcp_app(server, service), service, PATH)
+        else:
+            serve_stdio(server, service)
+
+
+def _settings(serving: ServerOptions, **more: bool) -> ServeSettings:
     names = {field.name for field in fields(ServeSettings)} & vars(serving).keys()
-    settings = ServeSettings(
-        token=_token(serving.token_env), **{name: getattr(serving, name) for name in names}
-    )
+    values = {name: getattr(serving, name) for name in names} | more
+    settings = ServeSettings(token=_token(serving.token_env), **values)
     if settings.allow_exec and serving.sandbox == "weak" and not is_loopback(settings.host):
         raise UsageError(
-            "--allow-exec would run programs of callers in a weak sandbox; "
-            "remove --allow-exec or --sandbox weak, or listen on 127.0.0.1"
+            "programs of callers would run in a weak sandbox; leave out --sandbox weak (or "
+            "--allow-exec), or listen on 127.0.0.1"
         )
     return settings
 

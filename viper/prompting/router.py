@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 from viper.api.library import called_names
 from viper.api.sets import ApiEntry
-from viper.api.spec import Detail, render
+from viper.api.spec import Detail, brief_line, entry_text, render
 from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker
 
 ESSENTIAL = frozenset(
@@ -21,6 +21,9 @@ ESSENTIAL = frozenset(
 
 FULL_SHARE = 0.7
 """Share of a full prompt's budget for the names that are listed in full."""
+
+_SHOWN_IN_FULL = 4
+"""Number of names that an overview may show with docstring and example."""
 
 _MAX_COUNTS = 4_096
 """Cached token counts: some for each name, and the latest whole prompts."""
@@ -137,6 +140,28 @@ class Routers:
             UsageError: ``embeddings`` without a model to embed with.
         """
         return self._cached_router(tuple(entries), count_tokens, detail, ranking, embed)
+
+
+def overview(entries: Sequence[ApiEntry], query: str, room: int, rank: Rank = by_words) -> str:
+    """Return an API in so many characters: a line for each name, and in full what fits the query.
+
+    Args:
+        entries: the names; those that fit the query worst are left out if the lines are too long.
+        room: most characters of the text.
+    """
+    scores = rank([_search_text(entry) for entry in entries])(query)
+    order = sorted(range(len(entries)), key=lambda index: -scores[index])
+    listed: set[int] = set()
+    for index in order:
+        if (room := room - len(brief_line(entries[index])) - 1) < 0:
+            break
+        listed.add(index)
+    text = "\n".join(brief_line(entries[index]) for index in sorted(listed))
+    for index in order[:_SHOWN_IN_FULL] if query.strip() else []:
+        stub = "\n\n" + entry_text(entries[index], "full")
+        if scores[index] > 0 and len(stub) <= room:
+            text, room = text + stub, room - len(stub)
+    return text
 
 
 def _without(excluded: Iterable[ApiEntry], entries: Iterable[ApiEntry]) -> list[ApiEntry]:

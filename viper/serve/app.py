@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -17,19 +16,17 @@ from starlette.exceptions import HTTPException
 from viper.evaluate.reports.page import rendered_page
 from viper.reasoner import Reasoner
 from viper.record import RunRecord
-from viper.run_result import RunResult
-from viper.schema import Trial
 from viper.serve import forms
 from viper.serve.answers import JobAnswer, JobStream
 from viper.serve.edge import Edge, error_response
-from viper.serve.jobs import Job, Work
+from viper.serve.jobs import Job
 from viper.serve.metrics import CONTENT_TYPE
 from viper.serve.note import note_of
 from viper.serve.records import Health, Readiness, errors
 from viper.serve.refusals import DeadlineError, RouteError
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
-from viper.serve.uploads import RequestMedia, read_form
+from viper.serve.uploads import read_form
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _GATE = errors(401, 403, 500, 503)
@@ -121,7 +118,7 @@ def _add_run(app: FastAPI, service: Service) -> None:
     )
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
-        job = await submitted(request, service, forms.RUN_FORM, run_work)
+        job = await submitted(request, service, forms.RUN_FORM)
         return _answer(JobStream if _wants_events(request) else JobAnswer, job, request, service)
 
 
@@ -134,7 +131,7 @@ def _add_exec(app: FastAPI, service: Service) -> None:
     )
     async def execute(request: Request) -> Response:
         """Run a program of the caller's own in the sandbox, with the server's models."""
-        job = await submitted(request, service, forms.ExecForm, exec_work)
+        job = await submitted(request, service, forms.ExecForm)
         return _answer(JobAnswer, job, request, service)
 
 
@@ -157,12 +154,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return error_response(refusal, note.request_id)
 
 
-async def submitted(
-    request: Request,
-    service: Service,
-    model: type[forms.Form],
-    work_of: Callable[[Reasoner, forms.Form, RequestMedia], Work],
-) -> Job:
+async def submitted(request: Request, service: Service, model: type[forms.Form]) -> Job:
     """Start the run that a request asks for.
 
     The slot is taken before the body is read, which limits the number of bodies that arrive in
@@ -187,29 +179,7 @@ async def submitted(
         note.query = fields.query
         intake = forms.media_of(form, fields.path, settings)
         note.facts["media"] = len(intake.uploads) + len(intake.paths)
-        return service.start_job(slot, work_of(service.reasoner, fields, intake), cleanup)
-
-
-def run_work(reasoner: Reasoner, form: forms.RunForm, intake: RequestMedia) -> Work:
-    """Build the work that answers the form's query."""
-    options = form.run_options()
-
-    def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
-        yield from reasoner.stream(intake.load(), form.query, options, cancel=cancel)
-
-    return work
-
-
-def exec_work(reasoner: Reasoner, form: forms.ExecForm, intake: RequestMedia) -> Work:
-    """Build the work that runs the form's program."""
-    options = form.run_options()
-
-    def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
-        result = reasoner.execute(form.program, intake.load(), form.query, options, cancel=cancel)
-        yield from result.trace.trials
-        yield result
-
-    return work
+        return service.start_job(slot, fields.work(service.reasoner, intake), cleanup)
 
 
 def _close_files(form: FormData) -> None:

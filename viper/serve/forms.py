@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from starlette.datastructures import FormData, UploadFile
 
 from viper.errors import UsageError
-from viper.reasoner import MAX_QUERY_CHARACTERS, RunOptions
-from viper.schema import Task
+from viper.reasoner import MAX_QUERY_CHARACTERS, Reasoner, RunOptions
+from viper.run_result import RunResult
+from viper.schema import Task, Trial
+from viper.serve.jobs import Work
 from viper.serve.settings import ServeSettings
 from viper.serve.uploads import RequestMedia, under_roots
 from viper.strategies.settings import Setting, all_settings
@@ -40,6 +44,10 @@ class _Form(BaseModel):
         [], description="Files under a media root of the server, in place of uploads."
     )
 
+    def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
+        """Build the work that answers the request; it decodes the media in its thread."""
+        raise NotImplementedError
+
 
 class RunForm(_Form):
     """Fields of ``POST /v1/run`` without files and settings; see :data:`RUN_FORM`."""
@@ -55,6 +63,15 @@ class RunForm(_Form):
     def run_options(self) -> RunOptions:
         """Return the options as the Reasoner takes them."""
         return RunOptions(**self.model_dump(exclude={"query", "path"}))
+
+    def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
+        """Build the work that answers the query."""
+        options = self.run_options()
+
+        def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
+            yield from reasoner.stream(intake.load(), self.query, options, cancel=cancel)
+
+        return work
 
 
 def _field(setting: Setting) -> tuple[Any, Any]:
@@ -94,9 +111,17 @@ class ExecForm(_Form):
         "", max_length=MAX_QUERY_CHARACTERS, description="What the program gets as its question."
     )
 
-    def run_options(self) -> RunOptions:
-        """Return the options as the Reasoner takes them."""
-        return RunOptions(task=self.task, options=tuple(self.options))
+    def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
+        """Build the work that runs the program."""
+        options = RunOptions(task=self.task, options=tuple(self.options))
+
+        def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
+            media = intake.load()
+            result = reasoner.execute(self.program, media, self.query, options, cancel=cancel)
+            yield from result.trace.trials
+            yield result
+
+        return work
 
 
 Form = TypeVar("Form", bound=_Form)
@@ -120,6 +145,15 @@ def checked_form(model: type[Form], form: FormData) -> Form:
             raise UsageError(f"{name[:50]}: given twice; expected once")
         else:
             values[name] = value
+    return checked(model, values)
+
+
+def checked(model: type[Form], values: Mapping[str, Any]) -> Form:
+    """Return the form with these values.
+
+    Raises:
+        UsageError: a field is missing, unknown or out of range.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -138,15 +172,28 @@ def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> Reque
     if bool(uploads) == bool(paths):
         seen = "both uploads and paths" if uploads else "no media"
         raise UsageError(f"{seen}; expected files as `media`, or names of files as `path`")
-    if len(uploads) + len(paths) > settings.max_files:
-        raise UsageError(
-            f"{len(uploads) + len(paths)} media; at most {settings.max_files} are taken"
-        )
+    _check_count(len(uploads), settings)
     files = [upload for upload in uploads if isinstance(upload, UploadFile)]
     if len(files) < len(uploads):
         raise UsageError("media: text; expected a file (a part with a filename)")
-    resolved = [under_roots(path, settings.media_roots) for path in paths]
-    return RequestMedia(tuple(files), tuple(resolved), tuple(paths))
+    return RequestMedia(tuple(files)) if files else media_under_roots(paths, settings)
+
+
+def media_under_roots(paths: list[str], settings: ServeSettings) -> RequestMedia:
+    """Return the media that a caller names by their paths.
+
+    Raises:
+        UsageError: there are too many.
+        UsageError, MediaError: see :func:`viper.serve.uploads.under_roots`.
+    """
+    _check_count(len(paths), settings)
+    resolved = tuple(under_roots(path, settings.media_roots) for path in paths)
+    return RequestMedia(paths=resolved, names=tuple(paths))
+
+
+def _check_count(count: int, settings: ServeSettings) -> None:
+    if count > settings.max_files:
+        raise UsageError(f"{count} media; at most {settings.max_files} are taken")
 
 
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:

@@ -10,12 +10,11 @@ import sys
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from viper.errors import ModelError, ViperError
-from viper.reasoner import Reasoner
-from viper.serve.app import create_app
 from viper.serve.service import CANCEL_WAIT_S, Service
-from viper.serve.settings import ServeSettings, address_of, listening_at
+from viper.serve.settings import address_of, listening_at
 
 SPARE_CONNECTIONS = 64
 """Connections beside those of requests with a slot: health checks, rejections, idle ones."""
@@ -76,28 +75,30 @@ class StoppingServer(uvicorn.Server):
             self.should_exit = True
 
 
-def serve(reasoner: Reasoner, settings: ServeSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Returns after the last request.
+def serve(app: ASGIApp, service: Service, path: str = "") -> None:
+    """Serve an application until SIGTERM or SIGINT. Returns after the last request.
+
+    Args:
+        path: what the address that is printed ends with.
 
     Raises:
         UsageError: the server cannot listen on the address.
         ModelError, other ViperErrors: a model cannot be loaded, so the server stops.
     """
     _log_to_stderr()
-    with listening_at(settings.host, settings.port) as listening:
-        print(f"serving on {address_of(listening, '')}", file=sys.stderr, flush=True)
-        server = make_server(reasoner, settings)
-        server.run(sockets=[listening])
-    error = server.service.warmup.error
+    with listening_at(service.settings.host, service.settings.port) as listening:
+        print(f"serving on {address_of(listening, path)}", file=sys.stderr, flush=True)
+        make_server(app, service).run(sockets=[listening])
+    error = service.warmup.error
     if isinstance(error, ViperError):
         raise error
     if error is not None:
         raise ModelError(f"a model cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def make_server(reasoner: Reasoner, settings: ServeSettings) -> StoppingServer:
-    """Build the server around a new application. Its ``run`` takes a listening socket."""
-    app = create_app(reasoner, settings)
+def make_server(app: ASGIApp, service: Service) -> StoppingServer:
+    """Build the server around an application. Its ``run`` takes a listening socket."""
+    settings = service.settings
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -111,7 +112,7 @@ def make_server(reasoner: Reasoner, settings: ServeSettings) -> StoppingServer:
         timeout_graceful_shutdown=int(CANCEL_WAIT_S),
         limit_concurrency=settings.workers + settings.queue + SPARE_CONNECTIONS,
     )
-    return StoppingServer(config, app.state.service)
+    return StoppingServer(config, service)
 
 
 def _log_to_stderr() -> None:

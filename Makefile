@@ -10,7 +10,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
 	av click rich platformdirs bm25s PyStemmer open_clip_torch timm cachetools tenacity pydantic
 
-.PHONY: demo test check test-browser test-vllm lint typecheck unit pictures install clean
+.PHONY: demo test check test-browser test-vllm test-bridges lint typecheck unit pictures install clean
 
 install: $(STAMP)
 
@@ -60,5 +60,9 @@ test-vllm: $(STAMP) $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python tests/vllm/serve.py -- $(BIN)/python -m pytest tests/vllm/test_server.py
 	PYTHONPATH=. $(VLLM_VENV)/bin/python -m pytest -p no:cacheprovider tests/vllm/test_in_process.py
 
+# The bridges to other tools with the real packages, in environments on top of the project's own.
+test-bridges: $(STAMP)
+	$(BIN)/python tests/bridges/run.py $(BRIDGE)
+
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info demo-output
+	rm -rf $(VENV) $(VLLM_VENV) .venv-bridges build dist *.egg-info demo-output

@@ -27,6 +27,7 @@ LAYERS = (
     "data", "evaluate", "learning",
     "serve", "web",
     "profiles",
+    "bridges",
     "testing",
     "commands", "cli", "__main__", "__init__",
 )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import OutPath, given_by, option, options_as, root_option
+from viper.commands.options import OutPath, given_by, need_packages, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
 from viper.errors import UsageError
 from viper.evaluate.reports import tables
@@ -44,6 +44,8 @@ class ReportOptions:
     common: bool = option("--common",
         help="With --compare: use only the samples that both runs hold.")
     errors: bool = option("--errors", help="Show where answers go wrong, as shares of all answers.")
+    inspect: Path | None = option("--inspect", type=OutPath(), metavar="FILE.eval",
+        help="Write the run as a log of inspect_ai, for inspect view.")
     # fmt: on
 
 
@@ -61,6 +63,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
     viper report --compare runs/a runs/b
     viper report --errors runs/a runs/b
     viper report --errors runs/a runs/b --html --out errors.html
+    viper report runs/a --inspect a.eval
     """
     if options.as_json and options.form not in (None, "json"):
         raise UsageError(f"--json and --format {options.form} ask for different things")
@@ -69,7 +72,9 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
     if options.errors and options.compare:
         raise UsageError("--errors and --compare ask for different things")
     form: tables.Format = "json" if options.as_json else options.form or "table"
-    if options.errors:
+    if options.inspect is not None:
+        _inspect_log(runs, options.inspect)
+    elif options.errors:
         _errors(runs, form, options.out, html=options.html)
     elif options.compare:
         _compare(runs, form, options.out, common=options.common, html=options.html)
@@ -77,6 +82,16 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
         _pages(runs, options.out, options.root, options.sandbox)
     else:
         _tables(runs, form, options.out)
+
+
+def _inspect_log(runs: Sequence[Path], out: Path) -> None:
+    if len(runs) > 1:
+        raise UsageError(f"--inspect writes the log of one run, and {len(runs)} were named")
+    need_packages(("inspect_ai",), "inspect", "viper report --inspect")
+    from viper.bridges.inspect_ai import write_log
+
+    write_log(runs[0], out)
+    click.echo(out)
 
 
 def _tables(runs: Sequence[Path], form: tables.Format, out: Path | None) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from viper.errors import UnknownNameError, UsageError
@@ -94,7 +95,7 @@ class Routine:
         """Return whether a tool routine takes the parent's tools as its first argument."""
         return self.tool and self._first_parameter == TOOLS_PARAMETER
 
-    @property
+    @cached_property
     def _first_parameter(self) -> str | None:
         return next(iter(inspect.signature(self.function).parameters), None)
 

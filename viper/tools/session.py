@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any, Protocol
 
 import numpy as np
@@ -249,8 +250,8 @@ class ToolSession:
         if ref.kind == "image":
             return Region(image_id, (0, 0, width, height), (width, height))
         x0, y0, x1, y1 = Box(*map(float, ref.fields[1:5])).to_pixels(height)
-        left, top = int(np.clip(np.floor(x0), 0, width)), int(np.clip(np.floor(y0), 0, height))
-        right, bottom = int(np.clip(np.ceil(x1), 0, width)), int(np.clip(np.ceil(y1), 0, height))
+        left, top = floor(min(max(x0, 0), width)), floor(min(max(y0, 0), height))
+        right, bottom = ceil(min(max(x1, 0), width)), ceil(min(max(y1, 0), height))
         return Region(image_id, (left, top, right, bottom), (width, height))
 
     def segment(self, ref: Any) -> tuple[int, int]:

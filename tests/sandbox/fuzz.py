@@ -155,12 +155,19 @@ def check_source(source: str) -> str:
         names = {instruction.opname for instruction in instructions}
         # A sequence pattern takes items of what it has found to be a builtin sequence.
         forbidden = UNGUARDED - ({"BINARY_SUBSCR"} if "MATCH_SEQUENCE" in names else set())
+        forbidden -= {"MATCH_CLASS"} if _guarded_patterns(instructions) else set()
         for instruction in instructions:
             assert instruction.opname not in forbidden, (instruction.opname, source)
             if instruction.opname in GUARDED_STORES:
                 name = str(instruction.argval)
                 assert name == "_" or not name.startswith("_"), (instruction, source)
     return "compiled"
+
+
+def _guarded_patterns(instructions: list[dis.Instruction]) -> bool:
+    """Return whether every class pattern names a class that a guard has checked or made."""
+    places = [at for at, each in enumerate(instructions) if each.opname == "MATCH_CLASS"]
+    return all(str(instructions[at - 2].argval).startswith("_match") for at in places)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -22,7 +22,13 @@ from viper.sandbox.classes import Forbidden
 from viper.sandbox.facades import build_facades, wide_numpy
 from viper.sandbox.guards import Guards, is_hidden_builtin
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
-from viper.sandbox.names import OutputLimitError, Printer, import_guards, program_builtins
+from viper.sandbox.names import (
+    BUILTIN_NAMES,
+    OutputLimitError,
+    Printer,
+    import_guards,
+    program_builtins,
+)
 from viper.sandbox.policy import SHOWN, PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
 from viper.sandbox.tools import Source
@@ -37,7 +43,8 @@ from viper.sandbox.wire import (
     unpack,
 )
 
-_MAX_MESSAGE = 500
+_MAX_MESSAGE = 600
+_ANSWERS = "it may hold numbers, texts, None, arrays, and lists, tuples, sets and dicts of these"
 _SOURCE_BYTES = 256 * 1024
 _WARM_UP = """
 import math
@@ -252,7 +259,8 @@ class _Run:
             packed = self.child.encode_value(value, raw)
             size = len(pack({"v": packed})) + sum(part.nbytes for part in raw)
         except WireError as error:
-            return self._failure("return_type", f"the answer cannot be handed back: {error}", None)
+            message = f"the answer cannot be handed back: {error}; {_ANSWERS}"
+            return self._failure("return_type", message, None)
         limit = self.child.config.message_bytes
         if size > limit:
             message = f"the answer takes {size} bytes, the limit is {limit}"
@@ -348,7 +356,9 @@ def _classify(error: BaseException) -> tuple[str, str]:
     if isinstance(error, Forbidden):
         return "forbidden", str(error)
     if type(error) is NameError and is_hidden_builtin(authored(error.name or "")):
-        return "forbidden", f"{authored(error.name or '')} is not available to programs"
+        name = authored(error.name or "")
+        functions = ", ".join(sorted(name for name in BUILTIN_NAMES if name.islower()))
+        return "forbidden", f"{name} is not available to programs; they have {functions}"
     return "runtime", str(error)
 
 

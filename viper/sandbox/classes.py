@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from viper.sandbox.prepass import FIELDS, PREFIX, authored
+from viper.sandbox.prepass import FIELDS, MATCH_ARGS, PREFIX, authored, hidden, is_special
 
 
 class Forbidden:
@@ -52,21 +52,209 @@ class ProgramMeta(type):
             if (
                 base is not object
                 and base not in _EXCEPTION_BASES
-                and type(base) is not ProgramMeta
+                and type(base) not in METACLASSES
             ):
                 label = getattr(base, "__name__", type(base).__name__)
-                raise ForbiddenTypeError(f"a class cannot be derived from {label}")
-        return super().__new__(mcs, name, bases, {**namespace, **NEVER_IN_ARRAYS})
+                raise ForbiddenTypeError(f"a class cannot be derived from {label}; {BASES}")
+        namespace = {**namespace, **NEVER_IN_ARRAYS}
+        if "__exit__" in namespace:
+            namespace["__exit__"] = _without_traceback(namespace["__exit__"])
+        if MATCH_ARGS in namespace:
+            namespace["__match_args__"] = match_args(namespace[MATCH_ARGS])
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class ProgramEnumMeta(ProgramMeta):
+    """Metaclass of a program's enumerations.
+
+    Differs: ``class Color(str, Enum)`` does not derive from ``str``, whose methods would bypass the
+    guards; its members compare and add like their value, and pass its methods on.
+    """
+
+    _members: dict[str, Any]
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]
+    ) -> ProgramEnumMeta:
+        bases = tuple(_MIXINS.get(base, base) for base in bases)
+        for base in bases:
+            if getattr(base, "_members", None):
+                raise TypeError(f"{authored(base.__name__)} has members and cannot be extended")
+        values = {key: value for key, value in namespace.items() if _is_member(key, value)}
+        rest = {key: value for key, value in namespace.items() if key not in values}
+        cls: Any = super().__new__(mcs, name, bases, rest)
+        type.__setattr__(cls, "_members", {})
+        last = 0
+        for key, value in values.items():
+            if type(value) is Auto:
+                value = key.lower() if issubclass(cls, TextMember) else last + 1
+            last = value if type(value) is int else last
+            _add_member(cls, key, value)
+        return cls  # type: ignore[no-any-return]
+
+    def __call__(cls, value: Any, names: Any = None) -> Any:
+        if names is not None:
+            return _functional(cls, value, names)
+        for member in cls._members.values():
+            if member is value or member.value == value:
+                return member
+        missing = getattr(cls, hidden("_missing_"), None)
+        member = missing(value) if missing is not None else None
+        if type(member) is cls:
+            return member
+        raise ValueError(f"{value!r} is not a valid {authored(cls.__name__)}")
+
+    def __getitem__(cls, name: str) -> Any:
+        return cls._members[name]
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter([member for name, member in cls._members.items() if member.name == name])
+
+    def __len__(cls) -> int:
+        return sum(1 for _ in cls)
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __contains__(cls, value: Any) -> bool:
+        return any(member is value or member.value == value for member in cls)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name in cls._members:
+            raise AttributeError(f"cannot reassign member {name!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(cls) -> str:
+        return f"<enum {authored(cls.__name__)!r}>"
+
+
+METACLASSES = frozenset([ProgramMeta, ProgramEnumMeta])
+"""The types of a program's classes."""
+
+BASES = "derive it from your own classes, from exceptions such as ValueError, or from Enum"
+
+
+class Auto:
+    """The value of ``auto()`` in the body of an enumeration."""
+
+    __slots__ = ()
+
+
+def _is_member(name: str, value: Any) -> bool:
+    reserved = name.startswith(("_", PREFIX + "_", PREFIX + "."))
+    return not reserved and not hasattr(type(value), "__get__")
+
+
+def _add_member(cls: Any, name: str, value: Any) -> None:
+    kind = next((k for k, mixin in _MIXINS.items() if issubclass(cls, mixin)), None)
+    if kind is not None and type(value) is not kind:
+        raise TypeError(f"the value of {name} must be of type {kind.__name__}, not {value!r}")
+    member = next((each for each in cls._members.values() if each.value == value), None)
+    if member is None:
+        member = object.__new__(cls)
+        pair = {"name": name, "value": value}
+        member.__dict__.update(pair | {hidden(f"_{key}_"): item for key, item in pair.items()})
+        if owns(cls, "__init__"):
+            cls.__init__(member, *(value if type(value) is tuple else (value,)))
+    cls._members[name] = member
+    type.__setattr__(cls, name, member)
+
+
+def _functional(cls: Any, label: Any, names: Any) -> Any:
+    """Return the enumeration of ``Enum("Color", "RED GREEN")``; also lists, pairs and dicts."""
+    if type(names) is str:
+        names = names.replace(",", " ").split()
+    pairs = names.items() if type(names) is dict else names
+    if type(label) is not str or type(names) not in (list, tuple, dict):
+        raise TypeError("write Enum('Color', ['RED', 'GREEN'])")
+    pairs = [(pair, Auto()) if type(pair) is str else tuple(pair) for pair in pairs]
+    for name, _ in pairs:
+        if type(name) is not str or not name.isidentifier() or name.startswith("_"):
+            raise ForbiddenTypeError(f"{name!r} is no name for a member; begin it with a letter")
+    return ProgramEnumMeta(label, (cls,), dict(pairs))
+
+
+def _by_value(words: str) -> dict[str, Any]:
+    """Return special methods that do to the value of a member what they are called for."""
+
+    def delegate(word: str) -> Callable[..., Any]:
+        def method(self: Any, *others: Any) -> Any:
+            plain = [o.value if isinstance(o, Enum) else o for o in others]
+            return getattr(self.value, word)(*plain)
+
+        return method
+
+    return {f"__{word}__": delegate(f"__{word}__") for word in words.split()}
+
+
+_ORDER = "eq ne lt le gt ge hash add"
+TextMember = ProgramMeta("TextMember", (), _by_value(f"{_ORDER} mod mul rmul len contains getitem"))
+NumberMember = ProgramMeta(
+    "NumberMember",
+    (),
+    _by_value(
+        f"{_ORDER} radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod neg abs "
+        "bool int float index and or xor"
+    ),
+)
+_MIXINS: dict[type, type] = {str: TextMember, int: NumberMember}
+
+
+class Enum(metaclass=ProgramEnumMeta):
+    """The ``Enum`` of programs."""
+
+    name: str
+    value: Any
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("name", "value", hidden("_name_"), hidden("_value_")):
+            raise AttributeError(f"cannot set attribute {authored(name)!r}")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("attributes of a member cannot be deleted")
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.value!r}>"
+
+    def __str__(self) -> str:
+        return f"{authored(type(self).__name__)}.{self.name}"
+
+    def __format__(self, text: str) -> str:
+        return format(str(self), text)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _without_traceback(leave: Any) -> Callable[..., Any]:
+    """Return an ``__exit__`` that hides tracebacks, and the end of the program's process."""
+
+    def __exit__(self: Any, kind: Any, error: Any, trace: Any) -> Any:  # noqa: N807
+        if error is not None and not isinstance(error, Exception | GeneratorExit):
+            return False
+        return leave(self, kind, error, None)
+
+    return __exit__
+
+
+def match_args(names: Any) -> tuple[str, ...]:
+    """Return ``__match_args__`` of a program's class, which positional patterns read."""
+    if type(names) is not tuple or not all(
+        type(name) is str and name.isidentifier() and not is_special(name) for name in names
+    ):
+        raise ForbiddenTypeError("__match_args__ must be a tuple of names of attributes")
+    return tuple(map(hidden, names))
 
 
 def owns(cls: type, name: str) -> bool:
     """Return whether the class, or a class of the program above it, defines ``name``."""
-    return any(type(base) is ProgramMeta and name in base.__dict__ for base in cls.__mro__)
+    return any(type(base) in METACLASSES and name in base.__dict__ for base in cls.__mro__)
 
 
 def program_super(cls: type, obj: object) -> super:
     """Return ``super()`` for a method of a program's class."""
-    if type(cls) is not ProgramMeta or not isinstance(obj, cls):
+    if type(cls) not in METACLASSES or not isinstance(obj, cls):
         raise ForbiddenTypeError("super() is only for methods of your own classes")
     return super(cls, obj)
 
@@ -166,6 +354,8 @@ def _add_methods(
         methods["__lt__"] = less
     if frozen:
         methods["__hash__"] = lambda self: hash(values(self))
+    if "__match_args__" not in cls.__dict__:
+        type.__setattr__(cls, "__match_args__", tuple(names))
     for name, method in methods.items():
         if name not in cls.__dict__ or name == "__hash__":
             setattr(cls, name, method)

@@ -14,13 +14,14 @@ import random
 import re
 import statistics
 import string
+import textwrap
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from viper.sandbox import classes
+from viper.sandbox import classes, standard
 from viper.sandbox.numpy_facade import numpy_members, wide_numpy_members
-from viper.sandbox.tokens import TypeToken
+from viper.sandbox.tokens import TypeToken, offered
 
 
 class Facade:
@@ -44,7 +45,10 @@ def member(facade: Facade, name: str) -> Any:
     try:
         return facade._members[name]
     except KeyError:
-        raise AttributeError(f"module {facade._label!r} has no attribute {name!r} here") from None
+        label, names = facade._label, facade._members
+        raise AttributeError(
+            f"module {label!r} has no attribute {name!r} here{offered(names, name)}"
+        ) from None
 
 
 def _pick(module: ModuleType, names: str) -> dict[str, Any]:
@@ -53,7 +57,8 @@ def _pick(module: ModuleType, names: str) -> dict[str, Any]:
 
 _MODULES = (
     "math statistics itertools collections collections.abc functools re random string json heapq "
-    "bisect copy operator dataclasses typing typing_extensions sys numpy numpy.linalg numpy.random"
+    "bisect copy operator dataclasses typing typing_extensions sys numpy numpy.linalg numpy.random "
+    "contextlib datetime enum fractions textwrap time"
 )
 
 MODULES = frozenset(_MODULES.split())
@@ -77,12 +82,15 @@ _RANDOM = (
     "random randint randrange choice choices sample shuffle uniform gauss normalvariate triangular "
     "betavariate expovariate seed"
 )
+_ABSTRACT = """
+Callable Collection Container Generator Hashable Iterable Iterator Mapping MutableMapping
+MutableSequence MutableSet Reversible Sequence Sized
+"""
 _TYPING: dict[str, type | tuple[type, ...]] = {
-    "Any": object, "List": list, "Dict": dict, "Tuple": tuple, "Set": set, "FrozenSet": frozenset,
-    "Type": type, "Callable": (), "Iterable": (), "Iterator": (), "Sequence": (list, tuple, str),
-    "Mapping": dict, "MutableMapping": dict, "Optional": (), "Union": (), "Literal": (),
-    "Generator": (), "Final": (), "ClassVar": (), "Text": str, "Hashable": (), "Collection": (),
-    "NoReturn": (), "Number": (int, float), "Container": (), "Sized": (), "TypeAlias": (),
+    **{name: getattr(collections.abc, name) for name in _ABSTRACT.split()},
+    "Set": collections.abc.Set, "Any": object, "List": list, "Dict": dict, "Tuple": tuple,
+    "FrozenSet": frozenset, "Type": type, "Optional": (), "Union": (), "Literal": (), "Final": (),
+    "ClassVar": (), "Text": str, "NoReturn": (), "Number": (int, float), "TypeAlias": (),
     "Counter": collections.Counter, "DefaultDict": collections.defaultdict,
     "Deque": collections.deque,
 }  # fmt: skip
@@ -136,11 +144,18 @@ def build_facades(
         },
         "typing": {
             **{name: TypeToken(name, matches) for name, matches in _TYPING.items()},
+            "Set": TypeToken("Set", set),
             "cast": lambda kind, value: value,
             "TypeVar": lambda name, *_, **__: TypeToken(str(name)),
             "NewType": lambda name, kind: kind,
         },
         "sys": {"maxsize": 2**63 - 1},
+        "enum": standard.ENUM,
+        "datetime": standard.DATETIME,
+        "time": standard.TIME,
+        "fractions": standard.FRACTIONS,
+        "textwrap": _pick(textwrap, "wrap fill shorten dedent indent"),
+        "contextlib": standard.contextlib_members(guarded_getattr),
     }
     facades = {name: Facade(name, chosen) for name, chosen in members.items()}
     facades["collections.abc"] = abstract
@@ -181,8 +196,24 @@ def _random_members() -> dict[str, Any]:
     return members
 
 
-def _dumps(obj: Any, *, indent: int | None = None, sort_keys: bool = False, **_: Any) -> str:
-    return json.dumps(obj, indent=indent, sort_keys=sort_keys)
+def _dumps(
+    obj: Any,
+    *,
+    indent: int | str | None = None,
+    sort_keys: bool = False,
+    default: Any = None,
+    separators: Any = None,
+    ensure_ascii: bool = True,
+) -> str:
+    encoder = json.JSONEncoder(
+        indent=indent,
+        sort_keys=sort_keys,
+        default=default,
+        separators=separators,
+        ensure_ascii=ensure_ascii,
+    )
+    # The encoder in C must not run code of the program while it reads a list.
+    return encoder.encode(obj) if default is None else "".join(encoder.iterencode(obj))
 
 
 def _copy(value: Any) -> Any:

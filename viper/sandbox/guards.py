@@ -6,14 +6,18 @@ import builtins
 import operator
 import string
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from viper.sandbox.classes import (
+    METACLASSES,
     ForbiddenAttributeError,
     ForbiddenTypeError,
+    ProgramEnumMeta,
     ProgramMeta,
+    TextMember,
     owns,
     program_super,
     program_super_init,
@@ -31,16 +35,21 @@ from viper.sandbox.readable import (
     UNNAMED,
     WRITABLE_ITEMS,
 )
-from viper.sandbox.tokens import NDARRAY, TypeToken
+from viper.sandbox.standard import TOKENS
+from viper.sandbox.tokens import NDARRAY, TypeToken, actual_class, offered
 
 MAX_INT_BITS = 1 << 20
 """Greatest number of bits of a whole number that ``**`` and ``<<`` may produce."""
 
+_EXACT: Any = (int, Fraction)
 _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
     "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
     "//=": operator.ifloordiv, "%=": operator.imod, "@=": operator.imatmul, "&=": operator.iand,
     "|=": operator.ior, "^=": operator.ixor, ">>=": operator.irshift,
 }  # fmt: skip
+
+STAND_INS = {token.matches: token for token in (NDARRAY, *TOKENS)}
+"""What ``type()`` returns for objects whose own type constructs more than programs may."""
 
 _FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
 _REAL_NAMES = frozenset(dir(builtins))
@@ -85,6 +94,8 @@ class Guards:
             "_pow_": bounded_pow,
             "_shift_": bounded_shift,
             "_type_": self.type_of,
+            "_match_class_": self.match_class,
+            "_match_value_": match_value,
             "_name_of_": name_of,
             "_super_": program_super,
             "_super_init_": program_super_init,
@@ -110,7 +121,7 @@ class Guards:
             raise TypeError("an attribute name must be a string")
         if name.startswith("_"):
             raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
-        if type(kind) is ProgramMeta:
+        if type(kind) in METACLASSES:
             return self._own_attribute(obj, kind, name)
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
@@ -118,15 +129,18 @@ class Guards:
             return plain(getattr(obj, name))
         if kind is Facade:
             return member(obj, name)
-        if kind is ProgramMeta:
+        if kind in METACLASSES:
             if owns(obj, name):
                 return getattr(obj, name)
+        elif kind is TypeToken:
+            if name in obj.members:
+                return obj.members[name]
         elif kind is type:
             if name in ON_TYPES.get(obj, ()):
                 return getattr(obj, name)
         elif kind is super:
             if any(
-                type(cls) is ProgramMeta and name in cls.__dict__
+                type(cls) in METACLASSES and name in cls.__dict__
                 for cls in type(obj.__self__).__mro__
             ):
                 return getattr(obj, name)
@@ -142,6 +156,8 @@ class Guards:
                 return getattr(obj, name)
             if name in EXCEPTION_HIDDEN:
                 return self._refuse(obj, name)
+        if isinstance(obj, TextMember):
+            return self.getattr(obj.value, name)
         label = authored(kind.__name__)
         raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
 
@@ -149,10 +165,19 @@ class Guards:
         """Raise for an attribute: missing is the author's mistake, present is forbidden."""
         if isinstance(obj, type):
             label, exists = f"type object {obj.__name__!r}", hasattr(obj, name)
+            allowed = ON_TYPES.get(obj, frozenset())
+        elif type(obj) is TypeToken:
+            label, exists = f"type object {obj.label!r}", True
+            allowed = frozenset(obj.members)
         else:
             label, exists = f"{authored(type(obj).__name__)!r} object", hasattr(type(obj), name)
+            allowed = self._table.get(type(obj), frozenset())
+            if isinstance(obj, BaseException):
+                allowed = EXCEPTION_ATTRIBUTES
         if exists:
-            raise ForbiddenAttributeError(f"{label}: the attribute {name!r} is not allowed")
+            raise ForbiddenAttributeError(
+                f"{label}: the attribute {authored(name)!r} is not allowed{offered(allowed)}"
+            )
         raise AttributeError(f"{label} has no attribute {authored(name)!r}")
 
     def _format(self, template: str, name: str) -> Callable[..., str]:
@@ -164,10 +189,12 @@ class Guards:
     def getitem(self, obj: Any, key: Any) -> Any:
         """Return ``obj[key]``."""
         kind = type(obj)
-        if kind in INDEXABLE or type(kind) is ProgramMeta or kind in self._indexable:
+        if kind in INDEXABLE or type(kind) in METACLASSES or kind in self._indexable:
+            return obj[key]
+        if kind is ProgramEnumMeta:
             return obj[key]
         if kind is TypeToken or kind is type:
-            return obj if kind is TypeToken else _generic(obj, key)
+            return obj[key] if kind is TypeToken else _generic(obj, key)
         raise TypeError(f"{authored(kind.__name__)!r} object is not subscriptable")
 
     # Writing
@@ -176,10 +203,11 @@ class Guards:
         """Return ``obj`` if its attributes may be assigned, which holds only for the program's own
         objects.
         """
-        if type(type(obj)) is ProgramMeta or type(obj) is ProgramMeta:
+        if type(type(obj)) in METACLASSES or type(obj) in METACLASSES:
             return obj
         raise ForbiddenAttributeError(
-            f"attributes of a {authored(type(obj).__name__)} cannot be assigned"
+            f"attributes of a {authored(type(obj).__name__)} cannot be assigned; those of "
+            "objects of your own classes can"
         )
 
     def write_item(self, obj: Any) -> Any:
@@ -187,9 +215,12 @@ class Guards:
         kind = type(obj)
         if kind is np.ndarray:
             return refuse_objects(obj)
-        if kind in WRITABLE_ITEMS or type(kind) is ProgramMeta:
+        if kind in WRITABLE_ITEMS or type(kind) in METACLASSES:
             return obj
-        raise ForbiddenTypeError(f"items of a {authored(kind.__name__)} cannot be assigned")
+        raise ForbiddenTypeError(
+            f"items of a {authored(kind.__name__)} cannot be assigned; those of lists, dicts and "
+            "arrays can"
+        )
 
     def aug_attr(self, obj: Any, name: str, op: str, value: Any) -> None:
         """Execute ``obj.name op value``."""
@@ -228,13 +259,53 @@ class Guards:
     def type_of(self, obj: Any) -> Any:
         """Return ``type(obj)``, for data and the program's own objects."""
         kind = type(obj)
-        if kind is np.ndarray:
-            return NDARRAY
-        if kind in self._known_types or type(kind) is ProgramMeta:
+        if kind in STAND_INS:
+            return STAND_INS[kind]
+        if kind in self._known_types or type(kind) in METACLASSES:
             return kind
         if isinstance(obj, Exception):
             return kind
-        raise ForbiddenTypeError(f"type() of a {authored(kind.__name__)} is not allowed")
+        raise ForbiddenTypeError(
+            f"type() of a {authored(kind.__name__)} is not allowed; it is for data and for "
+            "objects of your own classes"
+        )
+
+    # Patterns of match, which the interpreter compares without asking
+
+    def match_class(self, cls: Any, positions: int, names: tuple[str, ...]) -> type:
+        """Return the class of a class pattern that may read these attributes."""
+        kind = actual_class(cls)
+        if not isinstance(kind, type):
+            raise TypeError("a class pattern needs a class, such as str or one of your own")
+        names += tuple(getattr(kind, "__match_args__", ())[:positions])
+        if type(kind) in METACLASSES:
+            builtin = EXCEPTION_HIDDEN if issubclass(kind, BaseException) else frozenset()
+            refused = [name for name in names if name in builtin]
+        elif issubclass(kind, BaseException):
+            refused = [name for name in names if name not in EXCEPTION_ATTRIBUTES]
+        else:
+            allowed = self._table.get(kind, frozenset()) if kind is not np.ndarray else ()
+            refused = [name for name in names if name not in allowed]
+        if refused:
+            raise ForbiddenAttributeError(
+                f"a pattern of {authored(kind.__name__)} cannot read {authored(refused[0])!r}; "
+                "match the type alone and read attributes in the body"
+            )
+        return kind
+
+
+class _EqualTo(type):
+    """Metaclass of a class whose instances are the objects that equal its value."""
+
+    holder: list[Any]
+
+    def __instancecheck__(cls, obj: Any) -> bool:
+        return bool(obj == cls.holder[0])
+
+
+def match_value(value: Any) -> type:
+    """Return a class for a pattern that stands for a value, such as ``Color.RED``."""
+    return _EqualTo("value", (), {"holder": [value]})
 
 
 def _own_name(name: Any) -> str:
@@ -242,7 +313,9 @@ def _own_name(name: Any) -> str:
     if type(name) is not str:
         raise TypeError("an attribute name must be a string")
     if is_special(name) or name.startswith(PREFIX):
-        raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
+        raise ForbiddenAttributeError(
+            f"the attribute {name!r} is not allowed; names must not begin with __ or {PREFIX}"
+        )
     return hidden(name)
 
 
@@ -274,11 +347,12 @@ def bounded_pow(base: Any, exponent: Any, *modulus: Any) -> Any:
     """Return ``base ** exponent``, but refuse whole numbers beyond ``MAX_INT_BITS`` bits."""
     if (
         not modulus
-        and isinstance(base, int)
-        and isinstance(exponent, int)
-        and exponent > 0
-        and base.bit_length() * exponent > MAX_INT_BITS
-        and abs(base) > 1
+        and isinstance(base, _EXACT)
+        and isinstance(exponent, _EXACT)
+        and exponent.denominator == 1
+        and (exponent > 0 or type(base) is Fraction)
+        and _bits(base) * abs(exponent) > MAX_INT_BITS
+        and abs(base) != 1
     ):
         raise OverflowError(f"{_short(base)} ** {_short(exponent)} is too large")
     return pow(base, exponent, *modulus)
@@ -295,8 +369,12 @@ def bounded_shift(left: Any, right: Any) -> Any:
     return left << right
 
 
-def _short(number: int) -> str:
-    return str(number) if number.bit_length() < 100 else "a huge number"
+def _bits(number: int | Fraction) -> int:
+    return max(number.numerator.bit_length(), number.denominator.bit_length())
+
+
+def _short(number: int | Fraction) -> str:
+    return str(number) if _bits(number) < 100 else "a huge number"
 
 
 def is_hidden_builtin(name: str) -> bool:

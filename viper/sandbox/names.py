@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
 
-from viper.sandbox.classes import ForbiddenImportError
+from viper.sandbox.classes import ForbiddenImportError, ForbiddenTypeError
 from viper.sandbox.facades import Facade, member
 from viper.sandbox.guards import Guards, bounded_pow
 from viper.sandbox.tokens import TypeToken
 
 _PLAIN = """
-abs all any ascii bin bool callable chr classmethod complex dict divmod enumerate filter float
+abs all any ascii bin bool bytes callable chr classmethod complex dict divmod enumerate filter float
 format frozenset hash hex id int iter len list map max min next object oct ord property range
 repr reversed round set slice sorted staticmethod str sum tuple zip
 None True False Ellipsis NotImplemented
@@ -125,6 +125,8 @@ def _classes(kinds: Any) -> Any:
     if type(kinds) is tuple:
         return tuple(_classes(kind) for kind in kinds)
     if type(kinds) is TypeToken:
+        if kinds.matches == ():
+            raise ForbiddenTypeError(f"{kinds.label} is no class to test for; name one, as in str")
         return kinds.matches
     return type if type(kinds) is _OneArgumentType else kinds
 
@@ -150,7 +152,10 @@ def import_guards(
     def find(module: str) -> Facade:
         if module in facades:
             return facades[module]
-        raise ForbiddenImportError(f"the module {module!r} is not available to programs")
+        names = ", ".join(sorted(facades))
+        raise ForbiddenImportError(
+            f"the module {module!r} is not available to programs; they may import {names}"
+        )
 
     def import_module(module: str, whole: bool) -> Facade:
         facade = find(module)

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from types import CodeType
 from typing import Any, cast
 
@@ -174,6 +175,8 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         self.violations: list[tuple[int | None, str]] = []
         self._first_arguments: list[str | None] = []
         self._class_depth: list[bool] = [False]
+        self._matched: list[ast.stmt] = []
+        self._match_names = count()
 
     generic_visit = RestrictingNodeTransformer.generic_visit
     node_contents_visit = FastTransformer.visit_children
@@ -182,16 +185,15 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         self.violations.append((getattr(node, "lineno", None), info))
 
     def not_allowed(self, node: ast.AST) -> None:
-        self.error(
-            node, f"{_STATEMENTS.get(type(node).__name__, type(node).__name__)} is not allowed"
-        )
+        what, instead = _STATEMENTS.get(type(node).__name__, (type(node).__name__, _PLAIN))
+        self.error(node, f"{what} is not allowed; {instead}")
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
         if name is None or not name.startswith("_") or name == "_":
             return
         if allow_magic_methods and self._class_depth[-1] and name in CLASS_METHODS:
             return
-        self.error(node, f"the name {name!r} is not allowed")
+        self.error(node, f"the name {name!r} is not allowed; begin it with a letter")
 
     # Names, attributes, subscripts
 
@@ -204,13 +206,20 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             special = self._special_attribute(node)
             if special is not None:
                 return special
-        if node.attr.startswith("_") and node.attr != "_" or node.attr in INSPECT_ATTRIBUTES:
-            self.error(node, f"the attribute {node.attr!r} is not allowed")
+        self._check_attribute(node, node.attr)
         node = self.node_contents_visit(node)
         if isinstance(node.ctx, ast.Load):
             return _call("_getattr_", node, node.value, ast.Constant(node.attr))
         node.value = _call("_write_attr_", node, node.value)
         return node
+
+    def _check_attribute(self, node: ast.AST, name: str) -> None:
+        if name.startswith("_") and name != "_" or name in INSPECT_ATTRIBUTES:
+            self.error(
+                node,
+                f"the attribute {name!r} is not allowed; of the special ones programs may use "
+                "x.__class__, f.__name__ and super().__init__",
+            )
 
     def _special_attribute(self, node: ast.Attribute) -> ast.AST | None:
         """Return a safe stand-in for ``x.__class__``, ``x.__name__`` or ``super().__init__``."""
@@ -262,8 +271,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             return _place(ast.Assign(targets=[node.target], value=value), node)
         owner, value = self.visit(target.value), self.visit(node.value)
         if isinstance(target, ast.Attribute):
-            if target.attr.startswith("_") and target.attr != "_":
-                self.error(node, f"the attribute {target.attr!r} is not allowed")
+            self._check_attribute(node, target.attr)
             change = _call("_aug_attr_", node, owner, ast.Constant(target.attr), op, value)
         else:
             change = _call("_aug_item_", node, owner, self.visit(target.slice), op, value)
@@ -284,7 +292,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         if any(alias.name == "*" for alias in node.names):
-            self.error(node, "import * is not allowed")
+            self.error(node, "import * is not allowed; import the names that you use")
         targets: list[ast.expr] = []
         for alias in node.names:
             self.check_name(node, alias.asname or alias.name)
@@ -301,7 +309,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
 
     def guard_iter(self, node: Any) -> Any:
         if getattr(node, "is_async", 0):
-            self.error(node, "async is not allowed")
+            self.error(node, "async is not allowed; write an ordinary loop")
         return self.node_contents_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
@@ -341,7 +349,9 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.check_name(node, node.name)
         if node.keywords:
-            self.error(node, "keywords in a class statement are not allowed")
+            self.error(
+                node, "keywords in a class statement are not allowed; name the base classes alone"
+            )
         self._class_depth.append(True)
         try:
             node = self.node_contents_visit(node)
@@ -351,17 +361,56 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         node.keywords = [_place(ast.keyword("metaclass", metaclass), node)]
         return node
 
-    # match: literals, sequences, captures; a class pattern reads attributes unguarded
+    # match: a class pattern reads attributes, and a value pattern may name one, without a guard.
+    # Both become patterns of a class that a guard checks, or makes, before the match begins.
 
-    def visit_Match(self, node: ast.AST) -> ast.AST:
+    def visit_Match(self, node: ast.Match) -> list[ast.stmt]:
+        around, self._matched = self._matched, []
+        node.subject = self.visit(node.subject)
+        for case in node.cases:
+            case.pattern = self.visit(case.pattern)
+        before, self._matched = self._matched, around
+        for case in node.cases:
+            case.guard = self.visit(case.guard) if case.guard else None
+            case.body = self._visit_items(case.body)
+        return [*before, node]
+
+    def _visit_pattern(self, node: ast.AST) -> ast.AST:
         return self.node_contents_visit(node)
 
-    visit_match_case = visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = visit_Match
+    visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = _visit_pattern
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
-        if not all(isinstance(part, _LITERAL) for part in ast.walk(node.value)):
-            self.error(node, "only literals are allowed as values in match")
+        if all(isinstance(part, _LITERAL) for part in ast.walk(node.value)):
+            return node
+        value = _call("_match_value_", node, self.visit(node.value))
+        return _place(ast.MatchClass(self._before_match(value), [], [], []), node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        for name in node.kwd_attrs:
+            self._check_attribute(node, name)
+        names = ast.Tuple([_place(ast.Constant(n), node) for n in node.kwd_attrs], ast.Load())
+        positions = ast.Constant(len(node.patterns))
+        node.cls = self._before_match(
+            _call("_match_class_", node, self.visit(node.cls), positions, names)
+        )
+        node.patterns = self._visit_items(node.patterns)
+        node.kwd_patterns = self._visit_items(node.kwd_patterns)
         return node
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        self.check_name(node, node.rest)
+        if not all(isinstance(p, _LITERAL) for key in node.keys for p in ast.walk(key)):
+            self.error(node, "a key in a pattern must be a literal")
+        node.patterns = self._visit_items(node.patterns)
+        return node
+
+    def _before_match(self, value: ast.expr) -> ast.expr:
+        """Compute a value before the match; return the name that its pattern reads."""
+        name = f"_match{next(self._match_names)}_"
+        target = _place(ast.Name(name, ast.Store()), value)
+        self._matched.append(_place(ast.Assign(targets=[target], value=value), value))
+        return _place(ast.Name(name, ast.Load()), value)
 
     def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
         self.check_name(node, node.name)
@@ -374,14 +423,13 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
 
 _BOUNDED: dict[type[ast.operator], str] = {ast.Pow: "_pow_", ast.LShift: "_shift_"}
 _LITERAL = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
+_PLAIN = "write it with ordinary statements"
 _STATEMENTS = {
-    "AsyncFunctionDef": "async def",
-    "Await": "await",
-    "AsyncFor": "async for",
-    "AsyncWith": "async with",
-    "TryStar": "except*",
-    "MatchClass": "a class pattern in match",
-    "MatchMapping": "a mapping pattern in match",
+    "AsyncFunctionDef": ("async def", "write an ordinary function"),
+    "Await": ("await", "call the function"),
+    "AsyncFor": ("async for", "write an ordinary loop"),
+    "AsyncWith": ("async with", "write an ordinary with"),
+    "TryStar": ("except*", "write except"),
 }
 
 

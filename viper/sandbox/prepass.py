@@ -72,12 +72,20 @@ FIELDS = PREFIX + ".fields"
 It is not an identifier, so no name that a program writes can be rewritten to it.
 """
 
+MATCH_ARGS = PREFIX + "__match_args__"
+"""Rewritten name of the class variable that lists the attributes of positional patterns."""
+
 _CLASS_METHOD_WORDS = """
 init post_init repr str len iter next contains bool hash call getitem setitem delitem eq ne lt le
 gt ge add sub mul truediv floordiv mod neg abs radd rsub rmul and or xor
+enter exit pos invert pow rpow rtruediv rfloordiv rmod iadd isub imul itruediv reversed round format
 """
 CLASS_METHODS = frozenset(f"__{word}__" for word in _CLASS_METHOD_WORDS.split())
 """Special methods that a class of the program may define."""
+
+_IGNORED = frozenset(["__slots__", "__doc__", "__match_args__"])
+_NO_EFFECT = frozenset(["_generate_next_value_", "_ignore_", "_order_"])
+"""Names with a meaning for Python's enumerations, but not for those of programs."""
 
 _RENAMED = re.compile(rf"\b{PREFIX}(?=_)")
 
@@ -200,6 +208,17 @@ class Prepass(FastTransformer):
             node.name = self._rename(node.name, node)
         return node
 
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        if node.rest:
+            node.rest = self._rename(node.rest, node)
+        return self.visit_children(node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        node.kwd_attrs = [
+            name if is_special(name) else self._rename(name, node) for name in node.kwd_attrs
+        ]
+        return self.visit_children(node)
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
@@ -213,6 +232,7 @@ class Prepass(FastTransformer):
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
         ]
         node.name = self._rename(node.name, node)
+        self._check_special(node)
         special = [
             (item, item.name)
             for item in node.body
@@ -226,3 +246,18 @@ class Prepass(FastTransformer):
             keep = ast.Assign(targets=[ast.Name(FIELDS, ast.Store())], value=names)
             node.body.append(ast.fix_missing_locations(ast.copy_location(keep, node.body[-1])))
         return node
+
+    def _check_special(self, node: ast.ClassDef) -> None:
+        """Refuse special names of a class that would be ignored without a word."""
+        for item in node.body:
+            names = [item.name] if isinstance(item, ast.FunctionDef) else []
+            if isinstance(item, ast.Assign):
+                names = [target.id for target in item.targets if isinstance(target, ast.Name)]
+            for name in names:
+                method = isinstance(item, ast.FunctionDef) and name in CLASS_METHODS
+                if is_special(name) and not method and name not in _IGNORED or name in _NO_EFFECT:
+                    raise PrepassError(
+                        f"a class cannot define {name}; of the special methods it may define: "
+                        + " ".join(sorted(word.strip("_") for word in CLASS_METHODS)),
+                        item.lineno,
+                    )

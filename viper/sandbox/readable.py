@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 import random
 import re
-from types import NoneType
+from types import GeneratorType, NoneType
 
 import numpy as np
 
-from viper.sandbox.classes import Field
+from viper.sandbox.classes import Auto, Field
+from viper.sandbox.standard import READABLE
 
 
 def _public(kind: type, *without: str) -> frozenset[str]:
@@ -76,6 +77,9 @@ BUILTIN: dict[type, frozenset[str]] = {
     ),
     property: _names("setter getter deleter"),
     Field: frozenset(),
+    Auto: frozenset(),
+    GeneratorType: _names("send close"),
+    **READABLE,
     np.ndarray: _NDARRAY,
     **dict.fromkeys(_DTYPES, _names("name kind itemsize")),
     **dict.fromkeys(_SCALARS, _SCALAR),
@@ -83,7 +87,12 @@ BUILTIN: dict[type, frozenset[str]] = {
 }
 """Readable attributes of builtin types; programs may also ask ``type()`` for these types."""
 
-UNNAMED = frozenset([property, Field, re.Match, re.Pattern, random.Random, *_DTYPES])
+UNNAMED = frozenset(
+    [
+        property, Field, Auto, GeneratorType, re.Match, re.Pattern, random.Random,
+        *READABLE, *_DTYPES,
+    ]
+)  # fmt: skip
 """Types of the table that ``type()`` does not return, because they construct more than data."""
 
 ON_TYPES: dict[type, frozenset[str]] = {
@@ -106,7 +115,7 @@ WRITABLE_ITEMS = frozenset(
 """Types whose items a program may assign and delete."""
 
 INDEXABLE = WRITABLE_ITEMS | frozenset(
-    [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *_SCALARS]
+    [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *READABLE, *_SCALARS]
 )
 """Types whose items a program may read, and classes, for ``list[int]``."""
 

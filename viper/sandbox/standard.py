@@ -1,0 +1,229 @@
+"""The parts of ``enum``, ``datetime``, ``time``, ``fractions`` and ``contextlib`` for programs.
+
+Nothing here tells the time of day or measures it: a program could tell machines and runs apart, and
+its answer would not repeat. The classes of ``datetime`` are stand-ins, because the real ones also
+accept the bytes of a pickle, which they hardly check.
+"""
+
+from __future__ import annotations
+
+import _strptime  # noqa: F401  (loaded on first use otherwise, which a locked child cannot do)
+import datetime
+import fractions
+import time
+from collections.abc import Callable, Iterator
+from types import GeneratorType
+from typing import Any
+
+from viper.sandbox.classes import Auto, Enum, ForbiddenTypeError, ProgramEnumMeta
+from viper.sandbox.tokens import TypeToken
+
+_MAX_EXPONENT = 4
+"""Digits of the exponent of a fraction that is written as a text."""
+
+
+class IntEnum(int, Enum):  # type: ignore[misc]
+    """The ``IntEnum`` of programs."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class StrEnum(str, Enum):  # type: ignore[misc]
+    """The ``StrEnum`` of programs."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def _unique(cls: Any) -> Any:
+    """Implement ``enum.unique``."""
+    if type(cls) is not ProgramEnumMeta:
+        raise ForbiddenTypeError("@unique is only for your own enumerations")
+    aliases = [name for name, member in cls._members.items() if member.name != name]
+    if aliases:
+        raise ValueError(f"duplicate values found in {cls!r}: {', '.join(aliases)}")
+    return cls
+
+
+ENUM = {"Enum": Enum, "IntEnum": IntEnum, "StrEnum": StrEnum, "auto": Auto, "unique": _unique}
+
+
+def _numbers_only(kind: Any) -> Callable[..., Any]:
+    """Return the constructor of a class of ``datetime`` without its form that reads a pickle."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, str | bytes):
+                raise TypeError(f"{kind.__name__}() takes numbers, not {type(value).__name__}")
+        return kind(*args, **kwargs)
+
+    return make
+
+
+def _token(kind: Any, members: str, make: Callable[..., Any] | None = None) -> TypeToken:
+    chosen = {name: getattr(kind, name) for name in members.split()}
+    return TypeToken(kind.__name__, kind, make or kind, chosen)
+
+
+def _fraction(numerator: Any = 0, denominator: Any = None) -> fractions.Fraction:
+    if type(numerator) is str:
+        exponent = numerator.lower().partition("e")[2].strip(" +-_0")
+        if len(exponent) > _MAX_EXPONENT:
+            raise OverflowError("a fraction with such an exponent is too large")
+    return fractions.Fraction(numerator, denominator)
+
+
+_RANGE = "min max resolution"
+_PARSED = "fromisoformat fromordinal fromisocalendar"
+_DATE = "isoformat strftime weekday isoweekday isocalendar toordinal timetuple ctime replace"
+_TIME = "isoformat strftime replace"
+DATETIME = {
+    "date": _token(datetime.date, f"{_RANGE} {_PARSED} {_DATE}", _numbers_only(datetime.date)),
+    "datetime": _token(
+        datetime.datetime,
+        f"{_RANGE} {_PARSED} {_DATE} strptime combine date time",
+        _numbers_only(datetime.datetime),
+    ),
+    "time": _token(datetime.time, f"{_RANGE} fromisoformat {_TIME}", _numbers_only(datetime.time)),
+    "timedelta": _token(datetime.timedelta, f"{_RANGE} total_seconds"),
+    "timezone": _token(datetime.timezone, "utc min max"),
+    "UTC": datetime.UTC,
+}
+FRACTIONS = {"Fraction": _token(fractions.Fraction, "from_float", _fraction)}
+_STRUCT_TIME = TypeToken(
+    "struct_time", time.struct_time, lambda parts: time.struct_time(tuple(parts)[:9])
+)
+TOKENS = (
+    *(token for token in DATETIME.values() if type(token) is TypeToken),
+    *FRACTIONS.values(),
+    _STRUCT_TIME,
+)
+"""The stand-ins for classes of these modules."""
+
+_FIELDS = "year month day hour minute second microsecond tzinfo fold"
+READABLE: dict[type, frozenset[str]] = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        datetime.date: f"{_RANGE} {_DATE} year month day",
+        datetime.datetime: (
+            f"{_RANGE} {_DATE} {_FIELDS} date time timetz astimezone utcoffset tzname utctimetuple"
+        ),
+        datetime.time: f"{_RANGE} {_TIME} {_FIELDS} utcoffset tzname",
+        datetime.timedelta: f"{_RANGE} days seconds microseconds total_seconds",
+        datetime.timezone: "utcoffset tzname utc",
+        type(datetime.date.min.isocalendar()): "year week weekday",
+        fractions.Fraction: "numerator denominator limit_denominator as_integer_ratio",
+        time.struct_time: (
+            "tm_year tm_mon tm_mday tm_hour tm_min tm_sec tm_wday tm_yday tm_isdst count index"
+        ),
+    }.items()
+}
+"""Readable attributes of the objects of these modules, by exact type."""
+
+
+def _sleep(seconds: float) -> None:
+    """Implement ``time.sleep``: it checks its argument and does not wait."""
+    if not seconds >= 0:
+        raise ValueError("sleep length must be non-negative")
+
+
+TIME = {
+    "sleep": _sleep,
+    "struct_time": _STRUCT_TIME,
+    "strftime": lambda text, moment: time.strftime(text, moment),
+    "strptime": lambda text, form="%a %b %d %H:%M:%S %Y": time.strptime(text, form),
+    "gmtime": lambda seconds: time.gmtime(_given(seconds)),
+    "asctime": lambda moment: time.asctime(_given(moment)),
+}
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        raise TypeError("programs have no clock: pass the time that is meant")
+    return value
+
+
+class _Manager:
+    """What a call of a function marked with ``@contextmanager`` returns."""
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: Iterator[Any]) -> None:
+        if type(steps) is not GeneratorType:
+            raise TypeError("@contextmanager is for functions with one yield")
+        self._steps = steps
+
+    def __enter__(self) -> Any:
+        for value in self._steps:
+            return value
+        raise RuntimeError("generator didn't yield")
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        steps: Any = self._steps
+        if error is None:
+            for _ in steps:
+                raise RuntimeError("generator didn't stop")
+            return False
+        try:
+            steps.throw(error)
+        except StopIteration as stopped:
+            return stopped is not error
+        except RuntimeError as raised:
+            if raised is error or isinstance(error, StopIteration) and raised.__cause__ is error:
+                return False
+            raise
+        except BaseException as raised:
+            if raised is error:
+                return False
+            raise
+        raise RuntimeError("generator didn't stop after throw()")
+
+
+def _contextmanager(function: Any) -> Callable[..., _Manager]:
+    def enter(*args: Any, **kwargs: Any) -> _Manager:
+        return _Manager(function(*args, **kwargs))
+
+    return enter
+
+
+class _Suppress:
+    __slots__ = ("_kinds",)
+
+    def __init__(self, *kinds: Any) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        return isinstance(error, Exception) and isinstance(error, self._kinds)
+
+
+class _Entered:
+    """The context manager of a value; ``close`` runs at its end."""
+
+    __slots__ = ("_close", "_value")
+
+    def __init__(self, value: Any, close: Callable[[], Any]) -> None:
+        self._value, self._close = value, close
+
+    def __enter__(self) -> Any:
+        return self._value
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._close()
+
+
+def contextlib_members(read_attribute: Callable[..., Any]) -> dict[str, Any]:
+    """Return the names of ``contextlib``; those that keep callbacks or redirect output are out.
+
+    Args:
+        read_attribute: attribute access for ``closing``.
+    """
+    return {
+        "contextmanager": _contextmanager,
+        "suppress": _Suppress,
+        "closing": lambda value: _Entered(value, read_attribute(value, "close")),
+        "nullcontext": lambda value=None: _Entered(value, lambda: None),
+    }

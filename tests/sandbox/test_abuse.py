@@ -61,7 +61,7 @@ def _check_exception(case: Case, kind: str, exception: str | None) -> None:
 def test_the_suite_is_large_enough() -> None:
     assert len({" ".join(case.program.split()) for case in CASES}) >= 250
     assert len({str(case) for case in CASES}) == len(CASES)
-    assert len({case.group for case in CASES}) == 15
+    assert len({case.group for case in CASES}) == 16
 
 
 @pytest.mark.parametrize("after", [done("second"), call(), b"\xff" * 64, b"\x01"])

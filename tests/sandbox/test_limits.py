@@ -175,3 +175,20 @@ def test_no_descriptor_is_left_open(sandbox: Sandbox) -> None:
     for _ in range(5):
         sandbox.run("answer = 1")
     assert len(list(Path(f"/proc/{os.getpid()}/fd").iterdir())) <= before + 3
+
+
+@pytest.mark.parametrize(
+    "manager",
+    [
+        "class M:\n    def __enter__(self): pass\n    def __exit__(self, *d): return True\n",
+        "from contextlib import contextmanager\n@contextmanager\ndef M():\n"
+        "    try:\n        yield\n    finally:\n        pass\n",
+        "from contextlib import suppress\ndef M(): return suppress(Exception)\n",
+    ],
+    ids=["class", "function", "suppress"],
+)
+def test_a_context_manager_cannot_swallow_the_end_of_output(manager: str) -> None:
+    program = manager + "with M():\n    print('x' * 9000)\nanswer = 'went on'"
+    with Sandbox(limits=Limits(output_kb=1)) as sandbox:
+        failure = sandbox.run(program).failure
+    assert failure is not None and failure.kind == "output"

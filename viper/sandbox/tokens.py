@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from viper.sandbox.classes import BASES, ForbiddenTypeError
+
 _MAX_LISTED = 380
 
 
@@ -46,6 +48,9 @@ class TypeToken:
             return self
         parts = key if type(key) is tuple else (key,)
         return _union(*parts, *([None] if self.label == "Optional" else []))
+
+    def __mro_entries__(self, bases: object) -> tuple[type, ...]:
+        raise ForbiddenTypeError(f"a class cannot be derived from {self.label}; {BASES}")
 
     def __or__(self, other: object) -> TypeToken:
         return _union(self, other)

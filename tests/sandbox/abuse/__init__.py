@@ -1,4 +1,4 @@
-"""Programs that try to get out of the sandbox, in fifteen classes; see :mod:`.case`."""
+"""Programs that try to get out of the sandbox, in sixteen classes; see :mod:`.case`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.sandbox.abuse import (
     imports,
     numpy_arrays,
     resources,
+    standard_modules,
     system_calls,
     tool_calls,
     visual_api,
@@ -33,6 +34,7 @@ LANGUAGE_CASES: tuple[Case, ...] = (
     *c_helpers.CASES,
     *numpy_arrays.CASES,
     *visual_api.CASES,
+    *standard_modules.CASES,
 )
 """Attempts on the rules of the language."""
 

@@ -34,7 +34,6 @@ CASES = cases(
         },
         "imports": {
             "object_hook": "import json\nanswer = json.loads('{\"a\": 1}', object_hook=lambda d: 'loot')",
-            "default": "import json\nanswer = json.dumps(find, default=lambda o: 'loot')",
             "encoder class": "import json\nanswer = str(json.JSONEncoder)",
             "parse_constant": "import json\nanswer = json.loads('NaN', parse_constant=lambda text: 'loot')",
             "re.Scanner": "from re import Scanner\nanswer = str(Scanner([('a', lambda s, t: s)]))",

@@ -39,6 +39,9 @@ _COMMANDS = {
     "mcp": ("viper.commands.serve:mcp", "", ""),
     "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
     "seek": ("viper.commands.seek:seek", "", ""),
+    "export": ("viper.commands.export:export",
+        "Write the program of an answer as a script of your own.", ""),
+    "apply": ("viper.commands.apply:apply", "Run one program on all pictures of a folder.", ""),
 }
 _OLD_NAMES = {
     "score": "data score", "pool": "ace pool", "feedback": "learn feedback",
@@ -91,10 +94,14 @@ def exit_code(code: object, **_: object) -> int:
     return code if isinstance(code, int) else EXIT_OK
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code."""
+def main(
+    argv: list[str] | None = None, command: click.Command = cli, prog_name: str = "viper"
+) -> None:
+    """Run a command line, that of viper unless told otherwise, and end the process with its exit
+    code.
+    """
     try:
-        code = cli.main(args=argv, prog_name="viper", standalone_mode=False)
+        code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
         if sys.stdout is not None:  # None if the caller closed it
             sys.stdout.flush()
     except click.exceptions.Abort:

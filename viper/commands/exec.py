@@ -43,17 +43,13 @@ class ExecOptions(cli.ProfileChoice):
 def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> int:
     """Run PROGRAM, a Python file that calls the API, on MEDIA in the sandbox.
 
+    Related: viper apply runs a program on all pictures of a folder; viper export writes the program
+    of an answer as a script.
+
     \b
     viper exec leftmost.py table.png --task ground
     """
-    if not program.is_file():
-        raise MediaError(f"{program}: no such program file")
-    if (size := program.stat().st_size) > MAX_PROGRAM_BYTES:
-        raise UsageError(f"{program}: {size:,} bytes; at most {MAX_PROGRAM_BYTES:,} are read")
-    try:
-        source = program.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{program}: not UTF-8 text; expected a Python program") from None
+    source = read_program(program)
     loaded = media_from(list(media))
     options = RunOptions(task=execution.task, options=cli.split_options(execution.choices))
     with cli.open_reasoner(execution) as reasoner:
@@ -61,3 +57,19 @@ def execute(execution: ExecOptions, program: Path, media: tuple[str, ...]) -> in
     for trial in result.trace.trials if execution.verbose else ():
         click.echo(trial_line(trial), err=True)
     return print_result(result, execution.save, as_json=execution.as_json, quiet=execution.quiet)
+
+
+def read_program(path: Path, max_bytes: int = MAX_PROGRAM_BYTES) -> str:
+    """Return the text of a program's file.
+
+    Raises:
+        UsageError: it is missing, too large or no text.
+    """
+    if not path.is_file():
+        raise MediaError(f"{path}: no such program file")
+    if (size := path.stat().st_size) > max_bytes:
+        raise UsageError(f"{path}: {size:,} bytes; at most {max_bytes:,} are read")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; expected a Python program") from None

@@ -135,10 +135,11 @@ def hint_to_go_on() -> Iterator[None]:
         raise
 
 
-def describe(running: RunProgress, seconds: float) -> str:
+def describe(running: RunProgress, seconds: float, scored: bool = True) -> str:
     """Return ``120/600  score .853  2.1/s  3:48 left  failed 4 (timeout 3, model 1)``."""
     rate = running.fresh / seconds if seconds > 0 else 0.0
-    parts = [f"{running.done}/{running.total}", f"score {running.mean:.3f}", f"{rate:.2f}/s"]
+    score = [f"score {running.mean:.3f}"] if scored else []
+    parts = [f"{running.done}/{running.total}", *score, f"{rate:.2f}/s"]
     if rate and running.done < running.total:
         parts.append(f"{_clock((running.total - running.done) / rate)} left")
     if running.failed:
@@ -150,13 +151,17 @@ def describe(running: RunProgress, seconds: float) -> str:
 
 
 @contextmanager
-def evaluation_progress(total: int, done: int) -> Iterator[Progress]:
-    """Yield a function to call after each row, which shows the progress."""
+def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterator[Progress]:
+    """Yield a function to call after each row, which shows the progress.
+
+    Args:
+        scored: show the mean score.
+    """
     started = time.monotonic()
     if done:
         click.echo(f"{done} of {total} are there already", err=True)
     if sys.stderr.isatty():
-        with _bar(total, done, started) as progress:
+        with _bar(total, done, started, scored) as progress:
             yield progress
         return
     last = {"time": started, "tenth": done * 10 // max(1, total)}
@@ -165,13 +170,13 @@ def evaluation_progress(total: int, done: int) -> Iterator[Progress]:
         now, tenth = time.monotonic(), running.done * 10 // running.total
         if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
             last.update(time=now, tenth=tenth)
-            click.echo(describe(running, now - started), err=True)
+            click.echo(describe(running, now - started, scored), err=True)
 
     yield line
 
 
 @contextmanager
-def _bar(total: int, done: int, started: float) -> Iterator[Progress]:
+def _bar(total: int, done: int, started: float, scored: bool) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -180,7 +185,7 @@ def _bar(total: int, done: int, started: float) -> Iterator[Progress]:
         task = bar.add_task("", total=total, completed=done)
 
         def update(running: RunProgress) -> None:
-            text = describe(running, time.monotonic() - started)
+            text = describe(running, time.monotonic() - started, scored)
             bar.update(task, completed=running.done, description=text.replace("[", r"\["))
 
         yield update

@@ -52,6 +52,9 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     became right or wrong and how programs changed. Only feedback is written, and no model is
     loaded. Reload the page of an unfinished run to see new samples.
 
+    Related: viper export RUN SAMPLE writes the program of a sample as a script, which viper apply
+    runs on all pictures of a folder.
+
     \b
     viper view runs/first
     viper view runs/first runs/second

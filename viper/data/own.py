@@ -35,10 +35,12 @@ SUFFIXES = (".csv", ".jsonl")
 COLUMNS = ("media", "query", "answer", "options", "task", "id")
 REQUIRED = ("media", "query")
 
+PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
+
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m4v", ".gif"}
 )
-"""By which a video is told from a picture before it is read."""
+"""By which a file is told to be a picture or a video before it is read."""
 
 
 @dataclass(frozen=True)

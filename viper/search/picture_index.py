@@ -30,6 +30,7 @@ from viper.errors import DataError, MediaError, StoreError, UsageError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Floats, Matcher, Pixels
 from viper.search.findings import MAX_NAME, Entity, json_line, plain
+from viper.storage.files import files_below
 from viper.storage.sqlite import Format, database_errors, open_to_write
 
 MAX_PICTURES = 1_000_000
@@ -194,34 +195,18 @@ class PictureIndex:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield relative name, size and modification time of the files, sorted by name."""
+    """Yield relative name, size and modification time of the files, in a stable order."""
     count = 0
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        for name in sorted(names):
-            path = Path(root, name)
-            if name.startswith(".") or name == NOTES or not _is_inside(path, folder):
-                continue
-            count += 1
-            if count > MAX_PICTURES:
-                raise UsageError(
-                    f"{folder}: holds more than {MAX_PICTURES:,} files; name a folder in it"
-                )
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            if 0 < status.st_size <= MAX_FILE_BYTES:
-                yield path.relative_to(folder).as_posix(), (status.st_size, status.st_mtime_ns)
-
-
-def _is_inside(path: Path, folder: Path) -> bool:
-    """Return whether this is a regular file inside the folder whose name can be stored."""
-    try:
-        str(path).encode()
-        return path.is_file() and path.resolve().is_relative_to(folder)
-    except (OSError, ValueError, RuntimeError):
-        return False
+    for name, status in files_below(folder):
+        if status is None or PurePosixPath(name).name == NOTES:
+            continue
+        count += 1
+        if count > MAX_PICTURES:
+            raise UsageError(
+                f"{folder}: holds more than {MAX_PICTURES:,} files; name a folder in it"
+            )
+        if 0 < status.st_size <= MAX_FILE_BYTES:
+            yield name, (status.st_size, status.st_mtime_ns)
 
 
 THUMBNAIL = 16

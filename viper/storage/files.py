@@ -76,6 +76,30 @@ def read_plain_file(path: Path, max_bytes: int) -> bytes:
     return content
 
 
+def files_below(folder: Path) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Yield relative name and status of the files below a folder, in a stable order.
+
+    Hidden files and folders are left out, and links to folders are not followed. The status is None
+    for links to files outside, for files that cannot be read and for names that are no text.
+
+    Args:
+        folder: without links in its path, see ``Path.resolve``.
+    """
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        for name in sorted(names):
+            if name.startswith("."):
+                continue
+            path = Path(root, name)
+            try:
+                str(path).encode()
+                inside = path.is_file() and path.resolve().is_relative_to(folder)
+                status = path.stat() if inside else None
+            except (OSError, ValueError, RuntimeError):
+                status = None
+            yield path.relative_to(folder).as_posix(), status
+
+
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
     """Turn an OSError of the block into a :class:`StoreError`."""

@@ -6,15 +6,15 @@ import contextlib
 import ctypes
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from viper.data.sample import Sample
 from viper.evaluate.engines.sample_runner import Engine, Item
-from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
+from viper.schema import Trace
 
 _GIVE_BACK_EVERY = 200
 """Results between two returns of free memory to the system, which take milliseconds."""
@@ -95,6 +95,19 @@ class RunEnd:
     running: RunProgress
 
 
+class ResultStore(Protocol):
+    """Protocol of the place of a run's results, such as :class:`viper.evaluate.runs.store.RunStore`."""
+
+    def rows(self) -> Iterable[SampleResult]:
+        """Return the results of earlier sessions."""
+
+    def done(self) -> Collection[tuple[str, int]]:
+        """Return the keys of the items that need no answer; see :attr:`Item.key`."""
+
+    def add(self, position: int, result: SampleResult, trace: Trace | None) -> None:
+        """Store a result. Once this returns, a kill of the process cannot undo it."""
+
+
 def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
     """Return all items of a run. Samples of the same files are next to each other.
 
@@ -116,7 +129,7 @@ def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
 def run(
     engine: Engine,
     todo: Sequence[Item],
-    store: RunStore,
+    store: ResultStore,
     *,
     budget: Budget = UNBOUNDED,
     on_done: Callable[[SampleResult, RunProgress], None] | None = None,

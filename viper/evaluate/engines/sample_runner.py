@@ -131,9 +131,7 @@ class SampleRunner:
         failure: Failure | None = None
         try:
             sample, options = item.sample, self._options(item)
-            for event in self.reasoner.stream(
-                self._media(sample), sample.text, options, cancel=cancel, usage=meter
-            ):
+            for event in self._events(sample, options, cancel, meter):
                 if isinstance(event, RunResult):
                     result = event
                 else:
@@ -166,6 +164,14 @@ class SampleRunner:
         if item.sample.files:
             with contextlib.suppress(BaseException):  # panics are no Exception
                 self._media(item.sample)
+
+    def _events(
+        self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
+    ) -> Iterator[Trial | RunResult]:
+        """Answer a sample; see :meth:`viper.reasoner.Reasoner.stream`."""
+        return self.reasoner.stream(
+            self._media(sample), sample.text, options, cancel=cancel, usage=meter
+        )
 
     def _options(self, item: Item) -> RunOptions:
         sample = item.sample
@@ -220,6 +226,20 @@ class SampleRunner:
         row = _row(item, trace, trace.failure if prediction is None else None, seconds)
         judged = replace(row, score=score.value, details=dict(score.details), prediction=prediction)
         return ItemOutcome(item.position, judged, trace)
+
+
+@dataclass(frozen=True)
+class ProgramRunner(SampleRunner):
+    """Answers every item with one program and without a language model, as ``viper exec`` does."""
+
+    program: str = ""
+
+    def _events(
+        self, sample: Sample, options: RunOptions, cancel: threading.Event, meter: UsageMeter
+    ) -> Iterator[Trial | RunResult]:
+        yield self.reasoner.execute(
+            self.program, self._media(sample), sample.text, options, cancel=cancel
+        )
 
 
 def _with_reason(trace: Trace) -> Trace:

@@ -213,9 +213,14 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
         yield f"model of {role}", model
 
 
+def decisive_tables(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables and keys of a profile that may change answers."""
+    return {key: each for key, each in document.items() if key not in _NO_INFLUENCE}
+
+
 def _of_document(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the profile without paths, replaced settings, and what model ids stand for."""
-    document = {key: each for key, each in manifest["document"].items() if key not in _NO_INFLUENCE}
+    document = decisive_tables(manifest["document"])
     run = document.get("run")
     if isinstance(run, Mapping):
         settings = manifest["settings"]

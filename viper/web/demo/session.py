@@ -12,15 +12,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.data.own import VIDEO_SUFFIXES
+from viper.data.own import PICTURE_SUFFIXES, VIDEO_SUFFIXES
 from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from, write_mp4
 from viper.plugins import entry_points_of
 
-PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 SHOWN_NAME = 80
 """Most characters of an uploaded file's name to show."""
-
 
 ENTRY_POINTS = "viper.demo_scenes"
 

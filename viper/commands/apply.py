@@ -1,0 +1,192 @@
+"""``viper apply``: run one program on all pictures of a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from viper.commands import options as cli
+from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
+from viper.commands.exported import profile_of, warn_of_models
+from viper.commands.terminal import evaluation_progress, hint_to_go_on
+from viper.data.folder import folder_samples
+from viper.data.sample import Sample
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
+from viper.evaluate.answers_file import SUFFIXES, AnswersFile
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.runner import RunProgress, bound_arenas, items, run
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner
+from viper.evaluate.metrics import metric
+from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
+from viper.profiles.exported import ExportedProgram
+from viper.profiles.wiring import Profile
+from viper.reasoner import Reasoner, RunOptions
+from viper.schema import Query, to_json
+from viper.storage.cache import ComputeCache
+from viper.storage.json_lines import dumps
+
+MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
+"""An exported script holds a profile beside its program."""
+
+_READ_AHEAD = 16
+"""Pictures in memory beside those of the workers."""
+
+
+class AnswersPath(cli.OutPath):
+    """Type of an option that names a table of answers."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        if path.suffix.lower() not in SUFFIXES or path.is_dir():
+            raise UsageError(f"-o {path}: expected the name of a file that ends in .csv or .jsonl")
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyOptions(cli.ProfileChoice):
+    """Options of ``viper apply``."""
+
+    # fmt: off
+    out: Path = cli.option("-o", "--out", type=AnswersPath(), required=True,
+        metavar="FILE.csv|FILE.jsonl",
+        help="Table with a row for each picture or video; continued if it exists.")
+    query: str | None = cli.option("--query", default=None,
+        help="Text that the program receives as `question`. By default that of the export.")
+    task: str | None = cli.option("--task", default=None,
+        help="Task, which determines the type of the answer. By default that of the export, or "
+             "auto.")
+    choices: tuple[str, ...] = cli.option("--options", help='Candidate answers: "a; b; c".')
+    retry: bool = cli.option("--retry-failed", help="Run again on pictures that failed before.")
+    force: bool = cli.option("--force", help="Replace an existing table, whatever it holds.")
+    workers: int = cli.given_by(cli.workers_option("Number of pictures at the same time."))
+    quiet: bool = cli.given_by(cli.quiet_option)
+    api: str | None = cli.given_by(cli.api_option)
+    learned: bool = cli.given_by(cli.learned_option(by_default=False))
+    # fmt: on
+
+
+@click.command()
+@click.argument("program", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("folder", type=click.Path(path_type=Path))
+@cli.options_as(ApplyOptions)
+def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
+    """Run PROGRAM on every picture and video below FOLDER, many at a time.
+
+    PROGRAM is a Python file as viper exec takes it, a script that viper export wrote, or - for
+    standard input. A script brings its profile and thresholds along.
+
+    Each answer becomes a row of the table at once. After Ctrl-C or a crash, the same command
+    continues: it answers about pictures that are new or changed, and removes the rows of those that
+    are gone. A picture that fails, or cannot be read, gets a row with its failure. Hidden files,
+    other files and links out of the folder are skipped. The exit code is 1 if a picture failed.
+
+    \b
+    viper apply leftmost.py photos/ -o answers.csv
+    viper apply answer.py photos/ -o answers.jsonl --workers 32
+    viper apply - photos/ -o answers.csv --query "cube" < find.py
+    """
+    source = _read(program)
+    exported = ExportedProgram.read(source)
+    if exported is not None and exported.media == "images":
+        raise UsageError(
+            f"{program}: its query is about several pictures together; run the script itself"
+        )
+    code = source if exported is None else exported.program
+    query = _query(options, exported)
+    profile = profile_of(exported, options) if exported else cli.open_profile(options)
+    bound_arenas()
+    with ExitStack() as stack:
+        reasoner = Reasoner(profile, preload=False)
+        stack.callback(reasoner.close)
+        fingerprint = _fingerprint(reasoner, profile, code, query, folder)
+        listed = folder_samples(folder, query, fingerprint)
+        table = stack.enter_context(
+            AnswersFile(
+                options.out, listed.samples, fingerprint, anew=options.force, retry=options.retry
+            )
+        )
+        for note in listed.notes() if not options.quiet else ():
+            click.echo(f"viper: {note}", err=True)
+        if table.dropped:
+            click.echo(f"viper: removed {table.dropped} rows of files that changed or are gone",
+                       err=True)  # fmt: skip
+        cli.fetch_models(profile)
+        stack.enter_context(hint_to_go_on())
+        running = _answer(reasoner, code, listed.samples, table, options.workers)
+        if exported is not None:
+            warn_of_models(exported, reasoner)
+    if running.failed:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common())
+        click.echo(
+            f"viper: {running.failed} of {running.total} failed ({kinds}); {options.out} has the "
+            "reasons",
+            err=True,
+        )
+    return EXIT_FAILED if running.failed else EXIT_OK
+
+
+def _query(options: ApplyOptions, exported: ExportedProgram | None) -> Query:
+    """Return the query of the options, completed by that of an export."""
+    choices = cli.split_options(options.choices)
+    if exported is None:
+        return Query(options.query or "", options.task or "auto", options=choices)
+    return Query(
+        options.query or exported.query,
+        options.task or exported.task,
+        options=choices or exported.options,
+    )
+
+
+def _fingerprint(
+    reasoner: Reasoner, profile: Profile, program: str, query: Query, folder: Path
+) -> str:
+    """Return a hash of everything but the files that decides the answers."""
+    components = reasoner.components
+    facts = [
+        version(PACKAGES["viper"]),
+        program,
+        query,
+        str(folder.resolve()),
+        components.settings.api,
+        [source.text for source in components.library.prelude().sources],
+        decisive_tables(to_json(profile.document)),
+        getattr(components.toolbox.soft_prompts, "fingerprint", ""),
+    ]
+    return hashlib.sha256(dumps(facts).encode()).hexdigest()[:16]
+
+
+def _answer(
+    reasoner: Reasoner, program: str, samples: Sequence[Sample], table: AnswersFile, workers: int
+) -> RunProgress:
+    runner = ProgramRunner(
+        reasoner,
+        metric("answered"),
+        RunOptions(),
+        ComputeCache(workers + _READ_AHEAD, SHARED_MEDIA_BYTES),
+        program,
+    )
+    engine = LocalEngine(runner, Bounds(workers))
+    with evaluation_progress(len(samples), len(table.done()), scored=False) as progress:
+        end = run(engine, items(samples, (0,)), table, on_done=lambda _, now: progress(now))
+    table.finish()
+    return end.running
+
+
+def _read(program: Path) -> str:
+    if str(program) != "-":
+        return read_program(program, MAX_SCRIPT_BYTES)
+    content = sys.stdin.buffer.read(MAX_SCRIPT_BYTES + 1)
+    if len(content) > MAX_SCRIPT_BYTES:
+        raise UsageError(f"-: more than {MAX_SCRIPT_BYTES:,} bytes; expected a program")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("-: not UTF-8 text; expected a Python program") from None

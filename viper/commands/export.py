@@ -21,7 +21,7 @@ from viper.commands.options import (
     seed_option,
 )
 from viper.errors import UsageError
-from viper.evaluate.runs.store import MANIFEST, RunStore
+from viper.evaluate.runs.store import RunStore
 from viper.profiles.exported import ExportedProgram
 from viper.record import RecordError, record_from_json, trace_from_record
 from viper.schema import Trace, to_json
@@ -65,7 +65,7 @@ def export(options: ExportOptions, run: Path, sample: str | None) -> None:
         raise UsageError(f"-o {options.out}: the name of a script ends in .py")
     if options.out.exists() and not options.force:
         raise UsageError(f"{options.out}: there already; choose another name or give --force")
-    if run.is_file() and run.name != MANIFEST:
+    if run.is_file():
         if sample is not None:
             raise UsageError(f"{run}: holds one answer; leave out {sample!r}")
         trace, document, models = _of_record(run, options)
@@ -123,7 +123,7 @@ def _of_record(
     if trace.task == "choice":
         raise UsageError(f"{file}: does not hold the options of the choice; export from a run")
     if not options.force:
-        _check_answered(trace.query.text[:60], trace.failure and trace.failure.kind)
+        _check_answered(trace.query.text[:60], trace.failure.kind if trace.failure else None)
     return trace, to_json(open_profile(options).document), {}
 
 

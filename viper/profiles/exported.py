@@ -1,8 +1,8 @@
 """A program with everything that it needs to answer about other pictures, as a script.
 
-The script holds a literal and one call. Program and query are strangers' texts: they stand in string
-literals, so Python never runs them; viper's sandbox does. The profile in it is trusted as a
-profile's file is, because a backend may be a class in a file.
+The script holds a literal and one call. Program and query are strangers' texts: they stand in
+string literals, so Python never runs them; viper's sandbox does. The profile in it is trusted as
+a profile's file is, because a backend may be a class in a file.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class RunEnd:
 
 
 class ResultStore(Protocol):
-    """Protocol of the place of a run's results, such as :class:`viper.evaluate.runs.store.RunStore`."""
+    """Place of a run's results, such as :class:`viper.evaluate.runs.store.RunStore`."""
 
     def rows(self) -> Iterable[SampleResult]:
         """Return the results of earlier sessions."""

@@ -8,8 +8,8 @@ the profile `embedded`, in processes that are killed at random moments. Prints
 - whether every picture has exactly one row in the end;
 - resident memory of the process, and its slope by least squares over the second half of the last
   session, in MB for 1,000 pictures;
-- pictures per second of the last session, and of a loop of `Reasoner.execute`, one picture after the
-  other in one process, on the first `--loop` pictures.
+- pictures per second of the last session, and of a loop of `Reasoner.execute`, one picture after
+  the other in one process, on the first `--loop` pictures.
 
 Claimed: nothing lost or doubled; less than 5 MB more for 1,000 pictures. Exit status 1 otherwise.
 """

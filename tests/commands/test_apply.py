@@ -256,14 +256,14 @@ def test_an_exported_script_answers_about_other_pictures(
     assert viper(capsys, "export", str(run), "q1", "-o", str(script))[0] == 0
     done = subprocess.run(
         [sys.executable, script, bench.pictures / "1.png", bench.pictures / "2.png"],
-        capture_output=True, text=True, cwd=ROOT, check=False,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     color = color_of("what color is thing 1?")
     assert done.stdout == f"1.png: {color}\n2.png: {color}\n"
     as_json = subprocess.run(
         [sys.executable, script, bench.pictures / "1.png", "--json"],
-        capture_output=True, text=True, cwd=ROOT, check=True,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
     )  # fmt: skip
     assert json.loads(as_json.stdout)["answer"] == color
 

@@ -7,15 +7,11 @@ stdout carries the result, stderr everything else.
 
 from __future__ import annotations
 
-import errno
-import os
-import sys
-from contextlib import suppress
-
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, ViperError
+from viper.commands.process import end_with
+from viper.errors import EXIT_OK
 
 # fmt: off
 _COMMANDS = {
@@ -94,46 +90,6 @@ def exit_code(code: object, **_: object) -> int:
     return code if isinstance(code, int) else EXIT_OK
 
 
-def main(
-    argv: list[str] | None = None, command: click.Command = cli, prog_name: str = "viper"
-) -> None:
-    """Run a command line, that of viper unless told otherwise, and end the process with its exit
-    code.
-    """
-    try:
-        code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
-        if sys.stdout is not None:  # None if the caller closed it
-            sys.stdout.flush()
-    except click.exceptions.Abort:
-        code = _interrupted()
-    except KeyboardInterrupt:
-        code = _interrupted()
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except ViperError as error:
-        click.echo(f"viper: {error}", err=True)
-        code = error.exit_code
-    except SystemExit:  # click ends so if a pipe is closed
-        code = _output_lost(os.strerror(errno.EPIPE))
-    except OSError as error:
-        if error.filename is not None:
-            click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
-            code = EXIT_FAILED
-        elif error.errno == errno.ENOSPC:
-            code = _output_lost(os.strerror(error.errno))
-        else:
-            raise
-    sys.exit(code)
-
-
-def _output_lost(reason: str) -> int:
-    with suppress(OSError):  # stderr may be lost as well
-        click.echo(f"viper: the output could not be written ({reason})", err=True)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-    return EXIT_FAILED
-
-
-def _interrupted() -> int:
-    click.echo("viper: interrupted", err=True)
-    return EXIT_INTERRUPTED
+def main(argv: list[str] | None = None) -> None:
+    """Run a command line of viper, and end the process with its exit code."""
+    end_with(cli, argv)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from viper.cli import main as run_command
 from viper.commands import options as cli
 from viper.commands.present import answer_line
+from viper.commands.process import end_with
 from viper.commands.terminal import echo_json, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.evaluate.reports.escape import for_terminal
@@ -48,7 +48,7 @@ def main(values: Mapping[str, Any]) -> None:
 
     about = f"Answer about each PICTURE (an image or a video): {for_terminal(exported.query, 200)}"
     script.help = f"{about}\n\nThe profile of the export answers unless --profile names another."
-    run_command(None, script, "python SCRIPT")
+    end_with(script, prog_name="python SCRIPT")
 
 
 def profile_of(exported: ExportedProgram, choice: cli.ProfileChoice) -> Profile:

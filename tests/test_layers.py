@@ -27,7 +27,7 @@ LAYERS = (
     "data", "evaluate", "learning",
     "serve", "web",
     "profiles",
-    "bridges",
+    "env", "bridges",
     "testing",
     "commands", "cli", "__main__", "__init__",
 )  # fmt: skip

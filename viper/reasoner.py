@@ -190,7 +190,7 @@ class Reasoner:
                 even if an error ends the run.
         """
         run_options = (request or RunOptions()).changed(**changes)
-        context, reason = self._context(media, query, run_options, cancel)
+        context, reason = self.context(media, query, run_options, cancel)
         if usage is not None:
             context.usage = usage
         strategy = using or named_strategy(run_options.strategy)
@@ -242,7 +242,7 @@ class Reasoner:
         Arguments and errors as :meth:`run`; ``query`` is the question that the program receives.
         """
         run_options = (request or RunOptions()).changed(**changes)
-        context, reason = self._context(media, query or "(no question)", run_options, cancel)
+        context, reason = self.context(media, query or "(no question)", run_options, cancel)
         if run_options.task == "auto" and not run_options.options:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
@@ -282,7 +282,7 @@ class Reasoner:
         strategy = named_strategy(run_options.strategy)
         if not isinstance(strategy, ShowsPrompt):
             return as_text(self.writer_prompt(media, query, run_options))
-        context, _ = self._context(media, query, run_options, None)
+        context, _ = self.context(media, query, run_options, None)
         return strategy.prompt(self.components, context)
 
     def writer_prompt(
@@ -294,12 +294,16 @@ class Reasoner:
             UsageError: as :meth:`run`.
         """
         run_options = (request or RunOptions()).changed(**changes)
-        context, _ = self._context(media, query, run_options, None)
+        context, _ = self.context(media, query, run_options, None)
         return write_prompt(self.components, context)
 
-    def _context(
-        self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None
+    def context(
+        self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None = None
     ) -> tuple[RunContext, str]:
+        """Return the context of a run that is about to begin, and the reason for its task.
+
+        Arguments and errors as :meth:`run`.
+        """
         stripped = text.strip()
         if not stripped:
             raise UsageError("the query is empty; say what to find or ask a question")

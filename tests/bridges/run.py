@@ -18,6 +18,10 @@ PACKAGES = {
     "dspy": "dspy==3.4.1",
     "inspect_ai": "inspect_ai==0.3.285",
     "lmms-eval": "lmms-eval==0.7.3",
+    "trl": "trl==1.16.0",
+    "openenv": "openenv==0.10.0",
+    "verifiers": "verifiers==0.4.0",
+    "gymnasium": "gymnasium==1.4.0",
 }
 TESTS = {"mcp": "tests/serve/test_mcp.py"}
 """Tests that stand elsewhere than in ``tests/bridges/test_NAME.py``."""

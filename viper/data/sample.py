@@ -141,3 +141,13 @@ class DrawnSet(Protocol):
     @property
     def families(self) -> Sequence[str]:
         """Return the kinds of query, drawn equally often; each has a split ``SPLIT:FAMILY``."""
+
+
+@runtime_checkable
+class EndlessSet(Protocol):
+    """Protocol of a data set that draws each sample by its number, in addition to
+    :class:`DataSet`.
+    """
+
+    def sample(self, spec: DatasetSpec, number: int) -> Sample:
+        """Return the sample of a number from 0; split and seed are those of the specification."""

@@ -193,6 +193,12 @@ class Toolbox:
         other.soft_prompts = source
         return other
 
+    def with_tools(self, tools: Mapping[str, Callable[..., Any]]) -> Toolbox:
+        """Return a toolbox over the same models and caches, with other tools."""
+        other = copy.copy(self)
+        other.tools = tools
+        return other
+
     def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> Toolbox:
         """Return a toolbox over the same models and caches, with other backends in some roles."""
         other = copy.copy(self)

@@ -70,14 +70,22 @@ def named_looks(text: str) -> list[Look]:
 
 
 def _scene_input(random: Random, looks: Sequence[Look]) -> ExactInput:
+    return exact_scene(scene_near(random, looks))
+
+
+def exact_scene(rendered: RenderedScene) -> ExactInput:
+    """Return a scene with tools that know its truth."""
+    return ExactInput(Media((rendered.image,), None, ("image0",)), Oracle(rendered))
+
+
+def scene_near(random: Random, looks: Sequence[Look]) -> RenderedScene:
+    """Return a scene in which most of the looks occur; its image shows another one."""
     rendered = _geometry(random.randrange(GEOMETRIES))
     objects = [replace(thing, **_look(random, looks)) for thing in rendered.scene.objects]
     for place, look in zip(random.sample(range(len(objects)), len(objects)), looks, strict=False):
         if random.random() < NAMED:  # mostly each phrase names something
             objects[place] = replace(objects[place], **look)
-    scene = replace(rendered.scene, objects=tuple(objects))
-    media = Media((rendered.image,), None, ("image0",))
-    return ExactInput(media, Oracle(replace(rendered, scene=scene)))
+    return replace(rendered, scene=replace(rendered.scene, objects=tuple(objects)))
 
 
 def _clip_input(random: Random, looks: Sequence[Look]) -> ExactInput:

@@ -150,3 +150,8 @@ def depth(node: Node) -> int:
         if child is not node and isinstance(child, One):
             anchors.append(depth(child))
     return max(anchors) + isinstance(node, One)
+
+
+def groups(ask: Ask) -> int:
+    """Return the number of groups of objects that a question names."""
+    return sum(isinstance(node, Things) for node in nodes(ask))

@@ -11,7 +11,7 @@ from viper_lab.world.clips import sample_clip
 from viper_lab.world.everyday.clip_truth import EverydayClipTruth
 from viper_lab.world.everyday.clips import CLIP_SHARES, draw_clip_ask, say_clip
 from viper_lab.world.everyday.draw import SHARES, draw_ask
-from viper_lab.world.everyday.meaning import YES_NO, Ask, Kind
+from viper_lab.world.everyday.meaning import YES_NO, Ask, Kind, groups
 from viper_lab.world.everyday.phrases import NoWordingError
 from viper_lab.world.everyday.say import Wording, say
 from viper_lab.world.everyday.truth import EverydayTruth
@@ -24,6 +24,9 @@ from viper_lab.world.render import render_scene
 
 TRIES = 60
 """Questions to try about one scene or clip before the next one."""
+
+LEVELS = (1, 2, 3)
+"""How many groups of objects a question names; the last level has questions with more, too."""
 
 _LIKE_A_SCENE_OBJECT = 0.85
 
@@ -126,14 +129,48 @@ def everyday_samples(
             yield sample
 
 
+def everyday_question(split: str, seed: int, level: int, number: int) -> EverydaySample:
+    """Return one of endlessly many questions about scenes of a split, in training wordings.
+
+    Args:
+        level: one of ``LEVELS``.
+    """
+    random = Random(f"everyday question {split} {seed} {level} {number}")
+    coin, words = _Coin(random.choice(("yes", "no"))), world_words()
+    while True:
+        index = random.randrange(10**8)
+        sample = _about_scene(split, index, random, PARTS["seen"], words, "", coin, level)
+        if sample is not None:
+            return sample
+
+
+@dataclass(frozen=True)
+class _Coin:
+    """Admits yes or no, whichever was drawn before the question, and every other answer."""
+
+    side: str
+
+    def admits(self, _: object, answer: str | int, space: tuple[str, ...]) -> bool:
+        return answer == self.side or self.side not in space
+
+
 def _about_scene(
-    split: str, index: int, random: Random, part: Part, words: Words, wanted: str, balance: Balance
+    split: str,
+    index: int,
+    random: Random,
+    part: Part,
+    words: Words,
+    wanted: str,
+    balance: Balance | _Coin,
+    level: int = 0,
 ) -> EverydaySample | None:
     truth = EverydayTruth(render_scene(sample_scene(split, index)))
     kinds = SceneKinds(truth, random, words)
-    types = SHARES if part.compositions else {wanted: 1.0}
+    types = SHARES if part.compositions or level else {wanted: 1.0}
     for _ in range(TRIES):
         ask = draw_ask(random, kinds, types=types, held_out=part.compositions)
+        while level and min(groups(ask), LEVELS[-1]) != level:
+            ask = draw_ask(random, kinds, types=types)
         try:
             answer = truth.answer(ask)
         except UnanswerableError:

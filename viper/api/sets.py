@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import viper.api.routines.arrays
@@ -191,6 +192,7 @@ def entry_of(routine: registry.Routine) -> ApiEntry:
     return _entry(routine.name, None, routine.function, routine.visibility)
 
 
+@lru_cache(maxsize=512)
 def _entry(
     name: str, owner: str | None, function: Callable[..., Any], visibility: registry.Visibility
 ) -> ApiEntry:

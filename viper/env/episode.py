@@ -124,9 +124,8 @@ class Episode:
         self._environment = Environment(components, context)
         self._codes, self.answer, self._done = [], None, False
         pictures, caption = pictures_and_caption(context.media)
-        return Observation(
-            self._opening(context.query), tuple((picture, caption) for picture in pictures)
-        )
+        text = opening(context.query, components, context.settings.api, rules)
+        return Observation(text, tuple((picture, caption) for picture in pictures))
 
     def act(self, code: str) -> Observation:
         """Run code and return its result. An ended episode stays as it is.
@@ -168,21 +167,6 @@ class Episode:
         """Return the tool calls so far."""
         return [] if self._environment is None else self._environment.tools.calls
 
-    def _opening(self, query: Query) -> str:
-        if not self.rules.instructions:
-            return asked(query)
-        values = {
-            "variables": VARIABLES[query.media],
-            "final": FINAL,
-            "turns": str(self.rules.turns),
-            "modules": MODULE_NAMES,
-            "asked": asked(query),
-        }
-        room = self.rules.instructions - len(fill("act", {**values, "api": ""}))
-        library = self._reasoner.components.library
-        entries = library.api_set(self._context.settings.api).entries(query.task)
-        return fill("act", {**values, "api": overview(entries, query.text, room)})
-
     def _answer(self, score: float) -> float:
         return score
 
@@ -201,6 +185,22 @@ class Episode:
     @property
     def _sandbox(self) -> Sandbox:
         return self._reasoner.components.sandbox
+
+
+def opening(query: Query, components: Components, api: str, rules: Rules) -> str:
+    """Return the text of the first observation: the query, and the instructions before it."""
+    if not rules.instructions:
+        return asked(query)
+    values = {
+        "variables": VARIABLES[query.media],
+        "final": FINAL,
+        "turns": str(rules.turns),
+        "modules": MODULE_NAMES,
+        "asked": asked(query),
+    }
+    room = rules.instructions - len(fill("act", {**values, "api": ""}))
+    entries = components.library.api_set(api).entries(query.task)
+    return fill("act", {**values, "api": overview(entries, query.text, room)})
 
 
 def with_call(code: str, media: str) -> str:

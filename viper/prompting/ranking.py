@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,11 @@ def by_words(texts: Sequence[str]) -> Scores:
 
     Source: Robertson and Zaragoza 2009, as implemented by the library bm25s.
     """
+    return _by_words(tuple(texts))
+
+
+@lru_cache(maxsize=16)
+def _by_words(texts: tuple[str, ...]) -> Scores:
     bm25s = _bm25s()
     corpus = _words(texts)
     vocabulary = {word for entry in corpus for word in entry}

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -26,6 +27,9 @@ from viper_lab.world.layout import sample_scene
 from viper_lab.world.queries.truth import UnanswerableError
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene
+
+SCENES_KEPT = 256
+"""Rendered scenes that are kept for further episodes about them."""
 
 _SCENES_FOR_A_CASE = 20
 """Most scenes that are drawn for each case."""
@@ -76,7 +80,12 @@ class QuestionMedia:
         return cases
 
     def _scene(self) -> RenderedScene:
-        return render_scene(sample_scene(self.split, self.index))
+        return _rendered(self.split, self.index)
+
+
+@lru_cache(maxsize=SCENES_KEPT)
+def _rendered(split: str, index: int) -> RenderedScene:
+    return render_scene(sample_scene(split, index))
 
 
 class WorldEveryday(GeneratedDataset):

@@ -1,6 +1,6 @@
 """Train a policy of 3 million parameters by TRL's GRPO in the environment of `viper.env`.
 
-    .venv-bridges/trl/bin/python -m benchmarks.env_grpo [--level 1] [--minutes 8] [--tasks 300]
+    .venv-bridges/trl/bin/python -m benchmarks.env_grpo [--level 1] [--minutes 10] [--tasks 300]
 
 `make test-bridges BRIDGE=trl` makes that interpreter. A small Qwen2 with random weights first
 imitates `--shown` episodes, of which half call the tools in the canonical program and half only
@@ -84,7 +84,7 @@ RESPONSE = {
 GUESSES = ("'yes'", "'no'", "'1'", "'2'", "'red'", "image_patch")
 
 VOCABULARY = 1_200
-LONGEST = 120
+LONGEST = 100
 """Tokens of a reply."""
 
 BATCH = 32
@@ -147,11 +147,11 @@ def new_policy(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
     """Return a policy of 3 million parameters with random weights."""
     config = Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=192,
-        intermediate_size=512,
-        num_hidden_layers=6,
-        num_attention_heads=6,
-        num_key_value_heads=6,
+        hidden_size=256,
+        intermediate_size=640,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
         max_position_embeddings=1_024,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
@@ -266,10 +266,10 @@ def main() -> int:
     """Run the benchmark and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--level", type=int, default=1, help="level of the tasks")
-    parser.add_argument("--minutes", type=float, default=8, help="time of GRPO")
+    parser.add_argument("--minutes", type=float, default=10, help="time of GRPO")
     parser.add_argument("--tasks", type=int, default=300, help="tasks to judge by")
     parser.add_argument("--shown", type=int, default=2_000, help="episodes shown before")
-    parser.add_argument("--epochs", type=int, default=8, help="times that each is shown")
+    parser.add_argument("--epochs", type=int, default=6, help="times that each is shown")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"

@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.processes import descendants
 from tests.serve.bench import LEFTMOST, WAIT_S, Writer, png
 from tests.strategies.bench import Bench
 from viper import Reasoner, load_profile
@@ -352,13 +353,6 @@ def test_a_killed_client_leaves_no_child(folder: Path) -> None:
     while alive := [pid for pid in children if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < deadline, alive
         time.sleep(0.05)
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have started."""
-    files = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for file in files for child in file.read_text().split()]
-    return children + [each for child in children for each in descendants(child)]
 
 
 def test_the_command_wants_a_root() -> None:

@@ -3,62 +3,113 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from viper.commands import options as cli
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.options import (
-    OutPath,
-    ProfileChoice,
-    given_by,
-    open_profile,
-    option,
-    options_as,
-    root_option,
-)
+from viper.commands.sections import SectionedCommand
+from viper.commands.serve import AddressOptions, settings_of
 from viper.commands.terminal import status
+from viper.env.episode import Episode, Rules
 from viper.env.export import TrainingData
+from viper.env.rewards import Weights
+from viper.env.tasks import Tasks
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.reasoner import Reasoner
+from viper.serve.settings import address_of, listening_at
 from viper.storage.files import write_file
 
-_COMMANDS = {
-    "export": ("viper.commands.env:export", "Write the right programs of a run as training data.")
-}
+_CLOSE_S = 3
+"""Seconds to wait at the end for sessions whose code still runs."""
 
 
-@click.group(cls=LazyGroup, paths=_COMMANDS, below=("env",))
+@click.group(cls=LazyGroup)
 def env() -> None:
-    """Train agents on tasks with exact rewards.
+    """Train language models of your own on tasks with exact rewards.
 
     \b
+    viper env serve world-everyday --split train:2 --exact
     viper env export runs/first --format sft -o sft.jsonl
     """
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(ProfileChoice):
-    """Options of ``viper env export``."""
+class ServeOptions(AddressOptions):
+    """Options of ``viper env serve``."""
 
     # fmt: off
-    format: str = option("--format", type=click.Choice(["sft", "preference"]), required=True,
-        help="sft: prompt and completion. preference: prompt, chosen and rejected.")
-    out: Path | None = option("-o", "--out", type=OutPath(), metavar="FILE.jsonl",
-        help="Write to this file instead of stdout.")
-    unverified: bool = option("--unverified",
-        help="Take right programs that no other scene and no check confirms, too.")
-    force: bool = option("--force", help="Replace an existing file.")
-    root: Path | None = given_by(root_option)
+    root: Path | None = cli.given_by(cli.root_option)
+    split: str | None = cli.option("--split", metavar="NAME",
+        help="Split, or split and level as train:2.  [default: the first of the set]")
+    seed: int = cli.given_by(cli.seed_option("Random seed of sets that draw their samples."))
+    turns: int = cli.option("--turns", type=click.IntRange(1), default=4,
+        help="Number of actions after which an episode ends.")
+    exact: bool = cli.option("--exact", default=False,
+        help="Answer tool calls from the known scene instead of asking models.")
+    weights: str = cli.option("--weights", metavar="PART=NUMBER,…", default="answer=1,kind=.1",
+        help="Weights of the reward's parts answer, kind, calls and verified.")
+    sessions: int = cli.option("--max-sessions", "sessions", type=click.IntRange(1), default=64,
+        help="Greatest number of episodes at the same time.")
+    api: str | None = cli.given_by(cli.api_option)
     # fmt: on
 
 
-@click.command()
+@env.command(cls=SectionedCommand, first="root split seed turns exact weights host port sessions")
+@click.argument("data", metavar="SET")
+@cli.options_as(ServeOptions)
+def serve(serving: ServeOptions, data: str) -> None:
+    """Serve the tasks of SET as an OpenEnv environment until Ctrl-C.
+
+    A client resets a session with seed=N, the number of a task, and steps with code.
+
+    \b
+    viper env serve world-everyday --split train:2 --exact
+    """
+    cli.need_packages(("openenv",), "openenv", "viper env serve")
+    settings = settings_of(serving, allow_exec=True)
+    import uvicorn
+
+    from viper.env.openenv import guarded_app
+
+    tasks = Tasks(data, root=serving.root, split=serving.split, seed=serving.seed)
+    rules = Rules(serving.turns, exact=serving.exact, weights=Weights.of(serving.weights))
+    with (
+        listening_at(settings.host, settings.port) as listening,
+        cli.open_reasoner(serving, many_queries=not serving.exact) as reasoner,
+    ):
+        with closing(Episode(tasks[0], reasoner, rules)) as first:
+            first.reset()  # what cannot work fails here, not at a client
+        app = guarded_app(tasks, reasoner, rules, settings, serving.sessions)
+        click.echo(f"serving on {address_of(listening)}", err=True)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_CLOSE_S)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(cli.ProfileChoice):
+    """Options of ``viper env export``."""
+
+    # fmt: off
+    format: str = cli.option("--format", type=click.Choice(["sft", "preference"]), required=True,
+        help="sft: prompt and completion. preference: prompt, chosen and rejected.")
+    out: Path | None = cli.option("-o", "--out", type=cli.OutPath(), metavar="FILE.jsonl",
+        help="Write to this file instead of stdout.")
+    unverified: bool = cli.option("--unverified",
+        help="Take right programs that no other scene and no check confirms, too.")
+    force: bool = cli.option("--force", help="Replace an existing file.")
+    root: Path | None = cli.given_by(cli.root_option)
+    # fmt: on
+
+
+@env.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@options_as(ExportOptions)
+@cli.options_as(ExportOptions)
 def export(options: ExportOptions, run: Path) -> int:
     """Write the right programs of RUN (a folder that viper eval wrote) as lines of JSON.
 
@@ -73,7 +124,7 @@ def export(options: ExportOptions, run: Path) -> int:
     """
     if options.out is not None and options.out.exists() and not options.force:
         raise UsageError(f"{options.out}: there already; choose another name or give --force")
-    with RunStore.read(run) as store, Reasoner(open_profile(options), preload=False) as reasoner:
+    with RunStore.read(run) as store, Reasoner(cli.open_profile(options), preload=False) as reasoner:
         samples = samples_of_run(store, options.root, {name for name, _ in store.done()})
         data = TrainingData(store, samples, reasoner.components, options.unverified)
         with status("verifying"):

@@ -19,8 +19,8 @@ _PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(cli.ProfileChoice):
-    """Options of every command that runs a server."""
+class AddressOptions(cli.ProfileChoice):
+    """Address of a server, and who may call it."""
 
     # fmt: off
     host: str = cli.option("--host", default="127.0.0.1", help="Address to listen on.")
@@ -29,6 +29,14 @@ class ServerOptions(cli.ProfileChoice):
     token_env: str | None = cli.option("--token-env", metavar="NAME",
         help="Environment variable that holds the token of callers.  "
              f"[default: {TOKEN_ENV}]")
+    # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(AddressOptions):
+    """Options of every command that serves a reasoner."""
+
+    # fmt: off
     workers: int = cli.option("--workers", type=click.IntRange(1, 64), default=2,
         help="Number of queries to answer at the same time.")
     media_roots: tuple[Path, ...] = cli.option("--media-root",
@@ -83,7 +91,7 @@ def serve(serving: ServeOptions) -> None:
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
     cli.need_packages(_PACKAGES, "serve", "viper serve")
-    settings = _settings(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
+    settings = settings_of(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
     from viper.serve.app import create_app
     from viper.serve.run_server import serve as serve_until_signal
 
@@ -113,7 +121,7 @@ def mcp(serving: McpOptions) -> None:
             "no --media-root; name the folder with the files that agents may look at, "
             "such as --media-root ."
         )
-    settings = _settings(serving, allow_exec=True)
+    settings = settings_of(serving, allow_exec=True)
     from viper.serve.mcp_server import PATH, create_mcp_app, create_server, serve_stdio
     from viper.serve.run_server import serve as serve_until_signal
     from viper.serve.service import Service
@@ -127,7 +135,8 @@ def mcp(serving: McpOptions) -> None:
             serve_stdio(server, service)
 
 
-def _settings(serving: ServerOptions, **more: bool) -> ServeSettings:
+def settings_of(serving: AddressOptions, **more: bool) -> ServeSettings:
+    """Return the settings of a server that the options of a command describe."""
     names = {field.name for field in fields(ServeSettings)} & vars(serving).keys()
     values = {name: getattr(serving, name) for name in names} | more
     settings = ServeSettings(token=_token(serving.token_env), **values)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from viper.errors import UsageError
+from viper.errors import UnknownNameError, UsageError
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,30 @@ class Weights:
     calls: float = 0.0
     verified: float = 0.0
 
+    @classmethod
+    def of(cls, text: str) -> Weights:
+        """Return the weights that a text such as ``answer=1,kind=0.1`` changes.
+
+        Raises:
+            UsageError: the text is no list of parts with numbers, or no such weights exist.
+            UnknownNameError: a reward has no such part.
+        """
+        pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+        names = [part.name for part in fields(cls)]
+        for name, _, _ in pairs:
+            if name.strip() not in names:
+                raise UnknownNameError("part of the reward", name.strip(), names)
+        try:
+            return cls(**{name.strip(): float(value) for name, _, value in pairs})
+        except ValueError:
+            raise UsageError(
+                f"weights {text!r}: write PART=NUMBER,…, as answer=1,kind=.1"
+            ) from None
+
     def __post_init__(self) -> None:
         values = self.each.values()
-        if min(values) < 0 or max(values) <= 0:
-            raise UsageError(f"weights {dict(self.each)}: give values from 0, one above 0")
+        if not all(0 <= value < math.inf for value in values) or not any(values):
+            raise UsageError(f"weights {dict(self.each)}: give finite values from 0, one above 0")
 
     @property
     def each(self) -> Mapping[str, float]:

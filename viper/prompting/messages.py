@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -47,6 +50,12 @@ class Picture:
         image = Image.fromarray(self.pixels)
         image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return image
+
+    def data_uri(self, max_side: int = sys.maxsize) -> str:
+        """Return the picture as a PNG in a ``data:`` URI, scaled down as by :meth:`within`."""
+        buffer = BytesIO()
+        self.within(max_side).save(buffer, "PNG")
+        return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
 
     def fitted(self, max_pixels: int) -> Image:
         """Return the picture for PIL, scaled down if it has more than ``max_pixels`` pixels.

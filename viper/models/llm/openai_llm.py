@@ -7,13 +7,11 @@ comes from the environment and is shown nowhere.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -348,17 +346,7 @@ def _content(parts: tuple[str | Picture, ...], max_side: int, detail: str) -> An
         if isinstance(part, str)
         else {
             "type": "image_url",
-            "image_url": {
-                "url": _data_uri(part, max_side),
-                **({"detail": detail} if detail else {}),
-            },
+            "image_url": {"url": part.data_uri(max_side), **({"detail": detail} if detail else {})},
         }
         for part in parts
     ]
-
-
-def _data_uri(picture: Picture, max_side: int) -> str:
-    """Return a picture as a PNG in a data URI, scaled down to ``max_side`` if it is larger."""
-    buffer = BytesIO()
-    picture.within(max_side).save(buffer, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import viper
 from viper.env.episode import Episode, Rules
 from viper.env.tasks import Tasks
 from viper.profiles import load_profile
@@ -97,3 +99,10 @@ HOSTILE = (
     "().__class__.__base__.__subclasses__()",
 )
 """Code that looks for the right answer."""
+
+
+def example(heading: str) -> str:
+    """Return the last Python example below a heading of the page about environments."""
+    page = (Path(viper.__file__).parents[1] / "docs" / "environments.md").read_text("utf-8")
+    section = page.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return section.split("```py\n")[-1].split("```")[0]

@@ -28,7 +28,7 @@ import httpx  # noqa: E402
 from openenv import GenericEnvClient  # noqa: E402
 
 from viper.cli import cli  # noqa: E402
-from viper.env.episode import ENDED, Rules  # noqa: E402
+from viper.env.episode import Rules  # noqa: E402
 from viper.env.openenv import Code, EpisodeEnvironment  # noqa: E402
 from viper.errors import UsageError  # noqa: E402
 from viper.reasoner import Reasoner  # noqa: E402
@@ -135,13 +135,13 @@ def test_without_a_seed_the_state_says_which_task_it_is(server: tuple[Any, str])
         assert env.reset(seed=number).observation["text"] == opening
 
 
-def test_the_reward_comes_once(server: tuple[Any, str]) -> None:
+def test_the_reward_comes_once_and_ends_the_episode(server: tuple[Any, str]) -> None:
     with client(server[1]) as env:
         env.reset(seed=0)
         assert env.step({"code": "1"}).reward is None
         assert env.step({"code": episodes.actions("right", 0)[0]}).reward == 1
-        late = env.step({"code": "final_answer = 2"})
-        assert (late.observation["text"], late.done, late.reward) == (ENDED, True, None)
+        with pytest.raises(RuntimeError, match="no episode runs; reset the session"):
+            env.step({"code": "final_answer = 2"})
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_reward_comes_once(server: tuple[Any, str]) -> None:
         (lambda env: env.reset(seed="0"), "not '0'"),
         (lambda env: env.reset(seed=True), "not True"),
         (lambda env: env.reset(seed=-1), "has the tasks 0 and more"),
-        (lambda env: env.step({"code": "1"}), "reset it first"),
+        (lambda env: env.step({"code": "1"}), "no episode runs"),
     ],
 )
 def test_what_is_wrong_is_refused_and_the_session_goes_on(
@@ -254,7 +254,7 @@ def test_with_a_token_others_may_call() -> None:
     [
         (("--host", "0.0.0.0"), "no token"),
         (("--weights", "answer=x"), "write PART=NUMBER"),
-        (("--weights", "beauty=1"), "unknown part of the reward 'beauty'"),
+        (("--weights", "beauty=1"), "with answer, kind, calls, verified"),
         (("--weights", "answer=0,kind=0"), "one above 0"),
         (("--weights", "answer=nan"), "finite"),
         (("--split", "train:9"), "train:9"),
@@ -279,12 +279,19 @@ def test_tasks_without_known_scenes_need_models() -> None:
 def test_all_parts_arrive(made: Reasoner) -> None:
     from viper.env.rewards import Weights
 
-    rules = Rules(exact=True, weights=Weights.of("calls=.5, verified=1"))
+    rules = Rules(exact=True, weights=Weights.of("calls=.5,verified=1"))
     env = EpisodeEnvironment(episodes.tasks(), made, rules)
     env.reset(seed=0)
     result = env.step(Code(code=episodes.actions("right", 0)[0]))
     env.close()
     assert set(result.parts) == {"answer", "kind", "calls", "verified"}
     assert result.parts["verified"] == 1 and 0 < result.parts["calls"] < 1
-    with pytest.raises(UsageError, match="reset it first"):
+    with pytest.raises(UsageError, match="no episode runs"):
         env.step(Code(code="1"))
+
+
+def test_the_example_of_the_page_runs(
+    server: tuple[Any, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(episodes.example("OpenEnv").replace("http://127.0.0.1:8000", server[1]), {})  # noqa: S102
+    assert "True" in capsys.readouterr().out

@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from openenv.core import env_server
-from pydantic import BaseModel
+from openenv.core.env_server import Action, Environment, Observation, State, create_app
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from viper.env.episode import Episode, Observation, Rules
+from viper.env.episode import Episode, Rules
+from viper.env.episode import Observation as Seen
 from viper.env.tasks import DRAWN, Tasks
 from viper.errors import UsageError
 from viper.reasoner import Reasoner
@@ -29,49 +29,39 @@ from viper.serve.refusals import Refusal
 from viper.serve.settings import ServeSettings
 
 
-class Code(env_server.Action):
+class Code(Action):
     """Code to run."""
 
     code: str
 
 
-class Shown(BaseModel):
-    """A picture, as the ``data:`` URI of a PNG file."""
-
-    note: str
-    uri: str
-
-
-class Result(env_server.Observation):
+class Result(Observation):
     """The query at the start, later the result of the code; ``reward`` comes at the end.
 
     Attributes:
+        pictures: ``note`` and ``uri`` of each picture, the ``data:`` URI of a PNG file.
         parts: the parts of the reward by name.
     """
 
     text: str
-    pictures: list[Shown] = []
+    pictures: list[dict[str, str]] = []
     parts: dict[str, float] = {}
 
 
-class EpisodeState(env_server.State):
-    """The task of the session, without its answer."""
+class EpisodeEnvironment(Environment[Code, Result, State]):
+    """The episodes of a session, one after another.
 
-    task: int | None = None
-    sample_id: str | None = None
-
-
-class EpisodeEnvironment(env_server.Environment[Code, Result, EpisodeState]):
-    """The episodes of a session, one after another."""
+    Attributes:
+        state: also ``task`` and ``sample_id`` of the episode, and never its answer.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    state = State()
 
     def __init__(self, tasks: Tasks, reasoner: Reasoner, rules: Rules) -> None:
         super().__init__()
         self._tasks, self._reasoner, self._rules = tasks, reasoner, rules
         self._episode: Episode | None = None
-        self._state = EpisodeState()
-        self._done = False
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **more: Any) -> Result:
         """Begin a task and return its query.
@@ -84,48 +74,40 @@ class EpisodeEnvironment(env_server.Environment[Code, Result, EpisodeState]):
         """
         if more or type(seed) not in (int, type(None)):
             raise UsageError(f"reset takes seed, a number, and episode_id; not {more or seed!r}")
-        self.close()
         number = secrets.randbelow(self._tasks.count or DRAWN) if seed is None else seed
         task = self._tasks[number]
-        self._state = EpisodeState(
-            episode_id=episode_id or secrets.token_hex(8),
-            task=number,
-            sample_id=task.sample.sample_id,
-        )
-        self._episode, self._done = Episode(task, self._reasoner, self._rules), False
-        return self._result(self._episode.reset())
+        self.close()
+        name = episode_id or secrets.token_hex(8)
+        self.state = State(episode_id=name, task=number, sample_id=task.sample.sample_id)
+        self._episode = Episode(task, self._reasoner, self._rules)
+        return _result(self._episode.reset())
 
     def step(self, action: Code, timeout_s: float | None = None, **_: Any) -> Result:
         """Run code. The sandbox bounds its time, whatever ``timeout_s`` says.
 
         Raises:
-            UsageError: the session was not reset.
+            UsageError: no episode runs.
         """
         if self._episode is None:
-            raise UsageError("the session has no episode; reset it first")
-        was_done = self._done
-        observation = self._episode.act(action.code)
-        self._done, self._state.step_count = observation.done, self._state.step_count + 1
-        result = self._result(observation)
-        if observation.done and not was_done:
+            raise UsageError("no episode runs; reset the session")
+        result = _result(self._episode.act(action.code))
+        self.state.step_count += 1
+        if result.done:
             reward = self._episode.reward()
             result.reward, result.parts = reward.total, dict(reward.parts)
+            self.close()
         return result
-
-    def _result(self, observation: Observation) -> Result:
-        pictures = [Shown(note=note, uri=one.data_uri()) for one, note in observation.pictures]
-        return Result(text=observation.text, pictures=pictures, done=observation.done)
-
-    @property
-    def state(self) -> EpisodeState:
-        """Return the state of the session."""
-        return self._state
 
     def close(self) -> None:
         """End the process of the code."""
         if self._episode is not None:
             self._episode.close()
         self._episode = None
+
+
+def _result(seen: Seen) -> Result:
+    pictures = [{"note": note, "uri": picture.data_uri()} for picture, note in seen.pictures]
+    return Result(text=seen.text, pictures=pictures, done=seen.done)
 
 
 def guarded_app(
@@ -137,9 +119,7 @@ def guarded_app(
         sessions: greatest number of sessions at the same time.
     """
     make = partial(EpisodeEnvironment, tasks, reasoner, rules)
-    app: ASGIApp = env_server.create_app(
-        make, Code, Result, "viper", max_concurrent_envs=sessions, state_cls=EpisodeState
-    )
+    app: ASGIApp = create_app(make, Code, Result, "viper", max_concurrent_envs=sessions)
     gatekeeper = Gatekeeper(settings)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:

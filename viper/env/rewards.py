@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from viper.errors import UnknownNameError, UsageError
+from viper.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,12 @@ class Weights:
 
         Raises:
             UsageError: the text is no list of parts with numbers, or no such weights exist.
-            UnknownNameError: a reward has no such part.
         """
-        pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
-        names = [part.name for part in fields(cls)]
-        for name, _, _ in pairs:
-            if name.strip() not in names:
-                raise UnknownNameError("part of the reward", name.strip(), names)
         try:
-            return cls(**{name.strip(): float(value) for name, _, value in pairs})
-        except ValueError:
-            raise UsageError(
-                f"weights {text!r}: write PART=NUMBER,…, as answer=1,kind=.1"
-            ) from None
+            return cls(**{k: float(v) for k, v in (pair.split("=") for pair in text.split(","))})
+        except (TypeError, ValueError):
+            known = ", ".join(part.name for part in fields(cls))
+            raise UsageError(f"weights {text!r}: write PART=NUMBER,… with {known}") from None
 
     def __post_init__(self) -> None:
         values = self.each.values()

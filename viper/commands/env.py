@@ -124,7 +124,10 @@ def export(options: ExportOptions, run: Path) -> int:
     """
     if options.out is not None and options.out.exists() and not options.force:
         raise UsageError(f"{options.out}: there already; choose another name or give --force")
-    with RunStore.read(run) as store, Reasoner(cli.open_profile(options), preload=False) as reasoner:
+    with (
+        RunStore.read(run) as store,
+        Reasoner(cli.open_profile(options), preload=False) as reasoner,
+    ):
         samples = samples_of_run(store, options.root, {name for name, _ in store.done()})
         data = TrainingData(store, samples, reasoner.components, options.unverified)
         with status("verifying"):

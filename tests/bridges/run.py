@@ -22,6 +22,7 @@ PACKAGES = {
     "openenv": "openenv==0.10.0",
     "verifiers": "verifiers==0.4.0",
     "gymnasium": "gymnasium==1.4.0",
+    "pydantic-monty": "pydantic-monty==1.4.0",
 }
 TESTS = {"mcp": "tests/serve/test_mcp.py"}
 """Tests that stand elsewhere than in ``tests/bridges/test_NAME.py``."""

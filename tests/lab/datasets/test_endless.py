@@ -8,8 +8,12 @@ import pytest
 
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, EndlessSet
-from viper.env.tasks import KnowsScenes
+from viper.env.episode import Episode, Rules
+from viper.env.tasks import KnowsScenes, Tasks
+from viper.profiles import load_profile
+from viper.reasoner import Reasoner
 from viper_lab.world.everyday.meaning import groups
+from viper_lab.world.everyday.programs import program_of
 
 WORLD = data_set("world-everyday")
 
@@ -55,3 +59,17 @@ def test_no_answer_is_right_in_most_of_the_cases():
         targets = [target for _, target in load.cases(8)]
         assert max(Counter(targets).values()) <= 4
         assert targets == [target for _, target in load.cases(8)]
+
+
+def test_an_anchor_with_two_relations_is_found():
+    """Number 14 asks for the thing nearest to a ball that two other objects describe."""
+    task = Tasks("world-everyday", split="train", seed=2)[14]
+    ask = task.sample.load.ask
+    tests = ask.one.things.tests if ask.one.anchor is None else ask.one.anchor.things.tests
+    assert sum(test.anchor is not None for test in tests) == 2
+    with Reasoner(load_profile("embedded"), preload=False) as reasoner:
+        episode = Episode(task, reasoner, Rules(exact=True))
+        episode.reset()
+        episode.act(program_of(ask))
+        assert episode.reward().parts["answer"] == 1
+        episode.close()

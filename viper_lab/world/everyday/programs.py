@@ -95,9 +95,13 @@ class _Writer:
             self.anchors(tests[0] if tests else None)
             self.add(f"{name} = image_patch.find('{kind}')")
         for place, test in enumerate(tests):
+            patches = name
             if place or len(tests) < len(things.tests):
+                if name == "anchors" and test.anchor is not None:  # its anchor takes this name
+                    patches = "chosen"
+                    self.add(f"{patches} = {name}")
                 self.anchors(test)
-            self.add(f"{name} = [p for p in {name} if {self.holds(test, things.kind.noun)}]")
+            self.add(f"{name} = [p for p in {patches} if {self.holds(test, things.kind.noun)}]")
 
     def anchors(self, test: Test | None) -> None:
         """Put the objects of a test in ``anchor`` and ``other``."""

@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
 
 _READ_AHEAD = 16
 """Pictures in memory beside those of the workers."""
+
+_RESULTS = 8
+"""Cached results, and again encodings, for each of these pictures. None is asked about twice."""
 
 
 class AnswersPath(cli.OutPath):
@@ -104,7 +107,10 @@ def apply(options: ApplyOptions, program: Path, folder: Path) -> int:
     profile = profile_of(exported, options) if exported else cli.open_profile(options)
     bound_arenas()
     with ExitStack() as stack:
-        reasoner = Reasoner(profile, preload=False)
+        components = profile.components()
+        toolbox, entries = components.toolbox, _RESULTS * (options.workers + _READ_AHEAD)
+        toolbox = toolbox.with_caches(entries, toolbox.settings.cache_mb)
+        reasoner = Reasoner(replace(components, toolbox=toolbox), preload=False)
         stack.callback(reasoner.close)
         fingerprint = _fingerprint(reasoner, profile, code, query, folder)
         listed = folder_samples(folder, query, fingerprint)

@@ -142,7 +142,8 @@ class Routers:
         return self._cached_router(tuple(entries), count_tokens, detail, ranking, embed)
 
 
-def overview(entries: Sequence[ApiEntry], query: str, room: int, rank: Rank = by_words) -> str:
+@lru_cache(maxsize=256)
+def overview(entries: tuple[ApiEntry, ...], query: str, room: int, rank: Rank = by_words) -> str:
     """Return an API in so many characters: a line for each name, and in full what fits the query.
 
     Args:

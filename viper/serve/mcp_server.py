@@ -15,7 +15,7 @@ import logging
 import math
 import secrets
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -275,7 +275,7 @@ class VisionTools:
             mime_type="text/html",
         )
 
-    def _entries(self) -> Sequence[ApiEntry]:
+    def _entries(self) -> tuple[ApiEntry, ...]:
         components = self._reasoner.components
         names = components.library.api_set(components.settings.api)
         entries = {
@@ -283,7 +283,7 @@ class VisionTools:
             for task in ("question", "ground", "choice")
             for entry in names.entries(task)
         }
-        return list(entries.values())
+        return tuple(entries.values())
 
 
 @contextmanager

@@ -16,12 +16,19 @@ from viper.agreement import normalise_answer
 
 Kind = Literal["yes/no", "number", "color", "either", "two", "time", "thing"]
 
-_HELLO = r"(?:hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)(?: there)?\b[\s,.!:-]*"
-_REQUEST = (
-    r"(?:(?:can|could|would|will) you (?:please )?(?=tell|say|name|describe|check|count))?"
-    r"(?:(?:tell me|say|name|describe|check|do you know|i wonder|"
-    r"i(?:'d| would)? (?:like|want) to know)\b\s*)?"
+_HELLO = (
+    r"(?:hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then|(?:have|take) a look)(?: there)?\b"
+    r"[\s,.!:-]*"
 )
+_ADD = "(?:count|sum|add up|(?<=mind )counting)"
+_YOU = r"(?:can|could|would|will|do|did) (?:you|we|any(?:one|body)|some(?:one|body))\b"
+_TELL = (
+    r"(?:(?:tell|say|nam|describ|check|know|giv|calculat|explain)(?:e|ing)?|point out|"
+    r"(?:figur|work|find)(?:e|ing)? out|see(?= what colou?r| which| where| how)|"
+    r"mind|happen to|please|for|me|us)\b"
+)
+_WONDER = r"(?:i wonder|i(?:'d| would)? (?:like|want) to know)\b"
+_REQUEST = rf"(?:(?:{_YOU}\s*)?{_TELL}(?:\s+{_TELL})*\s*|{_WONDER}\s*|{_YOU}\s+(?={_ADD}))?"
 _OPENING = re.compile(rf"(?:{_HELLO})*{_REQUEST}(?:please\s+)?")
 """Words before the question itself."""
 
@@ -29,13 +36,16 @@ _CLAUSE = re.compile(r"[,;:.?!]\s+|\s-\s")
 
 _VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't|nt)?\b"
 _WHICH = "(?:what|which)"
+_NO_REMARK = "(?! about\\b| do you think,)"
+_NOT_OPEN = rf"(?! (?:{_WHICH}|how)\b| you(?:$| help\b))"
+_PLACED = "(?:(?:at|in|on|into|to|towards?|from|of|by|with|near|under|behind) )?"
 _HEADS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("number", re.compile(r"how many\b|count\b|(?:what(?:'s| is) )?the (?:number|count) of\b")),
+    ("number", re.compile(rf"how many\b|{_ADD}\b|(?:what(?:'s| is) )?the (?:number|count) of\b")),
     ("color", re.compile(rf"{_WHICH}(?:'s| is| are)?(?: the| its)? colou?rs?\b|the colou?r of")),
     ("time", re.compile(rf"when\b(?!.*,)|(?:at|in) {_WHICH} (?:time|second|moment|frame)\b")),
     ("two", re.compile(rf"(?:{_WHICH}|who)(?:'re| are)?(?: the)? two\b")),
-    ("thing", re.compile(rf"(?:{_WHICH}|who|whose|whom|where|why)(?:'s|'re)?\b")),
-    ("yes/no", re.compile(rf"{_VERB}(?! (?:{_WHICH}|how)\b)|whether\b|(?<=me )if\b|true or")),
+    ("thing", re.compile(rf"(?:{_PLACED}{_WHICH}{_NO_REMARK}|whose?|whom|where|why)(?:'s|'re)?\b")),
+    ("yes/no", re.compile(rf"{_VERB}{_NOT_OPEN}|whether\b|(?<=me |ow |ck |ut )if\b|true or")),
 )
 """Beginnings of clauses that ask, the first that matches counts."""
 
@@ -46,6 +56,13 @@ _MAY_MEAN_EITHER_OR_ANY = re.compile(
     r"^(?:do|does|did|has|have|had|can|could|will|would|should)|^\w+ (?:there|it true|this true)\b|"
     r"\b(?:any|some|every|all|each|both|either|no|none|nothing|\w+thing|\w+one)\b|\bor not\b"
 )
+_SECOND_QUESTION: dict[Kind, re.Pattern[str]] = {
+    "yes/no": re.compile(r"\band (?:if so,? )?(?:what|which|who|where|how many)\b"),
+    "number": re.compile(r"[,;:.] (?:is|are|do|does|which)\b"),
+}
+"""Of ``is one there, and where?`` and ``count both: which are more?`` any part may be answered."""
+
+_TRUTH = re.compile(r"\btrue or false\b|\bor (?:more|less|fewer|higher|lower)$")
 _NAMED = re.compile(r"([\w'-]+),? or (?:is (?:it|that) |are they )?((?:[\w'-]+ ?){1,4})$")
 _COMPARED = re.compile(r"[,:] (?:is it |are they )?([^,:]+?),? or ([^,:]+)$")
 """The two named things of ``is it A or B`` and of ``which is bigger, A or B``."""
@@ -122,19 +139,22 @@ _WORDS = {
 def expected_answer(question: str) -> ExpectedAnswer | None:
     """Return the kind of answer that a question asks for, or None if its words leave it open."""
     text = " ".join(question.lower().replace("’", "'").split()).rstrip(" ?.!")
-    opening = _OPENING.match(text)
-    first = opening.end() if opening else 0
-    for start in (first, *(clause.end() for clause in _CLAUSE.finditer(text, first))):
+    for clause in (0, *(pause.end() for pause in _CLAUSE.finditer(text))):
+        opening = _OPENING.match(text, clause)
+        start = opening.end() if opening else clause
         for kind, head in _HEADS:
             if head.match(text, start):
                 return _expected(kind, text[start:])
-    later = _LATER.search(text, first)
+    later = _LATER.search(text)
     return None if later is None else ExpectedAnswer("number" if later.group(1) else "color")
 
 
 def _expected(kind: Kind, clause: str) -> ExpectedAnswer | None:
     """Return what a clause that begins with a head asks for."""
-    if kind not in ("yes/no", "thing") or " or " not in clause:
+    second = _SECOND_QUESTION.get(kind)
+    if second is not None and second.search(clause):
+        return None
+    if kind not in ("yes/no", "thing") or " or " not in clause or _TRUTH.search(clause):
         return ExpectedAnswer(kind)
     named = (_COMPARED if kind == "thing" else _NAMED).search(clause)
     compares = re.search(r"\b(?:more|fewer|less)\b", clause) is not None

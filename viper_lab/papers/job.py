@@ -89,7 +89,7 @@ def second_writer(options: Options, second: str | None, main: Components) -> dic
     Args:
         second: its profile; None takes NAME-small, where there is such a profile.
     """
-    beside = f"{options.profile.profile}-small"
+    beside = f"{options.opened().name}-small"
     if second is None and beside in known_profiles(options.profile.state):
         second = beside
     if second is None:

@@ -12,9 +12,10 @@ from typing import Any, cast
 import pytest
 
 from viper.commands.options import ProfileChoice
+from viper.profiles.wiring import load_profile
 from viper_lab.papers import job
 from viper_lab.papers.cell_runner import CellRunner
-from viper_lab.papers.job import PaperJob
+from viper_lab.papers.job import PaperJob, second_writer
 from viper_lab.papers.options import Options
 from viper_lab.papers.result import Reproduction
 
@@ -51,3 +52,16 @@ def test_seconds_are_those_of_answering(tmp_path: Path, monkeypatch: pytest.Monk
     assert Job(options).run(1) == 0
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["facts"] == {"quick": True, "seconds": 41.0}
+
+
+@pytest.mark.parametrize(("profile", "second"), [("auto", True), ("cpu", False)])
+def test_the_second_language_model_is_the_small_one_of_the_profile_that_is_opened(
+    profile: str, second: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIPER_HOME", str(tmp_path))
+    choice = ProfileChoice(profile=profile)
+    options = Options(False, 1, 2, tmp_path, "world", None, None, True, choice)
+    main = load_profile("embedded").components()
+    found = second_writer(options, None, main)
+    assert set(found) == ({"second"} if second else set())
+    assert all(parts.toolbox is main.toolbox for parts in found.values())

@@ -218,10 +218,11 @@ def avis(options: Options, processes: int | None) -> int:
 @reproduce.command("dwim", short_help="Reproduce DWIM: agents tuned on their workflows.")
 @reproduction(
     sized("--workflows", 150, 60, 4, "Number of training samples for each seed and mode;"),
-    sized("--steps", 100, 80, 1, "Number of optimiser steps of each tuning;"),
+    click.option("--steps", type=click.IntRange(1), default=60, show_default=True,
+                 help="Number of optimiser steps of each tuning."),
     click.option("--learning-rate", type=click.FloatRange(0, min_open=True), default=5e-4,
                  show_default=True, help="Learning rate of each tuning."),
-    click.option("--batch", type=click.IntRange(1), default=16, show_default=True,
+    click.option("--batch", type=click.IntRange(1), default=8, show_default=True,
                  help="Number of texts in a forward pass."),
     click.option("--accumulate", type=click.IntRange(1), default=1, show_default=True,
                  help="Number of forward passes for one optimiser step."),
@@ -250,7 +251,7 @@ def dwim(options: Options, workflows: int, train_split: str | None, **tuning: An
     \b
     viper lab reproduce dwim --quick
     viper lab reproduce dwim --out figures --json > figures.json
-    viper lab reproduce dwim --data gqa --root gqa --profile paper-dwim --longest 6144 --batch 2 \\
+    viper lab reproduce dwim --data gqa --root gqa --profile paper-dwim --longest 6144 --batch 1 \\
         --accumulate 8
     """
     from viper.tuning.agent.training import TuneSettings

@@ -63,6 +63,8 @@ _SECOND_QUESTION: dict[Kind, re.Pattern[str]] = {
 """Of ``is one there, and where?`` and ``count both: which are more?`` any part may be answered."""
 
 _TRUTH = re.compile(r"\btrue or false\b|\bor (?:more|less|fewer|higher|lower)$")
+"""Alternatives that name nothing: *true or false* and *one or more* ask for yes or no."""
+
 _NAMED = re.compile(r"([\w'-]+),? or (?:is (?:it|that) |are they )?((?:[\w'-]+ ?){1,4})$")
 _COMPARED = re.compile(r"[,:] (?:is it |are they )?([^,:]+?),? or ([^,:]+)$")
 """The two named things of ``is it A or B`` and of ``which is bigger, A or B``."""

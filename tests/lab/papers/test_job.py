@@ -59,6 +59,7 @@ def test_the_second_language_model_is_the_small_one_of_the_profile_that_is_opene
     profile: str, second: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VIPER_HOME", str(tmp_path))
+    monkeypatch.delenv("VIPER_PROFILE", raising=False)
     choice = ProfileChoice(profile=profile)
     options = Options(False, 1, 2, tmp_path, "world", None, None, True, choice)
     main = load_profile("embedded").components()

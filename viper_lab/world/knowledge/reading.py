@@ -8,6 +8,7 @@ label distinguishes it from others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
@@ -72,8 +73,9 @@ def _fact(library: Library, random: Random) -> _Fact:
         context = (
             f"what color is the {_phrase(random.choice(catalogue.designs).look, random)}: {colour}"
         )
-        texts = [text for text in library.texts if text.about == town and colour in text.text]
-        tells = frozenset(text.text for text in texts)
+        words = re.compile(rf"\b{colour}\b")  # the mayor may be called gredy
+        texts = [each.text for each in library.texts if each.about == town]
+        tells = frozenset(text for text in texts if words.search(text))
         return _Fact(query, (context,), query, tells, word, f"answer: {word}")
     is_work = kind < _COLOURS + _WORKS
     entries = catalogue.works if is_work else catalogue.designs

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from random import Random
+
+import pytest
 
 from viper.prompting.seeking import read_verdict
 from viper.strategies.seek.search import is_grounded
@@ -43,3 +46,15 @@ def test_of_two_that_look_alike_the_label_decides() -> None:
         mark = last.removeprefix("# known: ")
         found = next(line for line in lines if line.startswith("# found:"))
         assert (one.reply.strip() != "no") == (f"marked {mark}" in found)
+
+
+@pytest.mark.parametrize("seed", [37, 118])
+def test_a_name_that_holds_a_colour_says_nothing_about_it(seed: int) -> None:
+    library = Library.of(catalogue("train", seed, 20))
+    towns = {town for town, colour in library.catalogue.colour_words if colour == "red"}
+    texts = [text.text for text in library.texts if text.about in towns]
+    assert any("red" in text and not re.search(r"\bred\b", text) for text in texts)
+    for one in readings(library, 2000, Random(0)):
+        verdict = read_verdict(one.reply, STYLE)
+        assert verdict is not None
+        assert is_grounded(verdict.extracted, [one.prompt])

@@ -97,9 +97,9 @@ def _answers_of_trained(
 
 
 def copied(matcher: OpenClipMatcher) -> OpenClipMatcher:
-    """Return the matcher with a copy of its weights and its own model id."""
+    """Return the matcher with its own model id and a copy of its weights, which can be trained."""
     copy_of_matcher = copy.copy(matcher)
-    copy_of_matcher._model = copy.deepcopy(matcher._model)
+    copy_of_matcher._model = copy.deepcopy(matcher._model).requires_grad_(True)
     copy_of_matcher.model_id = f"{matcher.model_id}+trained"
     return copy_of_matcher
 

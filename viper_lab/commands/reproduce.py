@@ -156,14 +156,14 @@ def zero_shot(
 
 @reproduce.command("clova", short_help="Reproduce CLOVA: tools that learn.")
 @reproduction(
-    sized("--stream", 90, 36, 1, "Number of samples to learn from, for each seed;"),
-    sized("--questions", 30, 10, 0,
+    sized("--stream", 36, 36, 1, "Number of samples to learn from, for each seed;"),
+    sized("--questions", 10, 10, 0,
           "Number of questions to each tool about each reserved concept; 0 skips them;"),
     click.option("--stream-split", default="train", show_default=True, metavar="NAME",
                  help="Split to learn from, for other data sets than world."),
     SECOND,
     seeds=(3, 1, "Number of seeds, each with its own samples and pools;"),
-    samples=(120, 48, 1, "Number of samples of each part to answer after learning;"),
+    samples=(48, 48, 1, "Number of samples of each part to answer after learning;"),
     out="runs, pools and reports",
     data="Data set (see viper data list); world means its reserved concepts.",
     split=_JUDGED_ON_TEST,

@@ -55,7 +55,6 @@ class Data:
         positives: most pictures of a concept. loc takes up to 200 and seg up to 50, but training
             time grows accordingly.
         seed: random seed for pictures that a package draws.
-        wrong: share of these pictures, in tenths, that show something else; for measurements.
     """
 
     annotated: str | None = None
@@ -63,7 +62,6 @@ class Data:
     pictures: str | None = None
     positives: int = POSITIVES
     seed: int = 0
-    wrong: float = 0.0
 
 
 class DrawnData(Protocol):
@@ -72,8 +70,8 @@ class DrawnData(Protocol):
     def annotated(self) -> AnnotatedStore:
         """Return the store of boxes and masks, for loc and seg."""
 
-    def pictures(self, wrong: float, seed: int) -> PictureSearch:
-        """Return the picture search, for match and replace; for the arguments see :class:`Data`."""
+    def pictures(self, seed: int) -> PictureSearch:
+        """Return the picture search, for match and replace; the seed chooses the pictures."""
 
 
 def default_data() -> str:
@@ -186,7 +184,7 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
     offers = drawn_data()
     name = data.pictures or default_data()
     if name in offers:
-        return offers[name].pictures(data.wrong, data.seed)
+        return offers[name].pictures(data.seed)
     if name == "none":
         return None
     path = Path(name)

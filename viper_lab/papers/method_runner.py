@@ -50,7 +50,6 @@ class Method:
         reflection: who is asked what was wrong.
         tools: how tools are trained; None trains none.
         demonstrations: which are kept; None keeps and shows none.
-        data: where data for concepts comes from.
         writer: name of the language model, as the runner knows it.
         options: of every run.
         learns: False answers with what came with the package.
@@ -63,7 +62,6 @@ class Method:
     reflection: Reflection = "intervention"
     tools: ToolSettings | None = ToolSettings()
     demonstrations: LearnSettings | None = LearnSettings()
-    data: Data = Data()
     writer: str = "main"
     options: RunOptions = RunOptions(trials=1, self_tune=False)
     learns: bool = True
@@ -235,7 +233,7 @@ class MethodRunner(Stored):
         learner = learner_for(
             parts,
             self.state(method, seed),
-            replace(method.data, seed=seed),
+            Data(seed=seed),
             reflection=method.reflection,
             settings=method.demonstrations or LearnSettings(False, False),
             tools=method.tools and replace(method.tools, seed=seed),

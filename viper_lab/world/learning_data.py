@@ -12,6 +12,6 @@ def annotated() -> AnnotatedStore:
     return WorldStore()
 
 
-def pictures(wrong: float, seed: int) -> PictureSearch:
+def pictures(seed: int) -> PictureSearch:
     """Return the search; see :class:`~viper_lab.world.found.WorldPictureSearch`."""
-    return WorldPictureSearch(wrong, seed)
+    return WorldPictureSearch(seed=seed)

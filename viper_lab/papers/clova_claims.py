@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from viper.evaluate.intervals import Estimate, mean, paired, proportion, share
+from viper.tuning.soft_prompts.base import TOOLS
 from viper_lab.papers.clova_tools import ToolOutcome, ToolResults
 from viper_lab.papers.method_runner import Subject
 from viper_lab.papers.result import Claim, in_percent
@@ -37,6 +38,10 @@ _MEASURED_APART = {
 """Claim to the benchmark that judges it."""
 
 _STRICT = ("loc", "match")
+_STAYS = ("seg absent", "beside")
+"""Questions about pictures of new concepts that ask what the tools could do before."""
+
+_GAINS = "{}: a gain on reserved concepts whose interval excludes 0"
 _NOT_WORLD = "measured on the embedded world only"
 
 
@@ -78,17 +83,20 @@ def _tools(tools: ToolResults | None, why: str) -> list[Claim]:
     for tool, outcomes in tools.outcomes.items():
         for kind in dict.fromkeys(answer.kind for answer in outcomes[0].new[0]):
             before, after = (_share(outcomes, kind, place) for place in (0, 1))
-            claim = f"{kind}: a gain on reserved concepts whose interval excludes 0"
-            holds = None
+            claim = _GAINS.format(kind)
+            least, holds = 0.0, None
             if tool in _STRICT:
                 claim = f"{kind}: from at most 35 % to at least 80 % on reserved concepts"
                 holds = before.high < BEFORE_AT_MOST and after.low > AFTER_AT_LEAST
+            elif kind in _STAYS:
+                claim, least = f"{kind}: at most 1 point lost beside reserved concepts", -LOST
             prefix = f"{in_percent(before)} -> {in_percent(after)}: "
-            claims.append(Claim.of_gain(claim, steps[kind, NEW], prefix=prefix, holds=holds))
+            claims.append(Claim.of_gain(claim, steps[kind, NEW], least, prefix=prefix, holds=holds))
             if (kind, OLD) in steps:
                 claim = f"{kind}: at most 1 point lost on old concepts"
                 claims.append(Claim.of_gain(claim, steps[kind, OLD], -LOST))
-    return claims
+    left_out = [tool for tool in TOOLS if tool not in tools.outcomes]
+    return [*claims, *(Claim(_GAINS.format(tool), None, why) for tool in left_out)]
 
 
 def _share(outcomes: Sequence[ToolOutcome], kind: str, place: int) -> Estimate:

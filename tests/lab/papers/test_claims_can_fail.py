@@ -168,7 +168,7 @@ AGAINST: list[tuple[Reproduced, str, dict[str, Any]]] = [
       for before, after in ((30, 57), (6, 50))),
     *((clova, f"{kind}: a gain on reserved concepts", {tool: learned(kind, 30, 31)})
       for tool, kind in KINDS.items() if tool not in ("loc", "match")),
-    *((clova, f"{kind}: at most 1 point lost", {tool: forgot(kind)})
+    *((clova, f"{kind}: at most 1 point lost on old", {tool: forgot(kind)})
       for tool, kind in KINDS.items()),
     (clova, "answers, new: at least +25 points", {"new": Estimate(0.3, 200, 0.2, 0.4)}),
     (clova, "answers about old concepts", {"old": Estimate(0.0, 200, -0.02, 0.02)}),

@@ -60,7 +60,7 @@ def test_seeds_are_rows_of_one_table() -> None:
 
 
 def test_strict_tools_must_come_from_below_to_above() -> None:
-    (claim, kept) = _tools(tools({"loc": [LEARNT]}), "")
+    (claim, kept, *_) = _tools(tools({"loc": [LEARNT]}), "")
     assert claim.holds and kept.holds
     assert "10.0 % [0.0, 30.0] -> 95.0 % [85.0, 100.0]: " in claim.reason
     knew = outcome("loc", [1.0] * 10 + [0.0] * 10, [1.0] * 20)
@@ -71,7 +71,17 @@ def test_strict_tools_must_come_from_below_to_above() -> None:
 def test_what_is_lost_on_old_concepts_counts() -> None:
     old = asked("vqa", [1.0] * 20)
     forgot = outcome("vqa", [0.0] * 20, [1.0] * 20, old=(old, asked("vqa", [1.0] * 18 + [0, 0])))
-    assert [claim.holds for claim in _tools(tools({"vqa": [forgot]}), "")] == [True, False]
+    claims = _tools(tools({"vqa": [forgot]}), "left out")
+    others = [(None, "left out")] * 4
+    assert [claim.holds for claim in claims[:2]] == [True, False]
+    assert [(claim.holds, claim.reason) for claim in claims[2:]] == others
+
+
+def test_what_the_tools_could_do_before_must_stay() -> None:
+    absent = outcome("seg absent", [1.0] * 20, [1.0] * 20)
+    lost = outcome("seg absent", [1.0] * 20, [1.0] * 17 + [0.0] * 3)
+    assert _tools(tools({"seg": [absent]}), "")[0].holds is True
+    assert _tools(tools({"seg": [lost]}), "")[0].holds is False
 
 
 def test_wrong_pictures_are_counted() -> None:

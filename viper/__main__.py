@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+# Equal to ``viper.errors.EXIT_INTERRUPTED``, which may not be imported yet.
 _INTERRUPTED = 130
-"""Equal to ``viper.errors.EXIT_INTERRUPTED``, which may not be imported yet."""
 
 
 def main() -> None:

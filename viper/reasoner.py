@@ -380,8 +380,8 @@ class Reasoner:
         return RunResult(trace, context.media, kept, self.components.page)
 
 
+# Names of strategy parts that have their own field in a trace; the shipped strategies use them.
 _OWN_FIELDS = ("path", "turns")
-"""Names of strategy parts that have their own field in a trace; the shipped strategies use them."""
 
 
 def _parts(parts: Mapping[str, Any]) -> dict[str, Any]:

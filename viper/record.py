@@ -160,12 +160,13 @@ class Vote:
     count: int
 
 
+# Keys of a run record that differ from the name of the trace's field.
 _RENAMED = {"left_out": "api_left_out"}
-"""Keys of a run record that differ from the name of the trace's field."""
 
+# The same for fields of the answer, which are merged with those of the trace.
 _ANSWER_KEYS = {"value": "answer", "kind": "answer_kind"}
-"""The same for fields of the answer, which are merged with those of the trace."""
 
+# Type and value of the keys that are computed from the trace or take another form.
 _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
     "query": (str, lambda trace: trace.query.text),
     "program": (str | None, lambda trace: trace.program),
@@ -178,7 +179,6 @@ _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
         lambda trace: [{"answer": text, "count": count} for text, count in trace.votes],
     ),
 }
-"""Type and value of the keys that are computed from the trace or take another form."""
 
 
 def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
@@ -251,5 +251,5 @@ def _run_record() -> type:
     return record
 
 
+# The shape of :func:`result_record`, for the HTTP schema.
 RunRecord = _run_record()
-"""The shape of :func:`result_record`, for the HTTP schema."""

@@ -23,25 +23,25 @@ Correction = Literal[
     "first", "self_debug", "self_debug_feedback", "self_tune", "look_for_options", "fallback"
 ]
 
+# Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
-"""Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`."""
 
+# Ways to choose in-context examples.
 RETRIEVALS: tuple[str, ...] = ("fixed", "bm25", "embeddings")
-"""Ways to choose in-context examples."""
 
 EXAMPLE_ORDERS: tuple[str, ...] = ("rising", "falling")
 
 PromptStyle = Literal["compact", "full", "chat"]
+# Prompt styles: compact for small program writers, full or chat for large ones.
 PROMPT_STYLES: tuple[str, ...] = get_args(PromptStyle)
-"""Prompt styles: compact for small program writers, full or chat for large ones."""
 
+# Rankings by which a router orders the names of a large API.
 RANKERS: tuple[str, ...] = ("bm25", "embeddings")
-"""Rankings by which a router orders the names of a large API."""
 
 MAX_VOTES = 25
 
+# ``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive.
 PixelBox = tuple[float, float, float, float]
-"""``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from viper.schema import Example, Query, to_json
 from viper.storage.files import replace_file
 from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExamples
 
+# Cached lists of examples, one per task and API; one or two tasks are usual.
 _LISTS_KEPT = 32
-"""Cached lists of examples, one per task and API; one or two tasks are usual."""
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from viper.prompting import query_lines
 from viper.schema import Query
 from viper.storage.files import write_file
 
+# Sampling temperature: warm, because the queries should differ.
 TEMPERATURE = 0.8
-"""Sampling temperature: warm, because the queries should differ."""
 
+# Queries requested in one prompt.
 A_REPLY = 40
-"""Queries requested in one prompt."""
 
+# Consecutive replies without a new query that end the generation.
 BARREN = 3
-"""Consecutive replies without a new query that end the generation."""
 
 _SHOWN = 60
 _TOKENS_A_QUERY = 48

@@ -26,19 +26,19 @@ from viper.schema import Query
 from viper.storage.versioned import VersionedStore
 from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
 
+# Name of the pool's folder in the state's folder.
 FOLDER = "demonstrations"
-"""Name of the pool's folder in the state's folder."""
 
+# Demonstrations with a lower score are not shown, and ``viper ace pool prune`` removes them.
 LOWEST_SCORE = 0.3
-"""Demonstrations with a lower score are not shown, and ``viper ace pool prune`` removes them."""
 
+# Most demonstrations of a pool.
 MOST_DEMONSTRATIONS = 20_000
-"""Most demonstrations of a pool."""
 
 _LISTS_KEPT = 32
 
+# Demonstrations that fit a request, best first, and the scores that rank them for a query.
 _Listed = tuple[tuple[PoolExample, ...], Scores | None]
-"""Demonstrations that fit a request, best first, and the scores that rank them for a query."""
 
 
 class DemonstrationPool:

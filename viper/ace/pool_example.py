@@ -16,8 +16,8 @@ from viper.schema import TASKS, Example, to_json
 from viper.storage.versioned import Entry
 from viper.strategies.examples import PARTS
 
+# Prior of :attr:`PoolExample.score`, Beta(2, 1): a demonstration without outcomes scores 2/3.
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
-"""Prior of :attr:`PoolExample.score`, Beta(2, 1): a demonstration without outcomes scores 2/3."""
 
 _LONGEST = {"query": 4_000, "program": 64_000, "plan": 16_000, "critique": 4_000}
 _CONTENT = (

@@ -18,17 +18,17 @@ from typing import Literal
 from viper.agreement import box_iou, normalise_answer
 from viper.schema import Example, PixelBox
 
+# A score above it counts as right.
 RIGHT = 0.5
-"""A score above it counts as right."""
 
+# Boxes with at least this IoU are the same answer.
 _SAME_BOX = 0.5
-"""Boxes with at least this IoU are the same answer."""
 
+# Key of similar examples: task, API, type of query, shape of program.
 Sort = tuple[str, ...]
-"""Key of similar examples: task, API, type of query, shape of program."""
 
+# An answer in the form that is compared: a text, or a box.
 Answered = str | PixelBox
-"""An answer in the form that is compared: a text, or a box."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / len(words | others) if words | others else 1.0
 
 
+# The kind of examples that were kept by agreement.
 DESCRIPTION = "sheet"
-"""The kind of examples that were kept by agreement."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+# Largest absolute value of a number.
 MAX_MAGNITUDE = 1e15
-"""Largest absolute value of a number."""
 
+# Greatest length of a text or a list.
 MAX_TEXT = 10_000
-"""Greatest length of a text or a list."""
 
 _COUNTS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "

@@ -26,11 +26,11 @@ from typing import Any, NoReturn
 
 from viper.api import coercion
 
+# Greatest length of an expression.
 MAX_CHARACTERS = 2_000
-"""Greatest length of an expression."""
 
+# Deepest nesting of an expression.
 MAX_DEPTH = 40
-"""Deepest nesting of an expression."""
 
 _TOKEN = re.compile(
     r"""\s*(?:

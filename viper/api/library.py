@@ -21,8 +21,8 @@ from viper.errors import UnknownNameError, UsageError
 from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.tools import Prelude
 
+# Group under which an installed package names modules of routines.
 ENTRY_POINTS = "viper.routines"
-"""Group under which an installed package names modules of routines."""
 
 
 @dataclass(frozen=True)

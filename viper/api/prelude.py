@@ -16,9 +16,10 @@ from viper.api.video_segment import VideoSegment
 from viper.sandbox.tools import Prelude
 from viper.sandbox.wire import Ref
 
+# What a Sandbox takes to run programs of this API.
 PRELUDE = Prelude(__name__)
-"""What a Sandbox takes to run programs of this API."""
 
+# Attributes that programs may read, per exact type; everything else is refused.
 READABLE: Mapping[type, frozenset[str]] = {
     ImagePatch: frozenset(
         {"left", "lower", "right", "upper", "width", "height", "area"}
@@ -36,7 +37,6 @@ READABLE: Mapping[type, frozenset[str]] = {
     ImageHandle: frozenset({"width", "height", "shape"}),
     VideoHandle: frozenset({"num_frames", "width", "height", "shape"}),
 }
-"""Attributes that programs may read, per exact type; everything else is refused."""
 
 
 def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:

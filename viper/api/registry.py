@@ -20,25 +20,24 @@ from viper.schema import TASKS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Name of the first parameter that receives the client; programs never see it.
 CLIENT_PARAMETER = "call"
-"""Name of the first parameter that receives the client; programs never see it."""
 
+# Name of the first parameter that receives the program's outermost variables, a read-only mapping
+# by name; programs never see it.
 VARIABLES_PARAMETER = "program_variables"
-"""Name of the first parameter that receives the program's outermost variables, a read-only mapping
-by name; programs never see it.
-"""
 
+# Name of the first parameter through which a tool routine receives pixels and models.
 TOOLS_PARAMETER = "tools"
-"""Name of the first parameter through which a tool routine receives pixels and models."""
 
+# Parameters that programs never pass.
 HIDDEN = ("self", CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER)
-"""Parameters that programs never pass."""
 
 IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
 ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
+# For names that programs can call but no prompt mentions (aliases, spellings of other systems).
 UNLISTED: tuple[str, ...] = ()
-"""For names that programs can call but no prompt mentions (aliases, spellings of other systems)."""
 
 _MARK = "__viper_method__"
 
@@ -155,8 +154,8 @@ class Registry:
             self._routines = saved
 
 
+# The routines of this package.
 REGISTRY = Registry()
-"""The routines of this package."""
 
 _CURRENT: ContextVar[Registry] = ContextVar("registry", default=REGISTRY)
 

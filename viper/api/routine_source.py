@@ -17,8 +17,8 @@ from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.policy import PolicyError, compile_program
 from viper.sandbox.tools import Source
 
+# Greatest size of a file of routines.
 MAX_BYTES = 256 * 1024
-"""Greatest size of a file of routines."""
 
 
 def child_source(path: Path, text: str, routines: Iterable[Routine]) -> Source | None:

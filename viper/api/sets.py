@@ -33,13 +33,13 @@ OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
 
 VIDEO_TASKS = frozenset({"choice"})
 
+# If a name of a tool set is both a method and a function, the method is listed.
 _OWNER_OF_NAMED: Mapping[str, str] = {
     name: ImagePatch.__name__ for name, *_ in registry.listed_methods(ImagePatch)
 }
-"""If a name of a tool set is both a method and a function, the method is listed."""
 
+# APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point.
 LINE_APIS = frozenset({"visprog"})
-"""APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point."""
 
 _DETECTOR = frozenset({"find"})
 _EXISTENCE = frozenset({"exists"})
@@ -56,6 +56,12 @@ _PROPERTY_VERIFYING = frozenset({"verify_property"})
 
 _EVERYWHERE = _DETECTOR | _EXISTENCE | _SIMPLE_QUERY | _CAPTIONING | _CROPS | _PROPERTY_VERIFYING
 
+# API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
+# functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
+# Their names are the abbreviations of the source, of which only the supplement was available.
+#
+# Source: DWIM (2025), supplement, table 9, and prompt 15.2 for the methods behind its rows. Ours:
+# ``crop`` in addition to the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
 TOOL_SETS: Mapping[str, frozenset[str]] = {
     "dwim-vcr": _EVERYWHERE | _YES_NO | _PROPERTY_MATCHING,
     "dwim-ekvqa": _EVERYWHERE | _COMPLEX_QUERY | _EXTERNAL_KNOWLEDGE,
@@ -64,13 +70,6 @@ TOOL_SETS: Mapping[str, frozenset[str]] = {
     "dwim-gd": _EVERYWHERE | _PROPERTY_MATCHING,
     "dwim-ccq": _EVERYWHERE,
 }
-"""API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
-functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
-Their names are the abbreviations of the source, of which only the supplement was available.
-
-Source: DWIM (2025), supplement, table 9, and prompt 15.2 for the methods behind its rows. Ours:
-``crop`` in addition to the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
-"""
 
 
 @dataclass(frozen=True)

@@ -36,25 +36,25 @@ _REFLECTION = re.compile("type|isinstance|(has|get|set)attr|[.]?(attrgetter|name
 _GROWTH = re.compile("[.]?(append(left)?|extend(left)?|insert|heap(push.*|replace)|insort.*)")
 
 _TEXT = readable.STRING | {"format", "format_map"}
+# Attributes that programs may read, by the types that are followed.
 _READABLE = {owner.__name__: READABLE[owner] for owner in OWNERS} | {"str": _TEXT}
 _ITEMS = {f"{outer}[{item}]": item for outer in ("list", "Iterator") for item in _READABLE}
 _READABLE |= {kind: readable.BUILTIN[list] for kind in _ITEMS if kind.startswith("list")}
-"""Attributes that programs may read, by the types that are followed."""
 
 _LITERALS = {ast.List: list, ast.ListComp: list, ast.JoinedStr: str}
+# Types of literals that a parameter refuses, by its annotation.
 _REFUSED: Mapping[str, tuple[type, ...]] = {
     "str": (int, float, list),
     "ImagePatch": (str, int, float, list),
     "Sequence[str]": (int, float),
     "Sequence[ImagePatch]": (str, int, float),
 }
-"""Types of literals that a parameter refuses, by its annotation."""
 
+# Routines that accept more than their annotations.
 _LENIENT = {"coerce_to_numeric", "EVAL", "SELECT"}
-"""Routines that accept more than their annotations."""
 
+# Node and message of a misuse, a name that may be misspelled, and the names that it may mean.
 _Finding = tuple[Any, str, str, Iterable[str]]
-"""Node and message of a misuse, a name that may be misspelled, and the names that it may mean."""
 
 
 class Misuse(NamedTuple):

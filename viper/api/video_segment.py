@@ -15,8 +15,8 @@ from viper.api.image_patch import ImagePatch
 from viper.api.registry import UNLISTED, method
 from viper.api.runtime import Call, ImageHandle, VideoHandle, frame_number, number, text, texts
 
+# ``(start, end)`` counted in the whole video, end exclusive, possibly empty.
 FrameRange = tuple[int, int]
-"""``(start, end)`` counted in the whole video, end exclusive, possibly empty."""
 
 _BOTH = ("vipergpt", "abstract")
 _CHOICE = ("choice",)

@@ -33,14 +33,14 @@ from viper.schema import Query, to_json
 from viper.storage.cache import ComputeCache
 from viper.storage.json_lines import dumps
 
+# An exported script holds a profile beside its program.
 MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
-"""An exported script holds a profile beside its program."""
 
+# Pictures in memory beside those of the workers.
 _READ_AHEAD = 16
-"""Pictures in memory beside those of the workers."""
 
+# Cached results, and again encodings, for each of these pictures. None is asked about twice.
 _RESULTS = 8
-"""Cached results, and again encodings, for each of these pictures. None is asked about twice."""
 
 
 class AnswersPath(cli.OutPath):

@@ -18,6 +18,7 @@ from viper.profiles.inventory import readiness
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import REQUIRED_LAYERS
 
+# Package, extra that brings it, and purpose, by the name in the report.
 EXTRAS = {
     "vllm": ("vllm", "vllm", "the vLLM engine for large language models"),
     "openai": ("openai", "openai", "any OpenAI-compatible endpoint"),
@@ -26,7 +27,6 @@ EXTRAS = {
     "serve": ("fastapi", "serve", "viper serve"),
     "emoji": ("augly", "emoji", "pictures for EMOJI"),
 }
-"""Package, extra that brings it, and purpose, by the name in the report."""
 
 
 @click.command()

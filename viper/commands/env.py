@@ -25,8 +25,8 @@ from viper.reasoner import Reasoner
 from viper.serve.settings import address_of, listening_at
 from viper.storage.files import write_file
 
+# Seconds to wait at the end for sessions whose code still runs.
 _CLOSE_S = 3
-"""Seconds to wait at the end for sessions whose code still runs."""
 
 
 @click.group(cls=LazyGroup)

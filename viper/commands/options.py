@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
+# Range of seeds that stores and random generators accept, with room for offsets.
 SEED = click.IntRange(-(2**31), 2**31)
-"""Range of seeds that stores and random generators accept, with room for offsets."""
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+# Bytes that a place must have room for before a command begins.
 _ROOM = 1 << 14
-"""Bytes that a place must have room for before a command begins."""
 
 
 class OutPath(click.Path):

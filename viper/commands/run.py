@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from viper.reasoner import Reasoner, RunOptions
     from viper.serve.client import RemoteReasoner
 
+# Pairs of options of which each would make the other one meaningless.
 _CONTRADICTORY = (
     ("verbose", "quiet"),
     ("as_json", "program_only"),
     ("as_json", "quiet"),
     ("dry_run", "show_prompt"),
 )
-"""Pairs of options of which each would make the other one meaningless."""
 
 _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STRATEGIES.items())
 

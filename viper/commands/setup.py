@@ -24,8 +24,8 @@ from viper.profiles.inventory import ModelState, downloads
 from viper.storage.files import write_file
 
 _QUESTION = "how many objects are on the table?"
+# Speed of the connection for which times of downloads are stated.
 _MBIT_PER_S = 100
-"""Speed of the connection for which times of downloads are stated."""
 
 
 def set_up(name: str | None, *, check: bool, yes: bool, state: Path | None) -> int:

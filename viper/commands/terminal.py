@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from viper.evaluate.engines.runner import RunProgress
 
+# Time between progress lines without a terminal; each tenth part also prints one.
 _LINE_EVERY_S = 30.0
-"""Time between progress lines without a terminal; each tenth part also prints one."""
 
 _THUMBNAIL_LINES = 8
 

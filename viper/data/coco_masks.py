@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pycocotools import mask as coco
 
+# Corners of all polygons of one object.
 MAX_POINTS = 100_000
-"""Corners of all polygons of one object."""
 
+# Pixels along the outlines of one object.
 MAX_OUTLINE = 4_000_000
-"""Pixels along the outlines of one object."""
 
+# Five bits a character, from ``0`` on; the sixth says that more of the number follow.
 _PACKED = re.compile(r"[0-o]*[0-O]")
-"""Five bits a character, from ``0`` on; the sixth says that more of the number follow."""
 
 
 class OutlineError(Exception):

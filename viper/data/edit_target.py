@@ -13,9 +13,9 @@ from viper.schema import PixelBox
 
 Operation = Literal["replace", "color_pop", "blur_background", "put_emoji"]
 
+# How far an edit may reach beyond a box: a share of its longer side and some pixels more. Boxes and
+# outlines that tools find are not exact to the pixel.
 REACH_SHARE, REACH_PX = 0.15, 2.0
-"""How far an edit may reach beyond a box: a share of its longer side and some pixels more. Boxes
-and outlines that tools find are not exact to the pixel."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from viper.data.source import SourceFile
 from viper.errors import DataError, MissingExtraError
 from viper.models.vision.roles import Pixels
 
+# With what the names of the hub's sets begin.
 PREFIX = "hub:"
-"""With what the names of the hub's sets begin."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,7 @@ def _plain(*splits: str, config: str | None = None) -> dict[str, tuple[str | Non
     return {split: (config, split) for split in splits}
 
 
+# By name.
 HUB_SETS = {
     each.name: each
     for each in (
@@ -255,4 +256,3 @@ HUB_SETS = {
         HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _plain("val2014")),
     )
 }
-"""By name."""

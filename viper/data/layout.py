@@ -9,8 +9,8 @@ from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UnknownNameError
 
+# Missing media that a finding names.
 NAMED_MISSING = 3
-"""Missing media that a finding names."""
 
 
 def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:

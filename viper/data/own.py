@@ -37,10 +37,10 @@ REQUIRED = ("media", "query")
 
 PICTURE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".avif"})
 
+# By which a file is told to be a picture or a video before it is read.
 VIDEO_SUFFIXES = frozenset(
     {".mp4", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".m4v", ".gif"}
 )
-"""By which a file is told to be a picture or a video before it is read."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,7 @@ def _tags(record: Record) -> tuple[tuple[str, Any], ...]:
     return tuple((tag.text("label"), tag.corner_box("box")) for tag in record.records("answer"))
 
 
+# Task to the reader of its target.
 _ANSWERS: Mapping[str, Callable[[Record], Any]] = {
     "ground": lambda record: record.corner_box("answer"),
     "question": _question,
@@ -226,4 +227,3 @@ _ANSWERS: Mapping[str, Callable[[Record], Any]] = {
     "tag": _tags,
     "edit": lambda record: record.file_name("answer") if "answer" in record.values else None,
 }
-"""Task to the reader of its target."""

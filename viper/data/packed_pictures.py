@@ -17,8 +17,8 @@ from viper.errors import MediaError
 from viper.models.media import MAX_IMAGE_PIXELS, PICTURE_FORMATS
 from viper.models.vision.roles import Pixels
 
+# Longer members are refused, whatever size their header claims.
 MAX_MEMBER_BYTES = 16 * 2**20
-"""Longer members are refused, whatever size their header claims."""
 
 
 class PngArchive:

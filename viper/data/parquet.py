@@ -164,13 +164,13 @@ def _choices(row: Record) -> tuple[str, ...]:
     return tuple(choices.text(place) for place in choices.values)
 
 
+# Of BLINK, each a folder of the repository.
 SUBTASKS = (
     *("Art_Style", "Counting", "Forensic_Detection", "Functional_Correspondence", "IQ_Test"),
     *("Jigsaw", "Multi-view_Reasoning", "Object_Localization", "Relative_Depth"),
     *("Relative_Reflectance", "Semantic_Correspondence", "Spatial_Relation"),
     *("Visual_Correspondence", "Visual_Similarity"),
 )
-"""Of BLINK, each a folder of the repository."""
 
 _BLINK_FILES = {f"val:{name}": (f"{name}/val-00000-of-00001.parquet",) for name in SUBTASKS}
 

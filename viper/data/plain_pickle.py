@@ -22,17 +22,17 @@ from typing import Any
 
 from viper.data.source import SourceFile
 
+# Longest file; the refs of RefCOCO have tens of megabytes at most.
 MAX_BYTES = 256 * 2**20
-"""Longest file; the refs of RefCOCO have tens of megabytes at most."""
 
+# Most opcodes run, and so most values made; the refs of RefCOCO take about five million.
 MAX_OPCODES = 20_000_000
-"""Most opcodes run, and so most values made; the refs of RefCOCO take about five million."""
 
+# Most values, counted as often as they can be reached: a list may hold another one twice.
 MAX_VALUES = 20_000_000
-"""Most values, counted as often as they can be reached: a list may hold another one twice."""
 
+# Deepest nesting; the refs of RefCOCO are nested five deep.
 MAX_DEPTH = 20
-"""Deepest nesting; the refs of RefCOCO are nested five deep."""
 
 ADMITTED = """
 PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 FLOAT BINFLOAT

@@ -21,6 +21,7 @@ from viper.plugins import entry_points_of
 
 ENTRY_POINTS = "viper.datasets"
 
+# Name to the object or class.
 SHIPPED = {
     "refcoco": "viper.data.refcoco:REFCOCO",
     "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
@@ -37,7 +38,6 @@ SHIPPED = {
     "blink": "viper.data.parquet:BLINK",
     "cvbench": "viper.data.parquet:CVBENCH",
 }
-"""Name to the object or class."""
 
 
 def names() -> list[str]:

@@ -27,8 +27,8 @@ from viper.strategies.prompts import pictures_and_caption
 from viper.strategies.verification import ExactInput
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
+# Most other scenes on which code is verified.
 CASES = 8
-"""Most other scenes on which code is verified."""
 
 ENDED = "The episode has ended."
 

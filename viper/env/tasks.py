@@ -16,8 +16,8 @@ from viper.evaluate.sample_result import Prediction
 from viper.schema import Answer
 from viper.strategies.verification import ExactInput
 
+# Number of tasks of an endless set from which a random one is drawn.
 DRAWN = 1 << 31
-"""Number of tasks of an endless set from which a random one is drawn."""
 
 
 @runtime_checkable

@@ -22,15 +22,15 @@ from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import dumps, plain
 
+# Columns of the table. The last one tells the file's state, and whether a row is whole.
 COLUMNS = (
     "file", "answer", "answer_kind", "box", "confidence", "warnings", "failure", "message", "key",
 )  # fmt: skip
-"""Columns of the table. The last one tells the file's state, and whether a row is whole."""
 
 SUFFIXES = (".csv", ".jsonl")
 
+# Characters of a cell of CSV; spreadsheets read no more.
 MAX_CELL = 32_767
-"""Characters of a cell of CSV; spreadsheets read no more."""
 
 _KEY = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}")
 

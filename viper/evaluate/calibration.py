@@ -18,12 +18,12 @@ from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
 
+# Score from which an answer counts as right.
 RIGHT = 0.5
-"""Score from which an answer counts as right."""
 
 LEAST_ANSWERS = 50
+# Least number of right and of wrong answers to fit.
 LEAST_OF_EACH = 5
-"""Least number of right and of wrong answers to fit."""
 
 FOLDS = 10
 STEPS = 24

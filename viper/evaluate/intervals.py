@@ -16,8 +16,8 @@ RESAMPLES = 1_000
 
 _Z = 1.959963984540054
 
+# Draws held in memory at a time.
 _AT_ONCE = 2**20
-"""Draws held in memory at a time."""
 
 
 @dataclass(frozen=True)

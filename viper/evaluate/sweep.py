@@ -23,8 +23,8 @@ from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 
+# Samples under way at the same time.
 IN_FLIGHT = 16
-"""Samples under way at the same time."""
 
 
 @dataclass(frozen=True)

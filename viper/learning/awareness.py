@@ -38,8 +38,8 @@ from viper.tuning.agent.verifier import tool_of
 from viper.tuning.agent.workflow import Workflow, restated, tells, written_answer
 from viper.tuning.case import is_desired
 
+# Causes of a wrong answer; ``not told`` if no perfect tools are available to compare with.
 CAUSES = ("wrong tool", "wrong logic", "wrong metric", "no answer", "not told")
-"""Causes of a wrong answer; ``not told`` if no perfect tools are available to compare with."""
 
 
 class PerfectTools(Protocol):
@@ -359,12 +359,12 @@ def _labels(workflow: Workflow) -> list[Any]:
     return list(workflow.label) if isinstance(workflow.label, list | tuple) else [workflow.label]
 
 
+# Lowest score that counts as right, as in the viewer.
 RIGHT_FROM = 0.5
-"""Lowest score that counts as right, as in the viewer."""
 
 
+# Most wrong answers whose code is run again, because a person waits for the page.
 MAX_RERUNS = 100
-"""Most wrong answers whose code is run again, because a person waits for the page."""
 
 
 def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | None:

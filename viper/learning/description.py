@@ -17,11 +17,11 @@ from viper.evaluate.sample_result import SampleResult
 from viper.learning.mining import WARM, ExampleSource, Shots, candidates
 from viper.schema import Query
 
+# Metric for queries without labels: it checks only that there is an answer.
 METRIC = "answered"
-"""Metric for queries without labels: it checks only that there is an answer."""
 
+# Samples to request from a set that draws them: enough different media within seconds.
 _POOL_SIZE = 90
-"""Samples to request from a set that draws them: enough different media within seconds."""
 
 
 @dataclass(frozen=True)

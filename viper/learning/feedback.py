@@ -18,15 +18,15 @@ from viper.storage.json_lines import append_line, read_lines
 
 FEEDBACK = "feedback.jsonl"
 
+# Most characters of an answer or a comment.
 LONGEST = 4_000
-"""Most characters of an answer or a comment."""
 
+# Form of the right answer by task. Other tasks take words.
 RIGHT_IS = {
     "ground": "a box, x0,y0,x1,y1 in pixels from the top-left corner",
     "choice": "one of the options, or its number from 0",
     "statement": "true or false",
 }
-"""Form of the right answer by task. Other tasks take words."""
 
 COMMENT_ALONE = (
     "a comment alone is kept for people to read and teaches nothing; "

@@ -30,8 +30,8 @@ from viper.tuning.case import Case, is_desired
 from viper.tuning.learner import Learner, ScoredAnswer, Task
 from viper.tuning.learning_record import Journal
 
+# Seconds between two checks for new remarks.
 POLL_S = 1.0
-"""Seconds between two checks for new remarks."""
 
 
 @dataclass
@@ -125,8 +125,8 @@ class FeedbackLearning:
         self.standing.count(record)
 
 
+# File in the state's folder with the ids of the remarks that were used.
 LEARNED = "learned-feedback.jsonl"
-"""File in the state's folder with the ids of the remarks that were used."""
 
 
 @dataclass(frozen=True)

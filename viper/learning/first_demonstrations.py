@@ -141,14 +141,14 @@ def _fill(
         yield "incorrect"
 
 
+# Most faults to try in one program or plan; each plan takes a request.
 PROGRAMS_TRIED, PLANS_TRIED = 24, 4
-"""Most faults to try in one program or plan; each plan takes a request."""
 
+# Faults of one sample that may mislead its own instruction before the search skips the sample.
 MISLEADING = 3
-"""Faults of one sample that may mislead its own instruction before the search skips the sample."""
 
+# Families of words that exclude each other.
 Words = Sequence[Sequence[str]]
-"""Families of words that exclude each other."""
 
 _E = TypeVar("_E", EditedPlan, EditedProgram)
 

@@ -23,8 +23,8 @@ from viper.tuning.agent.workflow import Workflow
 
 KINDS = ("code", "thought", "done")
 
+# Key of an action: id, collection mode and seed of its workflow, and its index.
 ActionKey = tuple[str, str, int, int]
-"""Key of an action: id, collection mode and seed of its workflow, and its index."""
 
 
 def action_key(workflow: Workflow, index: int) -> ActionKey:

@@ -33,8 +33,8 @@ from viper.strategies.base import Components
 from viper.tuning.learner import Learner, ScoredAnswer, Task
 from viper.tuning.learning_record import Journal, LearningRecord
 
+# Tasks whose targets a reflector can compare answers with.
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
-"""Tasks whose targets a reflector can compare answers with."""
 
 
 @dataclass

@@ -24,8 +24,8 @@ from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.prompts import query_for_prompt
 
+# Default temperature if several programs are drawn for a query.
 WARM = 0.4
-"""Default temperature if several programs are drawn for a query."""
 
 _SPREAD_OVER = 10
 

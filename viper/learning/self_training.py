@@ -33,11 +33,11 @@ from viper.prompting.messages import Prompt
 from viper.reasoner import Reasoner
 from viper.tuning.agent.masking import MaskedWorkflow
 
+# Number of words in a row that two queries must share to be compared.
 PHRASE = 3
-"""Number of words in a row that two queries must share to be compared."""
 
+# Task, text and options.
 QueryKey = tuple[str, str, tuple[str, ...]]
-"""Task, text and options."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples,
 from viper.strategies.plan import PlanStrategy
 from viper.strategies.writing import MAX_RESAMPLES
 
+# Verdict of the metric on an answer; ``none`` if there was no answer.
 Correctness = Literal["right", "wrong", "none"]
-"""Verdict of the metric on an answer; ``none`` if there was no answer."""
 
 
 class BudgetSpentError(ViperError):

@@ -31,13 +31,13 @@ from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier
 from viper.tuning.agent.workflow import MODES, Workflow, outcome_of
 from viper.tuning.case import is_desired
 
+# Name of the file in its folder.
 WORKFLOWS = "workflows.jsonl"
-"""Name of the file in its folder."""
 
 LONGEST_ERROR = 300
 
+# Failures in a row that end the collection, because a model is probably out of reach.
 IN_A_ROW = 3
-"""Failures in a row that end the collection, because a model is probably out of reach."""
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,8 @@ def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
     return proportion(right, len(workflows)), copied / max(1, len(workflows))
 
 
+# Names of groups that hold the type of a question. The first one that a sample has counts.
 _KINDS = ("query_type", "question_type", "type", "semantic")
-"""Names of groups that hold the type of a question. The first one that a sample has counts."""
 
 
 def kind_of(groups: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from viper.errors import ModelError
 
+# Returns the results of a batch of items of one kind, in their order.
 Serve = Callable[[Hashable, list[Any]], Sequence[Any]]
-"""Returns the results of a batch of items of one kind, in their order."""
 
 
 class Gatherer:

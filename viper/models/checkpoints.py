@@ -16,8 +16,8 @@ from viper.record import read_toml, record_from_json
 
 CATALOGUE = Path(__file__).with_suffix(".toml")
 
+# By precision; quantised weights include their scales.
 BYTES_PER_PARAMETER = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "8bit": 1.06, "4bit": 0.56}
-"""By precision; quantised weights include their scales."""
 
 
 @dataclass(frozen=True, kw_only=True)

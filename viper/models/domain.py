@@ -19,16 +19,16 @@ from viper.errors import UsageError
 from viper.models.media import Media
 from viper.models.vision.roles import Floats, Pixels
 
+# Side of the thumbnail that is measured, and of the cells in it, in pixels.
 SIDE, CELL = 64, 8
-"""Side of the thumbnail that is measured, and of the cells in it, in pixels."""
 
 COMPONENTS = 30
+# Share of held-out pictures of the domain that lie within the limit, for each of two distances.
 KEPT_QUANTILE = 0.995
-"""Share of held-out pictures of the domain that lie within the limit, for each of two distances."""
 
 LEAST_DEVIATION = 0.02
+# Number of frames of a video that are measured.
 FRAMES = 3
-"""Number of frames of a video that are measured."""
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 

@@ -17,11 +17,11 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.roles import Mask, Pixels
 
+# Pattern of the ids of edited pictures.
 EDIT_ID = re.compile(r"edit-[0-9a-f]{24}")
-"""Pattern of the ids of edited pictures."""
 
+# Limit on all edited pictures and outlines of one query together.
 MAX_BYTES = 1 << 30
-"""Limit on all edited pictures and outlines of one query together."""
 
 
 class Origin(NamedTuple):

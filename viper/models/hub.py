@@ -21,22 +21,22 @@ from typing import Any, Literal, Protocol
 
 from viper.errors import ModelError
 
+# Prefix of a hub id whose weights are in the format of open_clip.
 OPEN_CLIP = "hf-hub:"
-"""Prefix of a hub id whose weights are in the format of open_clip."""
 
+# Configuration file of a checkpoint with several networks, each in its own folder.
 PIPELINE_INDEX = "model_index.json"
-"""Configuration file of a checkpoint with several networks, each in its own folder."""
 
+# Called with the bytes of a checkpoint that are on this disk, and the bytes it will have.
 Progress = Callable[[int, int], None]
-"""Called with the bytes of a checkpoint that are on this disk, and the bytes it will have."""
 
 _MODULES_INDEX = "modules.json"
 _CONFIGS = ("config.json", "adapter_config.json")
 _READER = re.compile(r"tokenizer.*|vocab\..*|.*\.model|.*processor_config\.json")
 _SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".bpe", ".vocab"}
 _WEIGHTS = r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)"
+# Names of weight files, without shard and ending.
 _WEIGHTS_OF_OPEN_CLIP = r"(open_clip_model|open_clip_pytorch_model)"
-"""Names of weight files, without shard and ending."""
 
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./-]*")

@@ -26,9 +26,9 @@ from viper.models.vision.roles import Pixels
 
 Item = TypeVar("Item")
 
+# Process-wide lock held while a model loads. Model libraries import parts of themselves lazily and
+# change global defaults meanwhile, which is not safe in two threads at once.
 ONE_AT_A_TIME = threading.RLock()
-"""Process-wide lock held while a model loads. Model libraries import parts of themselves lazily and
-change global defaults meanwhile, which is not safe in two threads at once."""
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
@@ -233,8 +233,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+# Names of the options of :class:`LoadOptions`.
 LOADING = frozenset(LoadOptions.__dataclass_fields__)
-"""Names of the options of :class:`LoadOptions`."""
 
 
 def check_loading(kind: type, options: Mapping[str, Any]) -> None:

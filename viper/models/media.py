@@ -26,28 +26,28 @@ from viper.models.vision.roles import Pixels
 
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
 
+# Pictures with more pixels are rejected, because decoding one would take over a gigabyte.
 MAX_IMAGE_PIXELS = 100_000_000
-"""Pictures with more pixels are rejected, because decoding one would take over a gigabyte."""
 
+# Maximum number of frames kept of a video, evenly spread over its length.
 MAX_FRAMES = 64
-"""Maximum number of frames kept of a video, evenly spread over its length."""
 
+# Frames with a longer side are scaled down to this many pixels while reading.
 MAX_FRAME_SIDE = 960
-"""Frames with a longer side are scaled down to this many pixels while reading."""
 
+# Maximum number of frames decoded to select evenly spread ones.
 MAX_DECODED_FRAMES = 20_000
-"""Maximum number of frames decoded to select evenly spread ones."""
 
 
+# Formats that Pillow may detect; its EPS reader, for example, starts another program.
 PICTURE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""Formats that Pillow may detect; its EPS reader, for example, starts another program."""
 
+# Containers that FFmpeg may detect. Playlists are excluded, because FFmpeg would read the files and
+# addresses that they name.
 VIDEO_FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,flv,ogg,asf,gif,webp_pipe,"
     "h264,hevc,ivf"
 )
-"""Containers that FFmpeg may detect. Playlists are excluded, because FFmpeg would read the files
-and addresses that they name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +226,13 @@ def _video_media(frames: Pixels, name: str, indices: Sequence[int]) -> Media:
     return Media(video=frames, names=(name,), frame_indices=tuple(indices))
 
 
+# Beginnings of files that people take for pictures.
 _UNREAD_FORMATS = (
     (re.compile(rb"....ftyp(?:heic|heix|heim|heis|hevc|mif1|msf1)", re.DOTALL), "a HEIC picture"),
     (re.compile(rb"%PDF-"), "a PDF document"),
     (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
 )
-"""Beginnings of files that people take for pictures."""
 
 
 def _unread_format(path: Path) -> str | None:
@@ -242,8 +242,8 @@ def _unread_format(path: Path) -> str | None:
     return next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
 
 
+# Errors that decoders raise about damaged files.
 _DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, ArithmeticError)
-"""Errors that decoders raise about damaged files."""
 
 
 def _read_image(path: Path) -> Pixels | None:

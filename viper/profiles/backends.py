@@ -26,30 +26,31 @@ from viper.tools.models import ROLES
 
 ENTRY_POINTS = "viper.backends"
 
+# The text backend that shares the profile's language model instead of loading one.
 USES_LLM = "llm"
-"""The text backend that shares the profile's language model instead of loading one."""
 
+# The backend of a language model that takes pictures, and of every role that asks one.
 VLM = "vlm"
-"""The backend of a language model that takes pictures, and of every role that asks one."""
 
+# The video backend that asks the profile's own VQA model and matcher about single frames.
 FRAMES = "frames"
-"""The video backend that asks the profile's own VQA model and matcher about single frames."""
 
+# The segmenter that outlines the boxes of the profile's own detector.
 SAM2 = "sam2"
-"""The segmenter that outlines the boxes of the profile's own detector."""
 
+# The face detector whose model comes with OpenCV.
 OPENCV = "opencv"
-"""The face detector whose model comes with OpenCV."""
 
+# The reader whose models come with RapidOCR.
 RAPIDOCR = "rapidocr"
-"""The reader whose models come with RapidOCR."""
 
+# Search in an index of ``viper setup index``; the model is the index's name.
 INDEX = "index"
-"""Search in an index of ``viper setup index``; the model is the index's name."""
 
+# Searches on the web; the options describe the service.
 ENGINES = ("searxng", "json")
-"""Searches on the web; the options describe the service."""
 
+# Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called.
 SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "llm": {
@@ -106,36 +107,34 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "inpainter": {"diffusers": "viper.models.vision.inpainter_diffusers:DiffusersInpainter"},
     }
 )
-"""Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called."""
 
+# Role and backend of the searches, which keep data in the user's state.
 SEARCHES = frozenset(
     {("image_search", INDEX), ("text_search", INDEX), *(("text_search", name) for name in ENGINES)}
 )
-"""Role and backend of the searches, which keep data in the user's state."""
 
+# Roles whose models compute in float32 unless their own options say otherwise: in 16 bits, boxes
+# move by pixels and near objects get equal depths.
 FULL_PRECISION = frozenset({"detector", "depth"})
-"""Roles whose models compute in float32 unless their own options say otherwise: in 16 bits, boxes
-move by pixels and near objects get equal depths."""
 
 _WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
 _WITHOUT_MODEL |= SEARCHES
+# Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older name.
 _ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
 _ASKS_VLM |= {("vqa", "chat"), ("video", "chat")}
-"""Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older
-name."""
 
+# Options of a vision-language model that the roles which use it may also set.
 _VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens"})
-"""Options of a vision-language model that the roles which use it may also set."""
 
+# Role and backend of the backends without options for loading weights.
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
-"""Role and backend of the backends without options for loading weights."""
 
+# Package and extra by role and backend, if a backend needs one.
 _EXTRAS = {
     ("llm", "vllm"): ("vllm", "vllm"),
     ("llm", "openai"): ("openai", "openai"),
     **{("text_search", name): ("httpx", "web-search") for name in ENGINES},
 }
-"""Package and extra by role and backend, if a backend needs one."""
 
 
 def played(role: str) -> str:

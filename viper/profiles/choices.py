@@ -21,8 +21,8 @@ from viper.profiles.backends import (
 )
 from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
 
+# The data of the profile ``embedded``: weights, example banks, media.
 EMBEDDED = Path(__file__).parents[1] / "embedded"
-"""The data of the profile ``embedded``: weights, example banks, media."""
 WEIGHTS = EMBEDDED / "weights"
 BANKS = EMBEDDED / "banks"
 DOMAINS = EMBEDDED / "domains"

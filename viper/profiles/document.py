@@ -26,12 +26,12 @@ from viper.strategies.settings import (
 from viper.tools.models import ROLES
 from viper.tools.settings import THRESHOLD_NAMES, ThresholdSchedule, ToolSettings
 
+# Roles of the language models that every strategy may use: program writer and critic.
 WRITER, CRITIC = "llm", "critic"
-"""Roles of the language models that every strategy may use: program writer and critic."""
 
 
+# The language model that roles with the backend ``vlm`` ask; the writer if there is none.
 EYES = "vlm"
-"""The language model that roles with the backend ``vlm`` ask; the writer if there is none."""
 
 
 def language_models() -> tuple[str, ...]:

@@ -25,8 +25,8 @@ from viper.sandbox.sandbox import Mode
 from viper.schema import Trace
 from viper.storage.json_lines import plain
 
+# The name in the script to which the literal is assigned.
 NAME = "EXPORT"
-"""The name in the script to which the literal is assigned."""
 
 _SCRIPT = """#!/usr/bin/env python3
 # Written by `viper export`, viper {version}.

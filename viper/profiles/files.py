@@ -22,8 +22,8 @@ from viper.strategies.settings import all_settings
 
 SHIPPED = Path(__file__).parent
 
+# Name that stands for the default profile; see :func:`default_profile`.
 AUTO = "auto"
-"""Name that stands for the default profile; see :func:`default_profile`."""
 
 
 def state_dir(chosen: Path | None = None) -> Path:

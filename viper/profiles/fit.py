@@ -18,17 +18,17 @@ from viper.profiles.document import BackendChoice, ProfileDocument
 from viper.profiles.files import proposed_profiles
 from viper.profiles.wiring import Profile
 
+# Share of a memory that models may take; the rest is for the system and for fragments.
 SHARE = 0.9
-"""Share of a memory that models may take; the rest is for the system and for fragments."""
 
+# Memory that CUDA takes on a GPU before any model.
 CUDA_CONTEXT_GIB = 0.6
-"""Memory that CUDA takes on a GPU before any model."""
 
+# Tokens of a prompt with the API's text, by which keys and values are estimated.
 PROMPT_TOKENS = 4096
-"""Tokens of a prompt with the API's text, by which keys and values are estimated."""
 
+# Tokens of one picture at the default bound of its pixels.
 PICTURE_TOKENS = 1280
-"""Tokens of one picture at the default bound of its pixels."""
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,11 @@ from viper.tuning.tool_training import Memory, Sources, ToolTrainer
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
 from viper.tuning.training_data import POSITIVES, AnnotatedStore, PictureSearch
 
+# Kinds of reflection. ``llm`` asks globally, then locally, as in the paper. The last three are for
+# ablations.
 Reflection = Literal[
     "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
 ]
-"""Kinds of reflection. ``llm`` asks globally, then locally, as in the paper. The last three are for
-ablations."""
 
 ENTRY_POINTS = "viper.learning_data"
 

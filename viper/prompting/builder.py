@@ -51,16 +51,16 @@ Style = Literal["compact", "full", "chat"]
 STYLES = PROMPT_STYLES
 
 _ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
+# Kinds of query with a template of careful programs.
 _CAREFUL = ("ground", "question", "choice", "open")
-"""Kinds of query with a template of careful programs."""
 
 _MEDIA = {"choice": "a video"}
+# Names of the query's pictures in line programs.
 _PICTURES = {
     "image": "The picture of the query is `IMAGE`.",
     "images": "The pictures of the query are `IMAGE1`, `IMAGE2` and so on, in their order; "
     "of two, the first is also `LEFT` and the second `RIGHT`.",
 }
-"""Names of the query's pictures in line programs."""
 
 
 def build_prompt(

@@ -28,8 +28,8 @@ from typing import Protocol
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 
+# Stop string of the program writer: a blank line ends a compact program.
 END_OF_PROGRAM = "\n\n"
-"""Stop string of the program writer: a blank line ends a compact program."""
 
 
 class PromptExample(Protocol):

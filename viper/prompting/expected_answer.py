@@ -29,8 +29,8 @@ _TELL = (
 )
 _WONDER = r"(?:i wonder|i(?:'d| would)? (?:like|want) to know)\b"
 _REQUEST = rf"(?:(?:{_YOU}\s*)?{_TELL}(?:\s+{_TELL})*\s*|{_WONDER}\s*|{_YOU}\s+(?={_ADD}))?"
+# Words before the question itself.
 _OPENING = re.compile(rf"(?:{_HELLO})*{_REQUEST}(?:please\s+)?")
-"""Words before the question itself."""
 
 _CLAUSE = re.compile(r"[,;:.?!]\s+|\s-\s")
 
@@ -39,6 +39,7 @@ _WHICH = "(?:what|which)"
 _NO_REMARK = "(?! about\\b| do you think,)"
 _NOT_OPEN = rf"(?! (?:{_WHICH}|how)\b| you(?:$| help\b))"
 _PLACED = "(?:(?:at|in|on|into|to|towards?|from|of|by|with|near|under|behind) )?"
+# Beginnings of clauses that ask, the first that matches counts.
 _HEADS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("number", re.compile(rf"how many\b|{_ADD}\b|(?:what(?:'s| is) )?the (?:number|count) of\b")),
     ("color", re.compile(rf"{_WHICH}(?:'s| is| are)?(?: the| its)? colou?rs?\b|the colou?r of")),
@@ -47,34 +48,33 @@ _HEADS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("thing", re.compile(rf"(?:{_PLACED}{_WHICH}{_NO_REMARK}|whose?|whom|where|why)(?:'s|'re)?\b")),
     ("yes/no", re.compile(rf"{_VERB}{_NOT_OPEN}|whether\b|(?<=me |ow |ck |ut )if\b|true or")),
 )
-"""Beginnings of clauses that ask, the first that matches counts."""
 
+# A question within a clause: the leftmost cube is what color?
 _LATER = re.compile(r"\b(?:(how many)|(?:what|which) colou?r)\b")
-"""A question within a clause: the leftmost cube is what color?"""
 
 _MAY_MEAN_EITHER_OR_ANY = re.compile(
     r"^(?:do|does|did|has|have|had|can|could|will|would|should)|^\w+ (?:there|it true|this true)\b|"
     r"\b(?:any|some|every|all|each|both|either|no|none|nothing|\w+thing|\w+one)\b|\bor not\b"
 )
+# Of ``is one there, and where?`` and ``count both: which are more?`` any part may be answered.
 _SECOND_QUESTION: dict[Kind, re.Pattern[str]] = {
     "yes/no": re.compile(r"\band (?:if so,? )?(?:what|which|who|where|how many)\b"),
     "number": re.compile(r"[,;:.] (?:is|are|do|does|which)\b"),
 }
-"""Of ``is one there, and where?`` and ``count both: which are more?`` any part may be answered."""
 
+# Alternatives that name nothing: *true or false* and *one or more* ask for yes or no.
 _TRUTH = re.compile(r"\btrue or false\b|\bor (?:more|less|fewer|higher|lower)$")
-"""Alternatives that name nothing: *true or false* and *one or more* ask for yes or no."""
 
 _NAMED = re.compile(r"([\w'-]+),? or (?:is (?:it|that) |are they )?((?:[\w'-]+ ?){1,4})$")
+# The two named things of ``is it A or B`` and of ``which is bigger, A or B``.
 _COMPARED = re.compile(r"[,:] (?:is it |are they )?([^,:]+?),? or ([^,:]+)$")
-"""The two named things of ``is it A or B`` and of ``which is bigger, A or B``."""
 
 
 _COUNT = re.compile(r"\d+(?:\.0+)?|no|none|never|dozen")
 _NEITHER = {"both", "neither", "none", "same", "equal", "equally", "0"}
 _SMALL_WORDS = {"more", "rather"}
+# Words of alternatives that an answer may name otherwise: *the left one* is *the yellow cube*.
 _IN_OTHER_WORDS = {"it", "to", "of", "on", "in", "one", "under"}
-"""Words of alternatives that an answer may name otherwise: *the left one* is *the yellow cube*."""
 
 _COLOR = re.compile(
     "(?:red|green|blue|yellow|purple|cyan|brown|gray|grey|black|white|orange|pink|violet|magenta|"

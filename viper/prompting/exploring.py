@@ -50,17 +50,17 @@ from viper.schema import Query
 
 ActionKind = Literal["code", "thought", "done"]
 
+# Variable in which the agent leaves its answer.
 FINAL = "final_answer"
-"""Variable in which the agent leaves its answer."""
 
+# Stop strings of a small model; the parser needs no closing tag.
 STOP: tuple[str, ...] = ("</code>", "</thought>", "</done>", "<result>")
-"""Stop strings of a small model; the parser needs no closing tag."""
 
+# Stop strings of other models, whose reasoning and strings may hold the other tags.
 STOP_IN_WORDS: tuple[str, ...] = ("<result>",)
-"""Stop strings of other models, whose reasoning and strings may hold the other tags."""
 
+# Greatest length of a result in a prompt, in characters.
 MAX_RESULT = 1_200
-"""Greatest length of a result in a prompt, in characters."""
 
 EXPECTED = (
     "expected one action: <code>…</code> with Python to run, <thought>…</thought>, or "

@@ -18,8 +18,8 @@ FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _DEFINES_ENTRY = re.compile(rf"^[ \t]*def[ \t]+{ENTRY}\b", re.MULTILINE)
 _CONTINUES_ENTRY = re.compile(r"\A\n*[ \t]*[\w ,:\[\].|=*\"']*\)[^\n()]*:")
 _LEADING_SPACE = re.compile(r"^[ \t]+", re.MULTILINE)
+# Number of lines before a bare entry point that are searched for helpers.
 _LONGEST_PREAMBLE = 100
-"""Number of lines before a bare entry point that are searched for helpers."""
 
 
 def extract_code(text: str) -> str:

@@ -13,8 +13,8 @@ from viper.api.sets import ApiEntry
 from viper.prompting.template import MODULE_NAMES, fill
 from viper.schema import Failure, ToolCall
 
+# Greatest number of calls in a feedback, the last ones.
 MAX_CALLS = 12
-"""Greatest number of calls in a feedback, the last ones."""
 
 _MAX_VALUE = 120
 _WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant"]
 
+# Default of the largest pictures that models in this process get, about 1,280 tokens each.
 MAX_PIXELS = 1280 * 28 * 28
-"""Default of the largest pictures that models in this process get, about 1,280 tokens each."""
 
+# Largest ratio of a picture's sides; the image processors of Qwen and others reject thinner ones.
 MAX_ASPECT = 200
-"""Largest ratio of a picture's sides; the image processors of Qwen and others reject thinner ones.
-"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,12 +52,12 @@ from viper.schema import Example, Query
 MOST_STEPS = 20
 LONGEST_STEP = 400
 
+# Stop strings of a planner by style of prompt; without them it would write the next query.
 PLAN_STOP: dict[str, tuple[str, ...]] = {
     "full": ("\n\n",),
     "chat": (),
     "compact": (END_OF_PROGRAM,),
 }
-"""Stop strings of a planner by style of prompt; without them it would write the next query."""
 
 _ANSWERS = {
     "ground": "the one patch that the query describes",
@@ -73,12 +73,12 @@ _STEP = re.compile(
     re.IGNORECASE,
 )
 _ROW = re.compile(r"^\s*\|\s*(?:step\s*)?(\d{1,2})[.)]?\s*\|\s*(\S[^|]*?)\s*\|.*$", re.IGNORECASE)
+# Start of a line that is no step: a step without a number begins with what to do.
 _PROSE = re.compile(
     r"\s*(?:[{\[|\"]|(?:i|i['’]\w+|we|you|the|this|that|it|there|these|those|they|he|she|here|a|an"
     r"|my|no|yes|sorry|sure|okay|ok|certainly|unfortunately|as|since|because|however|to|in|let|let['’]s|so)\b)",
     re.IGNORECASE,
 )
-"""Start of a line that is no step: a step without a number begins with what to do."""
 _BULLET = re.compile(r"^\s*[-*+•–]\s+")
 _ENDS = re.compile(r"^\s*(?:#+\s|query\s*:|program\s*:|```|~~~|def\s+\w+\s*\()", re.IGNORECASE)
 _PROGRAM = re.compile(r"^\s*def\s+\w+\s*\(", re.MULTILINE)

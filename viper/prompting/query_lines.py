@@ -37,8 +37,8 @@ _PROGRAM = re.compile(r"^\s*(?:def|class)\s+\w+\s*[(:]", re.MULTILINE)
 _CODE = re.compile(r"[=<>{}\[\]\\`]|\":|\w\(|^(?:#|//|return\b|import\b|(?:for|if|while)\b.*:$)")
 _REMARK = re.compile(r"[:!]$|^(?:sure|certainly|of course|here (?:are|is))\b", re.IGNORECASE)
 _QUOTES = (*map(tuple, ('""', "''", "“”", "‘’", "«»", "``")), ("**", "**"), ("__", "__"))
+# Unicode categories of characters that a terminal does not show, or that control it.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
-"""Unicode categories of characters that a terminal does not show, or that control it."""
 
 
 def read_queries(reply: str, task: str) -> list[Query]:

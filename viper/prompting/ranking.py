@@ -15,14 +15,14 @@ from viper.errors import UnknownNameError, UsageError
 from viper.schema import RANKERS
 from viper.storage.cache import RecentTexts
 
+# Turns texts into rows of unit length, float32 ``[N, D]``.
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Turns texts into rows of unit length, float32 ``[N, D]``."""
 
+# Turns a query into one score per text; larger fits better.
 Scores = Callable[[str], list[float]]
-"""Turns a query into one score per text; larger fits better."""
 
+# Reads texts once and returns the function that scores them for any query.
 Rank = Callable[[Sequence[str]], Scores]
-"""Reads texts once and returns the function that scores them for any query."""
 
 
 def ranker(name: str, embed: Embed | None = None) -> Rank:

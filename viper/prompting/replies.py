@@ -24,6 +24,7 @@ from viper.prompting.extract import (
 )
 from viper.schema import Failure
 
+# Marks around the reasoning of the common families of models, as regular expressions.
 _REASONING = (
     (r"<think>", r"</think>"),
     (r"<thinking>", r"</thinking>"),
@@ -34,14 +35,13 @@ _REASONING = (
     (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
     (r"<\|channel>\s*thought", r"<channel\|>"),
 )
-"""Marks around the reasoning of the common families of models, as regular expressions."""
 
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
 _SPECIAL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
 
 _LONGEST_QUOTE = 120
+# Number of tags, and of brackets at which JSON may begin, that are tried in a reply.
 _MOST_MARKS = 50
-"""Number of tags, and of brackets at which JSON may begin, that are tried in a reply."""
 
 
 def without_reasoning(text: str) -> str:
@@ -134,11 +134,11 @@ _ANY_TAG = re.compile(
     re.IGNORECASE,
 )
 _CLOSES = re.compile(r"<\s*/")
+# A fence or tag around JSON; elsewhere a line, a tag or a colon must end before it.
 _BEFORE_JSON = re.compile(
     r"(?:^[ \t]*(?:```|~~~)[ \t]*\w*\s*\n[ \t]*|<tool_call>\s*|^[ \t]*|(?<=[>:\]])\s*)\Z",
     re.MULTILINE,
 )
-"""A fence or tag around JSON; elsewhere a line, a tag or a colon must end before it."""
 
 _AFTER_JSON = re.compile(r"\s*</tool_call>|[ \t]*\n\s*(?:```|~~~)[ \t]*$|", re.MULTILINE)
 

@@ -14,22 +14,22 @@ from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, brief_line, entry_text, render
 from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker
 
+# Names that nearly every program needs; they are listed for every query.
 ESSENTIAL = frozenset(
     {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
 )
-"""Names that nearly every program needs; they are listed for every query."""
 
+# Share of a full prompt's budget for the names that are listed in full.
 FULL_SHARE = 0.7
-"""Share of a full prompt's budget for the names that are listed in full."""
 
+# Number of names that an overview may show with docstring and example.
 _SHOWN_IN_FULL = 4
-"""Number of names that an overview may show with docstring and example."""
 
+# Cached token counts: some for each name, and the latest whole prompts.
 _MAX_COUNTS = 4_096
-"""Cached token counts: some for each name, and the latest whole prompts."""
 
+# Cached routers; one per task is usual.
 _MAX_ROUTERS = 8
-"""Cached routers; one per task is usual."""
 
 
 class Router:

@@ -42,22 +42,22 @@ from viper.prompting.template import fill, fill_turns
 
 STYLES_ASKED_IN_WORDS = ("full", "chat")
 
+# Greatest number of findings in a prompt; the prompt gives the count of the rest.
 MAX_FOUND = 12
-"""Greatest number of findings in a prompt; the prompt gives the count of the rest."""
 
+# Findings that one prompt judges, by style: small models read them one at a time.
 AT_ONCE: Mapping[str, int] = {"compact": 1, "full": MAX_FOUND, "chat": MAX_FOUND}
-"""Findings that one prompt judges, by style: small models read them one at a time."""
 
+# Greatest length of a finding in characters.
 MAX_LINE = 400
-"""Greatest length of a finding in characters."""
 
+# Greatest number of sentences of a finding that is read sentence by sentence.
 MAX_SENTENCES = 12
-"""Greatest number of sentences of a finding that is read sentence by sentence."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
+# Placeholder in the knowledge question for the answer to the visual question.
 PLACEHOLDER = "#"
-"""Placeholder in the knowledge question for the answer to the visual question."""
 
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 

@@ -15,11 +15,11 @@ from viper.prompting.compact import one_line
 from viper.prompting.replies import final_answer, without_reasoning
 from viper.prompting.template import fill
 
+# Words that a reply may put before its letter, such as ``The correct answer is``, even twice.
 _LEAD = (
     r"(?:(?:my|the|so|therefore|thus)\W+)?(?:(?:correct|right|best|final)\W+)?"
     r"(?:answer|option|choice|letter|number)\b(?:\s+is\b)?"
 )
-"""Words that a reply may put before its letter, such as ``The correct answer is``, even twice."""
 
 _LETTER_ENDS = r"(?=[^\w\s'’-]|\s*$)"
 

@@ -11,11 +11,11 @@ from string import Template
 from viper.prompting.messages import Conversation, system, user
 from viper.sandbox.facades import MODULES
 
+# The line of a template after which the user's message begins.
 USER_TURN = "=== user ===\n"
-"""The line of a template after which the user's message begins."""
 
+# The modules that programs may import, for prompts.
 MODULE_NAMES = ", ".join(sorted(MODULES))
-"""The modules that programs may import, for prompts."""
 
 
 def fill(name: str, values: Mapping[str, str]) -> str:

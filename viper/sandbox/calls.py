@@ -11,11 +11,11 @@ from viper.sandbox.names import Printer
 from viper.sandbox.prepass import PREFIX, hidden
 from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
 
+# Start of a program's file name; turns of a session are numbered.
 FILENAME = "<program"
-"""Start of a program's file name; turns of a session are numbered."""
 
+# Start of a source's file name.
 ROUTINES = "<routines "
-"""Start of a source's file name."""
 
 
 class ToolError(Exception):

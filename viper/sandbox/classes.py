@@ -36,8 +36,8 @@ def _no_array(self: object, *_: Any, **__: Any) -> Any:
     raise ForbiddenTypeError("arrays of objects are not available to programs: use a list")
 
 
+# Attributes of every class of a program; numpy asks elements for them and then refuses these.
 NEVER_IN_ARRAYS: dict[str, Any] = {"__array__": _no_array, "__array_ufunc__": None}
-"""Attributes of every class of a program; numpy asks elements for them and then refuses these."""
 
 
 class ProgramMeta(type):
@@ -128,8 +128,8 @@ class ProgramEnumMeta(ProgramMeta):
         return f"<enum {authored(cls.__name__)!r}>"
 
 
+# The types of a program's classes.
 METACLASSES = frozenset([ProgramMeta, ProgramEnumMeta])
-"""The types of a program's classes."""
 
 BASES = "derive it from your own classes, from exceptions such as ValueError, or from Enum"
 

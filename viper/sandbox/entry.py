@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+# Names under which a program may declare each argument.
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "image": ("image", "img", "picture", "image_patch", "patch"),
     "image_list": ("image_list", "images", "image_patches", "patches", "pictures"),
@@ -13,14 +14,12 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query"),
     "possible_answers": ("possible_answers", "options", "choices", "answers"),
 }
-"""Names under which a program may declare each argument."""
 
+# Candidates for a single parameter with an unknown name; the first one present is used.
 MEDIA = ("image", "video", "image_list")
-"""Candidates for a single parameter with an unknown name; the first one present is used."""
 
+# Variables in which a script leaves its answer; line programs (VisProg, CLOVA) use the last two.
 ANSWER_NAMES = ("answer", "final_answer", "result", "FINAL_RESULT", "FINAL_ANSWER")
-"""Variables in which a script leaves its answer; line programs (VisProg, CLOVA) use the last two.
-"""
 
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 

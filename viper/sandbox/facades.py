@@ -61,8 +61,8 @@ _MODULES = (
     "contextlib datetime enum fractions textwrap time"
 )
 
+# Modules that programs may import.
 MODULES = frozenset(_MODULES.split())
-"""Modules that programs may import."""
 
 _STATISTICS = (
     "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode "

@@ -38,8 +38,8 @@ from viper.sandbox.readable import (
 from viper.sandbox.standard import TOKENS
 from viper.sandbox.tokens import NDARRAY, TypeToken, actual_class, offered
 
+# Greatest number of bits of a whole number that ``**`` and ``<<`` may produce.
 MAX_INT_BITS = 1 << 20
-"""Greatest number of bits of a whole number that ``**`` and ``<<`` may produce."""
 
 _EXACT: Any = (int, Fraction)
 _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
@@ -48,8 +48,8 @@ _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
     "|=": operator.ior, "^=": operator.ixor, ">>=": operator.irshift,
 }  # fmt: skip
 
+# What ``type()`` returns for objects whose own type constructs more than programs may.
 STAND_INS = {token.matches: token for token in (NDARRAY, *TOKENS)}
-"""What ``type()`` returns for objects whose own type constructs more than programs may."""
 
 _FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
 _REAL_NAMES = frozenset(dir(builtins))

@@ -15,17 +15,17 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+# The child's end of the wire.
 PROGRAM_FD = 3
-"""The child's end of the wire."""
 
+# Descriptor to which the child writes its current line when a signal asks for it.
 TRACE_FD = 4
-"""Descriptor to which the child writes its current line when a signal asks for it."""
 
+# Address space that a child releases before it reports that memory ran out.
 BALLAST_BYTES = 32 << 20
-"""Address space that a child releases before it reports that memory ran out."""
 
+# Upper bound of a zygote's descriptor numbers.
 MAX_DESCRIPTORS = 128
-"""Upper bound of a zygote's descriptor numbers."""
 
 NOBODY = 65534
 
@@ -33,13 +33,12 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PROT_EXEC = 4
 _EPERM = 1
 
+# Calls that Python, libc or BLAS may try by themselves, such as opening the source file that a
+# SyntaxError names. These calls fail; every other call that is not allowed ends the process.
 _FAILING_CALLS = (
     "madvise", "futex", "getrandom", "sched_yield", "getpid", "mprotect", "rt_sigprocmask",
     "open", "openat", "stat", "lstat", "newfstatat", "readlink", "access", "close",
 )  # fmt: skip
-"""Calls that Python, libc or BLAS may try by themselves, such as opening the source file that a
-SyntaxError names. These calls fail; every other call that is not allowed ends the process.
-"""
 
 Applied = list[tuple[str, bool, str]]
 

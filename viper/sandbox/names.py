@@ -27,16 +27,16 @@ UnicodeError ValueError ZeroDivisionError Warning UserWarning
 
 _GUARDED = "print pow type isinstance issubclass getattr hasattr setattr delattr"
 
+# Builtin names that programs have.
 BUILTIN_NAMES = frozenset((_PLAIN + _GUARDED).split())
-"""Builtin names that programs have."""
 
 
 class OutputLimitError(BaseException):
     """The program printed more than its limit. It is no Exception, so a program cannot catch it."""
 
 
+# Seconds after which printed text goes to the parent at the next print.
 FLUSH_S = 0.1
-"""Seconds after which printed text goes to the parent at the next print."""
 
 
 class Printer:

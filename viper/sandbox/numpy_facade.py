@@ -40,6 +40,7 @@ _SCALARS = (
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 intp str_"
 )
 _LINALG = "norm inv det solve lstsq matrix_rank eigvals eigvalsh eigh"
+# Further names for programs that work on arrays of pixels.
 _WIDE = """
 angle append array_equiv bitwise_and bitwise_or bitwise_xor blackman block
 broadcast_arrays choose compress conj conjugate convolve copysign correlate delete diagonal
@@ -52,7 +53,6 @@ put_along_axis putmask ravel_multi_index real resize right_shift rollaxis roots 
 shape signbit sinc size sort_complex take_along_axis tri tril_indices trim_zeros
 triu_indices unpackbits unwrap vander vsplit
 """
-"""Further names for programs that work on arrays of pixels."""
 
 _WIDE_LINALG = "cholesky cond eig matrix_power multi_dot pinv qr slogdet svd"
 _FFT = "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 fftfreq rfftfreq fftshift ifftshift"

@@ -27,8 +27,8 @@ from RestrictedPython.transformer import (
 
 from viper.sandbox.prepass import CLASS_METHODS, FastTransformer, Prepass, PrepassError, authored
 
+# Variable that holds the value of the last statement of a turn.
 SHOWN = "shown_value"
-"""Variable that holds the value of the last statement of a turn."""
 
 MAX_NODES = 20_000
 MAX_DEPTH = 100

@@ -308,6 +308,8 @@ class Pool:
             self._process = None
 
 
+# The whole environment of a zygote: no keys, no paths. With ``-P -s -S`` it equals ``-I`` with a
+# fixed hash seed, which makes runs repeatable and which ``-I`` would ignore.
 _ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -316,9 +318,6 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "LC_ALL": "C.UTF-8",
 }
-"""The whole environment of a zygote: no keys, no paths. With ``-P -s -S`` it equals ``-I`` with a
-fixed hash seed, which makes runs repeatable and which ``-I`` would ignore.
-"""
 
 
 def _import_paths(prelude: Prelude) -> list[str]:

@@ -15,12 +15,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+# Nodes without content: contexts and operators. They are returned unchanged.
 LEAVES: frozenset[type] = frozenset(
     kind
     for base in (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
     for kind in base.__subclasses__()
 )
-"""Nodes without content: contexts and operators. They are returned unchanged."""
 
 
 class FastTransformer(ast.NodeTransformer):
@@ -63,29 +63,28 @@ class FastTransformer(ast.NodeTransformer):
         return nodes
 
 
+# Prefix of every name that begins with an underscore. It is reserved, so no author can use it.
 PREFIX = "under0"
-"""Prefix of every name that begins with an underscore. It is reserved, so no author can use it."""
 
+# Class attribute that stores the names of annotated class variables, in order.
+#
+# It is not an identifier, so no name that a program writes can be rewritten to it.
 FIELDS = PREFIX + ".fields"
-"""Class attribute that stores the names of annotated class variables, in order.
 
-It is not an identifier, so no name that a program writes can be rewritten to it.
-"""
-
+# Rewritten name of the class variable that lists the attributes of positional patterns.
 MATCH_ARGS = PREFIX + "__match_args__"
-"""Rewritten name of the class variable that lists the attributes of positional patterns."""
 
 _CLASS_METHOD_WORDS = """
 init post_init repr str len iter next contains bool hash call getitem setitem delitem eq ne lt le
 gt ge add sub mul truediv floordiv mod neg abs radd rsub rmul and or xor
 enter exit pos invert pow rpow rtruediv rfloordiv rmod iadd isub imul itruediv reversed round format
 """
+# Special methods that a class of the program may define.
 CLASS_METHODS = frozenset(f"__{word}__" for word in _CLASS_METHOD_WORDS.split())
-"""Special methods that a class of the program may define."""
 
 _IGNORED = frozenset(["__slots__", "__doc__", "__match_args__"])
+# Names with a meaning for Python's enumerations, but not for those of programs.
 _NO_EFFECT = frozenset(["_generate_next_value_", "_ignore_", "_order_"])
-"""Names with a meaning for Python's enumerations, but not for those of programs."""
 
 _RENAMED = re.compile(rf"\b{PREFIX}(?=_)")
 

@@ -22,12 +22,12 @@ def _names(text: str) -> frozenset[str]:
 
 
 _NDARRAY = _names("T shape ndim size dtype nbytes itemsize real imag flat")
+# Methods of arrays. Arrays of objects have none (see :mod:`viper.sandbox.numpy_facade`).
 ARRAY_METHODS = _names(
     "all any argmax argmin argpartition argsort astype clip conj copy cumprod cumsum diagonal dot "
     "fill flatten item max mean min nonzero partition prod ptp ravel repeat reshape round "
     "searchsorted sort squeeze std sum swapaxes take tolist trace transpose var"
 )
-"""Methods of arrays. Arrays of objects have none (see :mod:`viper.sandbox.numpy_facade`)."""
 
 _SCALAR = _names(
     "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
@@ -42,6 +42,7 @@ _DTYPES = {np.dtype} | {type(np.dtype(code)) for code in np.typecodes["All"]}
 
 STRING = _public(str, "format", "format_map", "encode")
 
+# Readable attributes of builtin types; programs may also ask ``type()`` for these types.
 BUILTIN: dict[type, frozenset[str]] = {
     str: STRING,
     list: _public(list),
@@ -85,16 +86,16 @@ BUILTIN: dict[type, frozenset[str]] = {
     **dict.fromkeys(_SCALARS, _SCALAR),
     np.str_: STRING,
 }
-"""Readable attributes of builtin types; programs may also ask ``type()`` for these types."""
 
+# Types of the table that ``type()`` does not return, because they construct more than data.
 UNNAMED = frozenset(
     [
         property, Field, Auto, GeneratorType, re.Match, re.Pattern, random.Random,
         *READABLE, *_DTYPES,
     ]
 )  # fmt: skip
-"""Types of the table that ``type()`` does not return, because they construct more than data."""
 
+# Attributes of the builtin types themselves, such as ``key=str.lower``.
 ON_TYPES: dict[type, frozenset[str]] = {
     str: STRING | {"maketrans"},
     list: BUILTIN[list],
@@ -104,25 +105,24 @@ ON_TYPES: dict[type, frozenset[str]] = {
     int: frozenset({"bit_length"}),
     float: frozenset({"is_integer", "fromhex"}),
 }
-"""Attributes of the builtin types themselves, such as ``key=str.lower``."""
 
+# Types whose items a program may assign and delete.
 WRITABLE_ITEMS = frozenset(
     [
         list, dict, np.ndarray,
         collections.Counter, collections.defaultdict, collections.OrderedDict, collections.deque,
     ]
 )  # fmt: skip
-"""Types whose items a program may assign and delete."""
 
+# Types whose items a program may read, and classes, for ``list[int]``.
 INDEXABLE = WRITABLE_ITEMS | frozenset(
     [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *READABLE, *_SCALARS]
 )
-"""Types whose items a program may read, and classes, for ``list[int]``."""
 
+# Attributes that programs may read on any exception; ``obj`` is out, it returns arbitrary objects.
 EXCEPTION_ATTRIBUTES = frozenset({"args", "value", "errno", "strerror", "code"})
-"""Attributes that programs may read on any exception; ``obj`` is out, it returns arbitrary objects.
-"""
 
+# Attributes of builtin exceptions that programs do not get.
 EXCEPTION_HIDDEN = (
     frozenset(
         name
@@ -135,4 +135,3 @@ EXCEPTION_HIDDEN = (
     )
     - EXCEPTION_ATTRIBUTES
 )  # fmt: skip
-"""Attributes of builtin exceptions that programs do not get."""

@@ -15,8 +15,8 @@ from viper.sandbox.tools import NoTools, Prelude, ToolClient
 from viper.sandbox.turn import Turn, checked_type
 
 Mode = Literal["strict", "weak"]
+# Layers without which strict mode refuses to run.
 REQUIRED_LAYERS = ("seccomp",)
-"""Layers without which strict mode refuses to run."""
 
 
 class Sandbox:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from viper.errors import SandboxUnavailableError, UsageError
 
+# Largest number of arrays that a child maps.
 MOST = 16
-"""Largest number of arrays that a child maps."""
 
 MOST_BYTES = 256 << 20
 

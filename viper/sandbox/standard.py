@@ -18,8 +18,8 @@ from typing import Any
 from viper.sandbox.classes import Auto, Enum, ForbiddenTypeError, ProgramEnumMeta
 from viper.sandbox.tokens import TypeToken
 
+# Digits of the exponent of a fraction that is written as a text.
 _MAX_EXPONENT = 4
-"""Digits of the exponent of a fraction that is written as a text."""
 
 
 class IntEnum(int, Enum):  # type: ignore[misc]
@@ -94,14 +94,15 @@ FRACTIONS = {"Fraction": _token(fractions.Fraction, "from_float", _fraction)}
 _STRUCT_TIME = TypeToken(
     "struct_time", time.struct_time, lambda parts: time.struct_time(tuple(parts)[:9])
 )
+# The stand-ins for classes of these modules.
 TOKENS = (
     *(token for token in DATETIME.values() if type(token) is TypeToken),
     *FRACTIONS.values(),
     _STRUCT_TIME,
 )
-"""The stand-ins for classes of these modules."""
 
 _FIELDS = "year month day hour minute second microsecond tzinfo fold"
+# Readable attributes of the objects of these modules, by exact type.
 READABLE: dict[type, frozenset[str]] = {
     kind: frozenset(names.split())
     for kind, names in {
@@ -119,7 +120,6 @@ READABLE: dict[type, frozenset[str]] = {
         ),
     }.items()
 }
-"""Readable attributes of the objects of these modules, by exact type."""
 
 
 def _sleep(seconds: float) -> None:

@@ -78,5 +78,5 @@ def offered(names: Iterable[str], wanted: str = "") -> str:
     return f"; it offers {', '.join(names)}" if names else ""
 
 
+# Stand-in for ``numpy.ndarray``, whose constructor reads any memory; programs never get it.
 NDARRAY = TypeToken("ndarray", np.ndarray)
-"""Stand-in for ``numpy.ndarray``, whose constructor reads any memory; programs never get it."""

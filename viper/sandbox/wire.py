@@ -42,8 +42,8 @@ _MAX_RARE_KEYS = 1000
 _MAX_BITS = 13_000  # Python prints at most 4,300 digits
 _CHUNK = 16384
 
+# Seconds after which a waiting parent looks at its deadline again.
 PATIENCE_S = 0.02
-"""Seconds after which a waiting parent looks at its deadline again."""
 
 
 class WireError(Exception):

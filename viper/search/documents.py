@@ -20,11 +20,11 @@ from xml.etree.ElementTree import ParseError
 from viper.errors import DataError, MissingExtraError, UsageError
 from viper.search.findings import MAX_NAME, MAX_TEXT, json_line, plain
 
+# Approximate number of words of a passage.
 WORDS = 100
-"""Approximate number of words of a passage."""
 
+# Limit for a line of JSON and for a whole Markdown file.
 MAX_LINE_BYTES = 16 << 20
-"""Limit for a line of JSON and for a whole Markdown file."""
 
 MAX_RELATED = 5
 
@@ -227,12 +227,12 @@ def _text_of(element: Any) -> str:
     return "" if element is None else (element.text or "")
 
 
+# Readers by the end of a file's name, without the suffix of a packed file.
 _READERS: Mapping[str, Callable[[Path], Iterator[tuple[Document, int]]]] = {
     ".jsonl": _json_lines,
     ".md": _markdown,
     ".markdown": _markdown,
     ".xml": _wikipedia,
 }
-"""Readers by the end of a file's name, without the suffix of a packed file."""
 
 assert WORDS * 20 <= MAX_TEXT

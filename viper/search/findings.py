@@ -15,14 +15,14 @@ from typing import Any, Protocol, runtime_checkable
 from viper.errors import DataError
 from viper.models.vision.roles import Pixels
 
+# Most characters of a provider's text.
 MAX_TEXT = 2_000
-"""Most characters of a provider's text."""
 
+# Most characters of a title, a name or an address.
 MAX_NAME = 200
-"""Most characters of a title, a name or an address."""
 
+# Most results of one search.
 MAX_RESULTS = 100
-"""Most results of one search."""
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _SPACE = re.compile(r"\s+")

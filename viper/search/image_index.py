@@ -31,11 +31,11 @@ from viper.search.picture_index import (
     thumbnail,
 )
 
+# Graph settings: neighbours of each vector; candidates while adding and while searching.
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
-"""Graph settings: neighbours of each vector; candidates while adding and while searching."""
 
+# Two thumbnails with a smaller mean difference (of 255) show the same picture.
 SAME_PICTURE = 6.0
-"""Two thumbnails with a smaller mean difference (of 255) show the same picture."""
 
 _ADDED_AT_ONCE = 4096
 

@@ -33,11 +33,11 @@ from viper.search.findings import MAX_NAME, Entity, json_line, plain
 from viper.storage.files import files_below
 from viper.storage.sqlite import Format, database_errors, open_to_write
 
+# Most files of a folder that are indexed, in the order of their names.
 MAX_PICTURES = 1_000_000
-"""Most files of a folder that are indexed, in the order of their names."""
 
+# Larger files are skipped.
 MAX_FILE_BYTES = 100 << 20
-"""Larger files are skipped."""
 
 NOTES = "metadata.jsonl"
 
@@ -62,8 +62,8 @@ _INDEX = Format(
     elsewhere="delete it to index anew",
 )
 
+# Called with the processed files and all files.
 Progress = Callable[[int, int], None]
-"""Called with the processed files and all files."""
 
 
 class IndexedPicture(NamedTuple):
@@ -209,8 +209,8 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             yield name, (status.st_size, status.st_mtime_ns)
 
 
+# Side in pixels of the stored thumbnail, which identifies equal pictures.
 THUMBNAIL = 16
-"""Side in pixels of the stored thumbnail, which identifies equal pictures."""
 
 
 def thumbnail(pixels: Pixels) -> Pixels:

@@ -23,8 +23,8 @@ from viper.errors import StoreError, UsageError
 from viper.search.documents import Document, documents, passages, text_files
 from viper.search.findings import MAX_NAME, MAX_RESULTS, Passage, TextFindings, plain
 
+# Most different words of a query that are searched for.
 TERMS = 32
-"""Most different words of a query that are searched for."""
 
 _VERSION = 1
 _MANIFEST = "manifest.json"
@@ -33,8 +33,8 @@ _COMMIT_EVERY = 20_000
 _ANALYSER = "viper"
 _LONGEST_WORD = 64
 
+# Called with the passages so far, the bytes read and all bytes.
 Progress = Callable[[int, int, int], None]
-"""Called with the passages so far, the bytes read and all bytes."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from viper.errors import MissingExtraError, ModelError
 from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 from viper.search.web_service import WebService, host_of
 
+# Most redirects to follow, each to an allowed host.
 MAX_HOPS = 3
-"""Most redirects to follow, each to an allowed host."""
 
 _TEMPORARY = frozenset({408, 425, 429})
 _MOVED = frozenset({301, 302, 303, 307, 308})

@@ -26,8 +26,8 @@ from viper.storage.responses import MemoryStore, ResponseStore
 
 MAX_RELATED = 5
 
+# Least number of results to request and store. Searches with another limit can use them.
 _KEPT = 20
-"""Least number of results to request and store. Searches with another limit can use them."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from viper.serve.note import RequestNote
 from viper.serve.records import encoded, result_json, trial_json
 from viper.serve.refusals import ClientGoneError, DeadlineError, error_body
 
+# Seconds after which a stream without events sends a comment.
 HEARTBEAT_S = 15.0
-"""Seconds after which a stream without events sends a comment."""
 
 
 class JobAnswer(Response):

@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from viper.serve.refusals import ForbiddenError, UnauthorizedError
 from viper.serve.settings import ServeSettings, is_loopback
 
+# Paths for load balancers, which need no token.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths for load balancers, which need no token."""
 
 
 class Gatekeeper:

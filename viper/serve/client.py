@@ -25,8 +25,8 @@ from viper.run_result import RunResult
 from viper.schema import Trial
 
 _CONNECT_S = 10.0
+# Longest silence before an answer; the server's own deadline is usually far shorter.
 _ANSWER_S = 3600.0
-"""Longest silence before an answer; the server's own deadline is usually far shorter."""
 
 _WRONG_REQUEST = {400, 413, 415, 422}
 

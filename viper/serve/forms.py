@@ -95,10 +95,10 @@ _FIELDS: dict[str, Any] = {
     setting.name: _field(setting) for setting in all_settings().values() if setting.declaration.http
 }
 
+# The form with a field for each setting that HTTP offers.
 RUN_FORM = create_model(
     "RunForm", __base__=RunForm, __doc__="Fields of ``POST /v1/run``, files left out.", **_FIELDS
 )
-"""The form with a field for each setting that HTTP offers."""
 
 
 class ExecForm(_Form):

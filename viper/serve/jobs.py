@@ -14,11 +14,11 @@ from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve.admission import Slot
 
+# Generator that runs in a thread. It stops soon after the event is set.
 Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
-"""Generator that runs in a thread. It stops soon after the event is set."""
 
+# A trial, or the last event: the result, or the error that ended the run.
 Event = Trial | RunResult | BaseException
-"""A trial, or the last event: the result, or the error that ended the run."""
 
 
 class WorkerThreads:

@@ -48,17 +48,17 @@ LOG = logging.getLogger("viper.serve")
 
 PATH = "/mcp"
 
+# Length of the text of ``api``: about 1,500 tokens of a current language model.
 API_CHARACTERS = 5_000
-"""Length of the text of ``api``: about 1,500 tokens of a current language model."""
 
+# Bounds of the longer side of a picture in a result, in pixels.
 MAX_SIDE, MIN_SIDE = 1_024, 64
-"""Bounds of the longer side of a picture in a result, in pixels."""
 
+# Number of characters of one fact: programs control the length of an answer.
 MAX_TEXT = 4_000
-"""Number of characters of one fact: programs control the length of an answer."""
 
+# Memory for the media of the runs whose trace page can be read.
 TRACE_BYTES = 256 << 20
-"""Memory for the media of the runs whose trace page can be read."""
 
 _INSTRUCTIONS = (
     "Answers questions about pictures and video clips by Python programs. Call `api` with the "

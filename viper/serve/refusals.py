@@ -12,12 +12,12 @@ _HIDDEN = "the server could not finish this request; its log knows it as {reques
 
 _ROUTE_CODES = {404: "not_found", 405: "method_not_allowed"}
 
+# HTTP status by class. Subclasses do not count: here they are the server's own errors.
 _CALLERS_FAULT: dict[type[BaseException], int] = {
     UsageError: 400,
     UnknownNameError: 400,
     MediaError: 422,
 }
-"""HTTP status by class. Subclasses do not count: here they are the server's own errors."""
 
 
 class Refusal(ViperError):

@@ -16,8 +16,8 @@ from viper.errors import ModelError, ViperError
 from viper.serve.service import CANCEL_WAIT_S, Service
 from viper.serve.settings import address_of, listening_at
 
+# Connections beside those of requests with a slot: health checks, rejections, idle ones.
 SPARE_CONNECTIONS = 64
-"""Connections beside those of requests with a slot: health checks, rejections, idle ones."""
 
 KEEP_ALIVE_S = 10
 

@@ -17,8 +17,8 @@ from viper.serve.metrics import Metrics
 from viper.serve.refusals import ShuttingDownError
 from viper.serve.settings import ServeSettings
 
+# Seconds that a stopping server waits for runs that it has cancelled.
 CANCEL_WAIT_S = 5.0
-"""Seconds that a stopping server waits for runs that it has cancelled."""
 
 ENDPOINTS = frozenset(
     {"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}

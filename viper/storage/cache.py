@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
+# Programs may ask for any phrase, so a run over thousands of samples produces thousands.
 MAX_TEXTS = 4096
-"""Programs may ask for any phrase, so a run over thousands of samples produces thousands."""
 
 Value = TypeVar("Value")
 

@@ -16,11 +16,10 @@ from viper.errors import StoreError
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _held: dict[tuple[int, int], int] = {}
+# Guards the process-wide table of locks. A POSIX lock never refuses its own process, and it is
+# released as soon as that process closes any handle of the file. So a file whose lock is held here
+# is not opened again.
 _guard = threading.Lock()
-"""Guards the process-wide table of locks. A POSIX lock never refuses its own process, and it is
-released as soon as that process closes any handle of the file. So a file whose lock is held here is
-not opened again.
-"""
 
 
 def write_file(path: Path, content: str | bytes) -> None:

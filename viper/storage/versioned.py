@@ -36,17 +36,18 @@ from viper.storage.sqlite import Format, database_errors, open_to_read, open_to_
 
 INDEX, FILES = "index.db", "files"
 
+# Number of versions that can be read and restored; older ones are deleted.
 MAX_VERSIONS = 1_000
-"""Number of versions that can be read and restored; older ones are deleted."""
 
+# Greatest length of an entry's record in characters.
 MAX_RECORD_CHARS = 1 << 20
-"""Greatest length of an entry's record in characters."""
 
+# Greatest size of one file of arrays.
 MAX_FILE_BYTES = 16 << 20
-"""Greatest size of one file of arrays."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
+# Commits are durable: updates are rare, and the last commit decides which files to delete.
 _INDEX = Format(
     tables=(
         "CREATE TABLE versions (number INTEGER PRIMARY KEY, made TEXT NOT NULL, "
@@ -62,7 +63,6 @@ _INDEX = Format(
     repair="restore a copy, or move its folder away to begin anew",
     elsewhere="choose another --state",
 )
-"""Commits are durable: updates are rare, and the last commit decides which files to delete."""
 
 _PRESENT = "died IS NULL"
 _AT_VERSION = "born <= ? AND (died IS NULL OR died > ?)"

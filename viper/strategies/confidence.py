@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from viper.errors import UsageError
 from viper.schema import Failure, Trace, Trial
 
+# The strategy whose answers are calibrated.
 STRATEGY = "program"
-"""The strategy whose answers are calibrated."""
 
+# Names of the calibrations in a profile: of runs without and with verification.
 CALIBRATIONS = PLAIN, VERIFIED = "plain", "verified"
-"""Names of the calibrations in a profile: of runs without and with verification."""
 
 UNCALIBRATED = "warning:unlike_training_pictures"
 
 _MOST_RERUNS = 3
+# Most doubtful candidates that count.
 _ROOM = 4.0
-"""Most doubtful candidates that count."""
 
 _EDGE = 1e-3
 

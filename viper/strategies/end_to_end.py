@@ -33,8 +33,8 @@ FRAMES = 8
 
 WORDS = ("question", "choice", "statement")
 
+# Answers a query with the tools of a session and returns the value that a program would return.
 Ask = Callable[[ToolSession, Query], Any]
-"""Answers a query with the tools of a session and returns the value that a program would return."""
 
 
 @dataclass

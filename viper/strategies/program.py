@@ -38,8 +38,8 @@ from viper.tools.settings import ThresholdSchedule, ToolSettings
 
 ENTRY = "execute_command"
 
+# Failures whose trials hold no program.
 WITHOUT_PROGRAM = ("refusal", "no_program")
-"""Failures whose trials hold no program."""
 
 
 @dataclass
@@ -94,8 +94,8 @@ def run_with_corrections(
         yield from answer_once(0)
 
 
+# Earlier name of :func:`run_with_corrections`, for plug-ins.
 corrected = run_with_corrections
-"""Earlier name of :func:`run_with_corrections`, for plug-ins."""
 
 
 def _answer_once(

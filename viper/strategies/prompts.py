@@ -22,8 +22,8 @@ from viper.strategies.settings import RunSettings
 
 Entry = TypeVar("Entry")
 
+# Number of frames of a video that a model which sees gets.
 FRAMES_SHOWN = 8
-"""Number of frames of a video that a model which sees gets."""
 
 _COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
 

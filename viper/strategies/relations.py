@@ -21,15 +21,15 @@ from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.schema import Answer, Box, PixelBox, Query, Trial
 
+# Part of a side that a crop leaves around the objects found.
 MARGIN = 0.06
-"""Part of a side that a crop leaves around the objects found."""
 
+# A crop cuts off at most one such part of a side at each end.
 MOST_CUT = 10
-"""A crop cuts off at most one such part of a side at each end."""
 
 GAMMA = 0.8
+# Standard deviation of noise, in gray values.
 NOISE = 10.0
-"""Standard deviation of noise, in gray values."""
 
 _SIDES = re.compile(r"\b(left|right)(?=(?:-?most|-?hand|wards?|ward)?\b)", re.IGNORECASE)
 _ORDER = re.compile(r"\b(before|after|first|last)\b", re.IGNORECASE)
@@ -63,11 +63,10 @@ class Variant:
     expected: Answer
 
 
+# Returns the variant of a query, or None if the relation does not apply to it.
+#
+# The arguments are the query, its media, its answer and the trial that gave it.
 Relation = Callable[[Query, Media, Answer, Trial], Variant | None]
-"""Returns the variant of a query, or None if the relation does not apply to it.
-
-The arguments are the query, its media, its answer and the trial that gave it.
-"""
 
 
 def variants(query: Query, media: Media, answer: Answer, trial: Trial) -> Iterator[Variant]:

@@ -26,8 +26,8 @@ from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 
+# Greatest number of reports of one program; an endless loop would report forever.
 MOST_EVENTS = 2_000
-"""Greatest number of reports of one program; an endless loop would report forever."""
 
 _REPORT = "viper_line_report"
 _VALUE = "viper_line_value"

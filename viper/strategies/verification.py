@@ -28,11 +28,11 @@ from viper.strategies.relations import Variant, variants
 from viper.strategies.voting import Group, agree, answer_key, set_winner, short_text
 from viper.strategies.writing import Generation, write_program
 
+# Group under which an installed package offers exact inputs; a profile's domain names them.
 ENTRY_POINTS = "viper.exact_inputs"
-"""Group under which an installed package offers exact inputs; a profile's domain names them."""
 
+# Number of exact inputs for each query.
 INPUTS = 20
-"""Number of exact inputs for each query."""
 
 _FAILED = "no answer"
 
@@ -44,11 +44,11 @@ class ExactInput(NamedTuple):
     tools: ToolClient
 
 
+# Returns that many exact inputs near a query, or none; the same ones for the same query.
 ExactInputs = Callable[[Query, int], Sequence[ExactInput]]
-"""Returns that many exact inputs near a query, or none; the same ones for the same query."""
 
+# A program's answer to each exact input, as a key that equal answers share.
 Behaviour = tuple[Any, ...]
-"""A program's answer to each exact input, as a key that equal answers share."""
 
 
 def check_writes_programs(strategy: Any) -> None:

@@ -15,22 +15,21 @@ from viper.agreement import box_iou, normalise_answer
 from viper.schema import Answer, Trial
 from viper.strategies.base import RunContext
 
+# Boxes with at least this IoU count as the same answer.
 SAME_BOX = 0.5
-"""Boxes with at least this IoU count as the same answer."""
 
+# Least number of programs that are written for verification.
 LEAST_CANDIDATES = 3
-"""Least number of programs that are written for verification."""
 
 _LONGEST_TEXT = 80
 
+# Answers the query once more; the argument is the number of earlier rounds.
+#
+# It returns the index of the trial that answered, possibly of an earlier round, or None.
 Round = Callable[[int], Generator[Trial, None, int | None]]
-"""Answers the query once more; the argument is the number of earlier rounds.
 
-It returns the index of the trial that answered, possibly of an earlier round, or None.
-"""
-
+# Indices of votes that agree, the earliest first.
 Group = tuple[int, ...]
-"""Indices of votes that agree, the earliest first."""
 
 
 class Vote(NamedTuple):

@@ -10,8 +10,8 @@ from viper.strategies import model_role
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import may_rest_on_nothing, wrong_type
 
+# Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`.
 UNLIKE = 1.0
-"""Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`."""
 
 
 def warnings_of(

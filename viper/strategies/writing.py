@@ -18,17 +18,17 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings
 
+# Number of times that a program which has failed already is resampled within one attempt.
 MAX_RESAMPLES = 3
-"""Number of times that a program which has failed already is resampled within one attempt."""
 
+# Increase of the temperature with each resampling.
 TEMPERATURE_STEP = 0.3
-"""Increase of the temperature with each resampling."""
 
 _RESAMPLE_SEED = 100
 _VOTE_SEED = 10_000_000
 
+# Number of a vote and of its attempt, both from 0.
 AttemptNumber = tuple[int, int]
-"""Number of a vote and of its attempt, both from 0."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,10 @@ class WriterPrompt:
     demonstrations: tuple[str, ...] = ()
 
 
+# Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
+#
+# It returns None if the program writer cannot be asked; ``context.stopped`` then holds the reason.
 PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt | None]
-"""Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
-
-It returns None if the program writer cannot be asked; ``context.stopped`` then holds the reason.
-"""
 
 
 @dataclass(frozen=True)

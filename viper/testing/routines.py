@@ -19,11 +19,11 @@ from viper.tools.session import media_arguments
 from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
+# Size of the grey picture, and length of the grey clip, that programs get.
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
-"""Size of the grey picture, and length of the grey clip, that programs get."""
 
+# Pixel boxes of every name if no table is given.
 BOXES = ((20.0, 30.0, 60.0, 70.0), (120.0, 10.0, 180.0, 50.0))
-"""Pixel boxes of every name if no table is given."""
 
 
 def run_program(

@@ -12,8 +12,8 @@ import numpy as np
 from viper.models.vision.roles import Floats, Pixels
 from viper.schema import PixelBox
 
+# Context around a box, as a share of the picture's shorter side.
 DEFAULT_MARGIN = 0.1
-"""Context around a box, as a share of the picture's shorter side."""
 
 
 def object_crop(image: Pixels, pixel_box: PixelBox, margin: float = DEFAULT_MARGIN) -> Pixels:

@@ -24,9 +24,10 @@ from viper.errors import MissingExtraError, ToolError
 from viper.models.edited import Tag
 from viper.models.vision.roles import Mask, Pixels
 
+# Blur radius as a share of the picture's shorter side.
 BLUR_SHARE = 1 / 60
-"""Blur radius as a share of the picture's shorter side."""
 
+# Emoji that instructions name, with the phrase for each.
 EMOJIS: Mapping[str, str] = {
     "smiling_face": "a smiling face",
     "cat_face": "a cat face",
@@ -35,7 +36,6 @@ EMOJIS: Mapping[str, str] = {
     "crown": "a crown",
     "star": "a star",
 }
-"""Emoji that instructions name, with the phrase for each."""
 
 
 def color_pop(pixels: Pixels, mask: Mask) -> Pixels:

@@ -21,14 +21,14 @@ from viper.tools.crops import object_crop
 from viper.tools.session import ToolSession
 from viper.tools.tool_functions import _cut, _text
 
+# Maximum number of pictures or passages of one search.
 RESULTS = 10
-"""Maximum number of pictures or passages of one search."""
 
+# Maximum length in characters of the text read in a picture.
 MAX_WRITTEN = 2_000
-"""Maximum length in characters of the text read in a picture."""
 
+# A part with a shorter side of fewer pixels is enlarged before reading.
 _LEAST_SIDE = 96
-"""A part with a shorter side of fewer pixels is enlarged before reading."""
 
 
 def ocr(session: ToolSession, patch: Any) -> str:

@@ -32,8 +32,8 @@ ROLES = (
 )
 
 
+# Roles that few programs use: never loaded before their first use.
 ON_DEMAND = frozenset({"segmenter", "inpainter", "faces", "ocr", "image_search", "text_search"})
-"""Roles that few programs use: never loaded before their first use."""
 
 
 class ModelSet:

@@ -31,13 +31,13 @@ from viper.tools.edits import (
 from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import _cut, _text, centre_inside, searched_part
 
+# Maximum length of a label in characters.
 MAX_LABEL = 200
-"""Maximum length of a label in characters."""
 
+# Margin of ``replace`` around an outline, as a share of the picture's shorter side.
+#
+# An object's own colour shines into the pixels around it.
 MARGIN_SHARE = 0.01
-"""Margin of ``replace`` around an outline, as a share of the picture's shorter side.
-
-An object's own colour shines into the pixels around it."""
 
 _SEED_LIMIT = 1 << 31
 

@@ -15,17 +15,17 @@ from viper.api.routines.pixels import CHANNELS
 from viper.errors import ToolError
 from viper.models.vision.roles import Pixels
 
+# Number of pixels of a picture that a routine may make.
 MAX_MADE_PIXELS = 4_000_000
-"""Number of pixels of a picture that a routine may make."""
 
+# Number of points of a contour.
 MAX_POINTS = 500
-"""Number of points of a contour."""
 
+# Pixels between pictures that stand side by side.
 GAP = 8
-"""Pixels between pictures that stand side by side."""
 
+# Color of the corners of a rotated picture.
 FILL = (128, 128, 128)
-"""Color of the corners of a rotated picture."""
 
 Point = tuple[float, float]
 Color = tuple[int, int, int]
@@ -216,6 +216,7 @@ def pixel_count(pixels: Pixels, low: float, high: float, channel: str) -> int:
     return int(np.count_nonzero((values >= low) & (values <= high)))
 
 
+# Computations that give a picture, by name.
 CHANGES: Mapping[str, Callable[..., Pixels]] = {
     change.__name__: change
     for change in (
@@ -223,13 +224,12 @@ CHANGES: Mapping[str, Callable[..., Pixels]] = {
         difference, overlay, side_by_side, draw_boxes, draw_lines, draw_points, draw_grid,
     )
 }  # fmt: skip
-"""Computations that give a picture, by name."""
 
+# Computations that give plain values, by name.
 MEASURES: Mapping[str, Callable[..., Any]] = {
     measure.__name__: measure
     for measure in (components, contours, histogram, mean_color, samples, pixel_count)
 }
-"""Computations that give plain values, by name."""
 
 
 def color_of(value: Any) -> Color:

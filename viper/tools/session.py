@@ -26,19 +26,19 @@ from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 
+# Default of the number of pictures that a run may show to a model.
 MAX_SHOWN = 100
-"""Default of the number of pictures that a run may show to a model."""
 
+# Name of the tool that shows a picture; the result of a logged call is the picture.
 SHOW = "show"
-"""Name of the tool that shows a picture; the result of a logged call is the picture."""
 
+# Number of candidate scores that the log of a call keeps, best first.
 SCORES_KEPT = 16
-"""Number of candidate scores that the log of a call keeps, best first."""
 
 _NO_OVERRIDE = object()
 
+# Errors that models and tools raise on odd arguments; the program gets a ToolError.
 MODEL_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
-"""Errors that models and tools raise on odd arguments; the program gets a ToolError."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 
 from viper.errors import UnknownNameError, UsageError
 
+# Thresholds that the tools of this package use.
 THRESHOLD_NAMES = (
     "detector.threshold",
     "matcher.threshold",
@@ -20,14 +21,13 @@ THRESHOLD_NAMES = (
     "faces.threshold",
     "image_search.threshold",
 )
-"""Thresholds that the tools of this package use."""
 
 FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
 
+# Letters of the shortest word that is read as a typing error, and its likeness to the right one (1:
+# the same).
 LEAST_TYPO, TYPO_LIKENESS = 4, 0.8
-"""Letters of the shortest word that is read as a typing error, and its likeness to the right one
-(1: the same)."""
 
 _WORD = re.compile(r"[A-Za-z]+")
 

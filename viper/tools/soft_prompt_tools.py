@@ -18,11 +18,11 @@ from viper.models.vision.roles import Detection, Floats, Segment
 from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, find_named, mix
 from viper.tools.session import Region, ToolSession
 
+# Least score of a detector prompt's best box for the prompt to be used on a picture.
 LEAST_CONFIDENCE = 0.1
-"""Least score of a detector prompt's best box for the prompt to be used on a picture."""
 
+# Feature of every input of the inpainter, since a painting does not exist before it is made.
 _ALIKE = np.ones(1, np.float32)
-"""Feature of every input of the inpainter, since a painting does not exist before it is made."""
 
 
 def learned_concepts(session: ToolSession, role: str, tool: str) -> Collection[str]:

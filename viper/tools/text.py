@@ -15,14 +15,14 @@ from viper.prompting.select import build_choice_prompt, parse_choice, verbatim
 
 SelectBy = Literal["likelihood", "choice", "greedy"]
 
+# Room for a model to think in a few lines before it names a letter.
 CHOICE_TOKENS = 256
-"""Room for a model to think in a few lines before it names a letter."""
 
+# Number of times that a model is asked for a letter before a choice fails.
 MAX_CHOICES = 3
-"""Number of times that a model is asked for a letter before a choice fails."""
 
+# Increase of the temperature with each further time.
 CHOICE_TEMPERATURE = 0.4
-"""Increase of the temperature with each further time."""
 
 ANSWER_TOKENS = 256
 
@@ -52,8 +52,8 @@ class LanguageTool:
         ProfileError: ``likelihood`` with a model that cannot score.
     """
 
+    # The toolbox takes no lock for this role, because every LLM is safe to use from threads.
     concurrent = True
-    """The toolbox takes no lock for this role, because every LLM is safe to use from threads."""
 
     def __init__(
         self, llm: LLM, style: str = "full", *, select_by: SelectBy = "likelihood"

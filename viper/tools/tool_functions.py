@@ -19,12 +19,12 @@ from viper.tools import soft_prompt_tools
 from viper.tools.crops import box_depth, object_crop
 from viper.tools.session import Region, ToolSession
 
+# Maximum length of a text argument in characters; longer ones are rejected.
 MAX_TEXT = 2_000
-"""Maximum length of a text argument in characters; longer ones are rejected."""
 
 
+# Smaller probabilities of a matcher count as this one, so that logarithms are finite.
 LEAST_LIKELIHOOD = 1e-6
-"""Smaller probabilities of a matcher count as this one, so that logarithms are finite."""
 
 
 def find(session: ToolSession, patch: Any, object_name: str) -> list[Ref]:

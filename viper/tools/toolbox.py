@@ -84,17 +84,18 @@ def _one_by_one(method: str) -> Operation:
     return Operation(run, together=False)
 
 
+# Operation on prepared pictures, see :class:`~viper.models.vision.roles.PreparesPictures`.
 PREPARED = "encode_prepared"
-"""Operation on prepared pictures, see :class:`~viper.models.vision.roles.PreparesPictures`."""
 
+# Operations on a single picture, which the caller's thread prepares if the backend allows it.
 OF_PICTURES = frozenset(
     {("detector", "encode"), ("matcher", "encode_images"), ("depth", "depth"), ("vqa", "encode")}
 )
-"""Operations on a single picture, which the caller's thread prepares if the backend allows it."""
 
+# Pictures prepared at the same time; a photograph takes half a gigabyte meanwhile.
 PREPARING = 8
-"""Pictures prepared at the same time; a photograph takes half a gigabyte meanwhile."""
 
+# Operations by role and name. Roles without an entry, such as ``text``, serve single requests.
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("detector", "encode"): _at_once("encode"),
     ("detector", "detect"): Operation(_detect),
@@ -111,16 +112,15 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("video", "describe"): _one_by_one("describe"),
     **{(role, PREPARED): _at_once(PREPARED) for role, _ in OF_PICTURES},
 }
-"""Operations by role and name. Roles without an entry, such as ``text``, serve single requests."""
 
 
+# The function of every tool of the package by name.
 ALL_TOOLS: Mapping[str, Callable[..., Any]] = {
     **TOOL_FUNCTIONS,
     **PICTURE_TOOLS,
     **KNOWLEDGE_TOOLS,
     **{routine.name: as_tool(routine) for routine in REGISTRY.all() if routine.tool},
 }
-"""The function of every tool of the package by name."""
 
 
 def with_pictures_of(media: Media, calls: Iterable[ToolCall]) -> Media:

@@ -28,17 +28,17 @@ from viper.strategies.replay import restore_references
 from viper.tools import candidates
 from viper.tools.session import ToolSession
 
+# Relative error in depth that is as implausible as one nat.
 DEPTH_ERROR = 0.05
-"""Relative error in depth that is as implausible as one nat."""
 
+# Cost of another result of a tool that gives no scores.
 UNSCORED = 3.0
-"""Cost of another result of a tool that gives no scores."""
 
 MOST_BOXES = 6
 MOST_ANSWERS = 12
 
+# Scores are clipped to at least this distance from 0 and 1.
 _SURE = 1e-6
-"""Scores are clipped to at least this distance from 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -290,5 +290,5 @@ _CHANGES: Mapping[str, Callable[[_Call, CallContext], Iterator[Alternative]]] = 
     "process_guesses": _process_guesses,
 }
 
+# Tools with known alternatives.
 WITH_ALTERNATIVES = frozenset(_CHANGES)
-"""Tools with known alternatives."""

@@ -12,8 +12,8 @@ from viper.errors import UsageError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
 
+# Least IoU of two boxes that are the same answer, as in metrics of grounding.
 SAME_BOX = 0.5
-"""Least IoU of two boxes that are the same answer, as in metrics of grounding."""
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+# Most characters of a concept's name; further ones are ignored.
 MAX_NAME = 100
-"""Most characters of a concept's name; further ones are ignored."""
 
 _REMARK = re.compile(r"\([^()]*\)")
 _BREAK = re.compile(r"[\s_\-/]+")
 
+# Endings of English plurals and singulars, longest first.
 _PLURALS = (("ies", "y"), ("ves", "f"), ("ves", "fe"), ("es", ""), ("s", ""))
-"""Endings of English plurals and singulars, longest first."""
 
+# Least letters of a singular: ``bus`` is not the plural of ``bu``.
 _SHORTEST = 3
-"""Least letters of a singular: ``bus`` is not the plural of ``bu``."""
 
 _IRREGULAR = {
     "children": "child",

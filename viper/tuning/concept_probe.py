@@ -24,20 +24,21 @@ from viper.tuning.concept_names import plain
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
 from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected
 
+# Most words of a concept's name in a phrase.
 LONGEST_NAME = 3
-"""Most words of a concept's name in a phrase."""
 
+# Least IoU of a detected box and an annotated one.
 SAME_OBJECT = 0.5
-"""Least IoU of a detected box and an annotated one."""
 
 _COMMON = (
     "a an and any are as at by color colour each for from has in is it kind large left material "
     "not object objects of on one ones or other right shape size small than that the thing things "
     "this to what which with"
 )
+# Words that are not a concept on their own.
 _NO_CONCEPTS = frozenset(_COMMON.split())
-"""Words that are not a concept on their own."""
 
+# Positions and names of the text arguments of a call.
 _TEXTS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
     {
         "find": ((1, "object_name"),),
@@ -49,7 +50,6 @@ _TEXTS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
         "replace": ((2, "prompt"),),
     }
 )
-"""Positions and names of the text arguments of a call."""
 
 
 @dataclass(frozen=True)

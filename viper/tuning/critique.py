@@ -14,6 +14,7 @@ LONGEST_REASON = 600
 
 _LONGEST_READ = 20_000
 
+# Names that a model may use for a field, and the field.
 _FIELDS: Mapping[str, str] = {
     "location": "location",
     "fault": "location",
@@ -33,7 +34,6 @@ _FIELDS: Mapping[str, str] = {
     "expected": "desired",
     "correct output": "desired",
 }
-"""Names that a model may use for a field, and the field."""
 
 _LINE = re.compile(
     r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"

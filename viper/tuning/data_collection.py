@@ -23,11 +23,11 @@ from viper.models.vision.roles import Floats, Pixels
 from viper.tuning import training_data
 from viper.tuning.concept_names import is_about, spellings, without_remark
 
+# Number of related concepts to choose.
 RELATED = 7
-"""Number of related concepts to choose."""
 
+# Most left-out pictures that the evidence names.
 _REFUSED_SHOWN = 20
-"""Most left-out pictures that the evidence names."""
 
 
 class TextSide(Protocol):

@@ -23,8 +23,8 @@ MOST_ITEMS = 8
 MOST_CAPTIONS = 24
 LONGEST_VALUE = 200
 
+# Returns the caption of a reference in a call log; "" if there is none.
 Caption = Callable[[Any], str]
-"""Returns the caption of a reference in a call log; "" if there is none."""
 
 
 def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> list[str]:

@@ -22,8 +22,8 @@ Scope = Literal["global", "local"]
 REPLY_TOKENS = 256
 FAULT_TOKENS = 48
 
+# Most tokens of a compact prompt. Details of the calls are removed until it fits.
 COMPACT_LIMIT = 900
-"""Most tokens of a compact prompt. Details of the calls are removed until it fits."""
 
 _MOST_LOCAL_STEPS = 40
 

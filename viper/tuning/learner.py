@@ -27,8 +27,8 @@ from viper.tuning.learning_record import LearningRecord, Update
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
 
+# A higher score counts as right.
 SOLVED = 0.5
-"""A higher score counts as right."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from viper.ace.critique import Critique
 from viper.storage.json_lines import append_line, read_lines
 from viper.tuning.stored_prompts import Evidence
 
+# Name of the journal in a run's folder.
 JOURNAL = "lessons.jsonl"
-"""Name of the journal in a run's folder."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from viper.search.web_fetch import Fetcher
 from viper.search.web_service import WebService, at_path
 from viper.tuning.training_data import FoundPicture, checked_limit
 
+# Number of addresses to try for each picture.
 _TRIED = 2
-"""Number of addresses to try for each picture."""
 
 _ADDRESS_KEPT = 500
 

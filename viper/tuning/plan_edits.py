@@ -16,6 +16,7 @@ COLORS = (
     "gray",
 )  # fmt: skip
 
+# English words that exclude each other, used if a profile declares no families.
 COMMON_FAMILIES: tuple[tuple[str, ...], ...] = (
     COLORS,
     ("big", "small"),
@@ -24,7 +25,6 @@ COMMON_FAMILIES: tuple[tuple[str, ...], ...] = (
     ("open", "closed"),
     ("old", "young"),
 )
-"""English words that exclude each other, used if a profile declares no families."""
 
 _OPPOSITES = (
     ("left", "right"),
@@ -62,8 +62,8 @@ def _both_ways(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     return opposites
 
 
+# Words of place, order and extent, each with its opposite.
 OPPOSITES = _both_ways(_OPPOSITES)
-"""Words of place, order and extent, each with its opposite."""
 
 _NUMBERED = re.compile(r"^\s*\d+\.\s+")
 _REFERENCE = re.compile(r"\b(steps?\s+)(\d+(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+or\s+)\d+)*)", re.I)

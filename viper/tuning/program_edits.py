@@ -36,8 +36,8 @@ _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.LtE,
 }
 
+# Most words of a text that may name an object.
 _LONGEST_NOUN = 4
-"""Most words of a text that may name an object."""
 
 _Edit = Callable[[ast.AST], None]
 
@@ -205,6 +205,7 @@ def _remove_filter(node: ast.AST) -> None:
     node.generators[0].ifs = []
 
 
+# Description of a fault by the kind of :class:`EditedProgram`.
 _PROBLEMS: Mapping[str, str] = {
     "direction": "goes the wrong way",
     "superlative": "takes the wrong extreme",
@@ -213,7 +214,6 @@ _PROBLEMS: Mapping[str, str] = {
     "filter": "leaves a condition out",
     "condition": "asks for more than the query does",
 }
-"""Description of a fault by the kind of :class:`EditedProgram`."""
 
 _LONGEST_LINE = 200
 

@@ -30,19 +30,19 @@ from viper.tuning.stored_prompts import (
     soft_prompt,
 )
 
+# Name of the pool's folder in the state's folder.
 FOLDER = "prompts"
-"""Name of the pool's folder in the state's folder."""
 
+# Most prompts of one concept, or of a tool without concepts.
 MOST_PROMPTS = 4_096
-"""Most prompts of one concept, or of a tool without concepts."""
 
+# Most memory that the prompts of one concept may take.
 MOST_BYTES = 1 << 30
-"""Most memory that the prompts of one concept may take."""
 
 _CONCEPTS_KEPT = 512
 
+# The prompts of a concept, and their features from :func:`unit_features`.
 _Known = tuple[tuple[SoftPrompt, ...], Floats | None]
-"""The prompts of a concept, and their features from :func:`unit_features`."""
 
 
 class PromptPool:

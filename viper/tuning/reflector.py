@@ -25,8 +25,8 @@ from viper.tuning.alternatives import WITH_ALTERNATIVES, CallContext, alternativ
 from viper.tuning.case import Case, desired_texts, is_desired
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
+# Errors that a call's arguments may raise when its candidates are computed again.
 _STRANGE_ARGUMENTS = (ToolError, TypeError, ValueError, LookupError)
-"""Errors that a call's arguments may raise when its candidates are computed again."""
 
 
 @runtime_checkable

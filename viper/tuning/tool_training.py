@@ -19,28 +19,26 @@ from viper.tuning.data_collection import RELATED, collect_annotated, collect_pic
 from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, tuner_for
 
+# Tools that learn from annotated pictures, with their most pictures.
 ANNOTATED: Mapping[str, int] = {"loc": training_data.LOC_SAMPLES, "seg": training_data.SEG_SAMPLES}
-"""Tools that learn from annotated pictures, with their most pictures."""
 
+# Tools that learn from pictures of a search, with their most pictures.
 SEARCHED: Mapping[str, int] = {"match": training_data.POSITIVES, "replace": training_data.POSITIVES}
-"""Tools that learn from pictures of a search, with their most pictures."""
 
+# Most pictures of other concepts, for tools that need another number than of the concept.
+#
+# A matcher that saw few of them confuses many other things with the concept.
 NEGATIVES: Mapping[str, int] = {"match": 80}
-"""Most pictures of other concepts, for tools that need another number than of the concept.
 
-A matcher that saw few of them confuses many other things with the concept.
-"""
-
+# Most related concepts, for tools that need another number than
+# :data:`viper.tuning.data_collection.RELATED`.
 RELATED_TO: Mapping[str, int] = {"match": 40}
-"""Most related concepts, for tools that need another number than
-:data:`viper.tuning.data_collection.RELATED`."""
 
 
+# Share of held-out pictures that a tool must get right without a prompt to know a concept.
+#
+# A prompt for a known concept gains little and causes false positives.
 KNOWN = 0.8
-"""Share of held-out pictures that a tool must get right without a prompt to know a concept.
-
-A prompt for a known concept gains little and causes false positives.
-"""
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ class TrainingResult:
         return len(self.ids)
 
 
+# Cache of trained prompts by tool, model, options and data.
 Memory = MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]
-"""Cache of trained prompts by tool, model, options and data."""
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from viper.tuning.learning_record import PromptRecord, Update
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 
+# Most questions that VQA got right by itself. They are kept so that prompts do less harm.
 MOST_RIGHT_ANSWERS = 200
-"""Most questions that VQA got right by itself. They are kept so that prompts do less harm."""
 
 _RIGHT_PER_TASK = 2
 
+# Most characters of an answer: one word or a few, never an explanation.
 MOST_ANSWER = 60
-"""Most characters of an answer: one word or a few, never an explanation."""
 
 
 @dataclass(frozen=True)

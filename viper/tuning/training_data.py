@@ -22,20 +22,20 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tuning.concept_names import MAX_NAME, plain
 
+# Most annotated pictures for the detector.
 LOC_SAMPLES = 200
-"""Most annotated pictures for the detector."""
 
+# Most annotated pictures for the segmenter.
 SEG_SAMPLES = 50
-"""Most annotated pictures for the segmenter."""
 
+# Pictures of a concept for the matcher, the classifier and the inpainter.
 POSITIVES = 7
-"""Pictures of a concept for the matcher, the classifier and the inpainter."""
 
+# Most pictures of one request.
 MOST_SAMPLES = 10_000
-"""Most pictures of one request."""
 
+# bool [H, W] of the whole picture, True at the visible pixels of the object.
 Mask = NDArray[np.bool_]
-"""bool [H, W] of the whole picture, True at the visible pixels of the object."""
 
 
 @dataclass(frozen=True)

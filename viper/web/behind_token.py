@@ -22,8 +22,8 @@ from starlette.types import ASGIApp
 
 from viper.web.pages import static_file
 
+# Most fields of a form.
 _FIELDS = 8
-"""Most fields of a form."""
 
 
 def new_token() -> str:

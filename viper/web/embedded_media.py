@@ -16,8 +16,8 @@ from viper.models.vision.roles import Pixels
 _STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
 _LOSSLESS_SIDE = 400
 
+# Most edited pictures that a page shows.
 MOST_EDITS = 24
-"""Most edited pictures that a page shows."""
 
 
 @dataclass(frozen=True)

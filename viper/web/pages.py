@@ -18,8 +18,8 @@ from viper.web.values import DisplayValue
 _HERE = Path(__file__).parent
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
+# Size limits of a crop between the lines, in pixels of the page.
 CROP_HEIGHT, WIDEST_CROP = 64, 160
-"""Size limits of a crop between the lines, in pixels of the page."""
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -24,8 +24,8 @@ from viper.tuning.learning_record import JOURNAL, Journal, LearningRecord
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"
+# Limit for the pictures of one page, since there are hundreds of pages.
 MOST_BYTES = 300_000
-"""Limit for the pictures of one page, since there are hundreds of pages."""
 
 _LONGEST_NAME = 60
 

@@ -13,8 +13,8 @@ from typing import Any
 from viper.strategies.seek.graph import START
 from viper.strategies.seek.names import ACTIONS
 
+# Sizes in the drawing: height of a state's row, width of a step, width of the names.
 ROW, COLUMN, LABEL = 22, 52, 96
-"""Sizes in the drawing: height of a state's row, width of a step, width of the names."""
 
 MOST_STEPS = 200
 

@@ -28,8 +28,8 @@ from viper.web.seek_path import path_view
 from viper.web.trace_view import DEPTH_TOOL, shown_pictures, trial_views, turn_views
 from viper.web.values import Sizes
 
+# Bytes of all pictures of a page together, before base64 adds a third.
 MOST_BYTES = 1_600_000
-"""Bytes of all pictures of a page together, before base64 adds a third."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from viper.web.values import DisplayValue, Sizes, display_value
 
 DEPTH_TOOL = "compute_depth"
 
+# Outputs of a line that are shown at once. More outputs are folded.
 INLINE = 3
-"""Outputs of a line that are shown at once. More outputs are folded."""
 
 
 @dataclass(frozen=True)

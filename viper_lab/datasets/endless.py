@@ -28,11 +28,11 @@ from viper_lab.world.queries.truth import UnanswerableError
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene
 
+# Rendered scenes that are kept for further episodes about them.
 SCENES_KEPT = 256
-"""Rendered scenes that are kept for further episodes about them."""
 
+# Most scenes that are drawn for each case.
 _SCENES_FOR_A_CASE = 20
-"""Most scenes that are drawn for each case."""
 
 _ID = re.compile(r"everyday-([a-z]+)-(-?\d+)-(\d)-(\d+)")
 

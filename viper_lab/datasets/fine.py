@@ -15,8 +15,8 @@ from viper.data.layout import split_of
 from viper.data.sample import DatasetSpec, Sample
 from viper_lab.datasets.world import VAL_FIRST, GeneratedDataset, count_of
 
+# The kinds of queries; see :data:`viper_lab.world.fine.kinds.KINDS`.
 KINDS = ("tag", "sign", "faint", "dots", "pair", "line", "gauge")
-"""The kinds of queries; see :data:`viper_lab.world.fine.kinds.KINDS`."""
 
 
 @dataclass(frozen=True)

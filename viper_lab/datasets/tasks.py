@@ -25,8 +25,8 @@ from viper_lab.world.places import ScenePlace
 from viper_lab.world.queries.task_sample import TaskSample
 from viper_lab.world.reserved import CONCEPTS
 
+# Samples by split, seed, count and part.
 Draw = Callable[[str, int, int, str], "list[TaskSample]"]
-"""Samples by split, seed, count and part."""
 
 
 @dataclass(frozen=True)

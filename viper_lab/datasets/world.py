@@ -39,8 +39,8 @@ def count_of(spec: DatasetSpec) -> int:
 
 SEVERAL = "referring4"
 
+# Numbers of the editions for :func:`viper_lab.world.queries.conventions.conventions_of`.
 EDITIONS: Mapping[str, int] = {"a": 0, "b": 1, "c": 2}
-"""Numbers of the editions for :func:`viper_lab.world.queries.conventions.conventions_of`."""
 
 VAL_FIRST = ("val", *(split for split in SPLITS if split != "val"))
 
@@ -77,11 +77,11 @@ class WorldMedia:
         return KnowingTools([scene], question, answer)
 
 
+# ``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`.
 _DRAWN_ID = re.compile(r"(?:[a-z]+-)?([a-z]+)-(-?\d+)-([a-z]+)-(\d+)")
-"""``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`."""
 
+# Numbers beyond it are taken for none: all before them would have to be drawn.
 _FARTHEST = 20_000
-"""Numbers beyond it are taken for none: all before them would have to be drawn."""
 
 
 class GeneratedDataset:

@@ -30,17 +30,17 @@ from viper_lab.world.queries.meaning import Family
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import WorldSample
 
+# Families of successive shards; a clip costs several times as much as a picture.
 ROUND: Sequence[Family] = ("referring", "question", "video", "referring", "question")
-"""Families of successive shards; a clip costs several times as much as a picture."""
 
+# Queries per shard.
 SAMPLES = 24
-"""Queries per shard."""
 
+# Number of attempts for each sort of fault on one program.
 DRAWS: Sequence[tuple[Sort, int]] = (("tool", 3), ("program", 2))
-"""Number of attempts for each sort of fault on one program."""
 
+# Base of a shard's query seed, far from the small seeds that people use.
 _FIRST_SEED = 5000
-"""Base of a shard's query seed, far from the small seeds that people use."""
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,15 @@ from viper_lab.faults.faulty_toolbox import (
     ToolFault,
 )
 
+# Highest score of a false box; the detector's own boxes rarely score higher.
 HIGHEST_SCORE = 0.95
-"""Highest score of a false box; the detector's own boxes rarely score higher."""
 
 _LOWEST_SCORE = 0.01
 _FARTHEST_BEYOND = 0.15
 _NEAREST = 3
 
+# Description of the mistake, and the mistake itself.
 SampledFault = tuple[str, ToolFault]
-"""Description of the mistake, and the mistake itself."""
 
 
 class FaultSampler:
@@ -76,8 +76,8 @@ class FaultSampler:
         return self.session.region(restore_references(call.args[0]))
 
 
+# Least and greatest probability of the wrong one of two answers.
 _SURENESS = (0.5, 0.999)
-"""Least and greatest probability of the wrong one of two answers."""
 
 
 def _find(sampler: FaultSampler, call: ToolCall, random: Random) -> SampledFault | None:

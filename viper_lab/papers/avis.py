@@ -39,15 +39,15 @@ WITHOUT = {group: _cell(f"seek, without {group}", without=GROUPS[group]) for gro
 
 QUESTION_ONLY = _cell("question only", "question-only")
 MATCHER = _cell("matcher + language model", "matcher")
+# The paper's three sequences.
 FIXED = (
     _cell("fixed: seeing", "fixed-seeing"),
     _cell("fixed: seeing, object", "fixed-object"),
     _cell("fixed: seeing, object, search", "fixed-search"),
 )
-"""The paper's three sequences."""
 
+# One of ours: whatever the longest question needs, always. What going back is worth shows here.
 EVERYTHING = _cell("fixed: every search, texts three times", "fixed-long")
-"""One of ours: whatever the longest question needs, always. What going back is worth shows here."""
 
 
 def main_table(*, quick: bool) -> Table[Cell]:
@@ -59,11 +59,11 @@ def main_table(*, quick: bool) -> Table[Cell]:
     return compared("tables 1, 2 and 5", [*others, SEEK, *less], SEEK)
 
 
+# With and without the transition graph.
 GRAPH_TABLE = compared("table 3", [UNGUIDED, SEEK], SEEK)
-"""With and without the transition graph."""
 
+# Not in the paper: questions that no text answers, more than the others hold.
 UNANSWERED = compared("unanswerable questions", [EVERYTHING, SEEK], SEEK)
-"""Not in the paper: questions that no text answers, more than the others hold."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class AvisStudy:
         return results.judged(TITLE, claims, models, scale.seeds, samples=scale.samples)
 
 
+# Columns by what a sample's groups must say; those that nothing falls into are left out.
 FAMILIES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     ALL: lambda groups: True,
     "look-alikes": lambda groups: groups.get("look_alike") == "yes",
@@ -114,7 +115,6 @@ FAMILIES: Mapping[str, Callable[[Mapping[str, str]], bool]] = {
     "unseen entities": lambda groups: groups.get("split") == "unseen_entity",
     "unseen questions": lambda groups: groups.get("split") == "unseen_question",
 }
-"""Columns by what a sample's groups must say; those that nothing falls into are left out."""
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,12 @@ def spread(values: Sequence[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
+# Between the seeds of several programs for one sample: no seed of a reproduction is another's.
 _APART = 1_000
-"""Between the seeds of several programs for one sample: no seed of a reproduction is another's."""
 
+# What is kept from cell to cell, which ask the same of the same pictures: decoded media, then
+# encodings, and results of models, in as many entries.
 MEDIA_MB, RESULTS_MB, RESULTS = 768, 512, 400_000
-"""What is kept from cell to cell, which ask the same of the same pictures: decoded media, then
-encodings, and results of models, in as many entries."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ class StoredRun:
             return 0
 
 
+# Is told of a step at each new answer, with None, then with the mean of its scores.
 Tell = Callable[[StoredRun, float | None], None]
-"""Is told of a step at each new answer, with None, then with the mean of its scores."""
 
 
+# Language models by name, each over the vision models that all share.
 Writers = Mapping[str, Components]
-"""Language models by name, each over the vision models that all share."""
 
+# A profile as JSON values.
 Document = Mapping[str, Any]
-"""A profile as JSON values."""
 
 
 class Stored:

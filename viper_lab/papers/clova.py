@@ -36,8 +36,8 @@ TITLE = "CLOVA (Gao et al. 2024)"
 
 BASELINE = Method("baseline", learns=False)
 DEMONSTRATIONS = Method("+ demonstrations", tools=None)
+# Table 3, each on top of the one before.
 FULL = Method("+ tool updates")
-"""Table 3, each on top of the one before."""
 
 TOOLS_ALONE = Method("tool updates alone", demonstrations=None)
 
@@ -79,32 +79,31 @@ _PLANS = replace(FULL.options, strategy="plan")
 _PLANNED = replace(FULL, name="with plans", options=_PLANS)
 _PLANNED_BASE = replace(BASELINE, name="baseline with plans", options=_PLANS)
 
+# Table 4, its row without plans: strategy ``plan`` against ``program``.
 PLANNING = stepped(
     "plans",
     [BASELINE, _PLANNED_BASE, FULL, _PLANNED],
     [(_PLANNED_BASE, _PLANNED), (FULL, _PLANNED)],
 )
-"""Table 4, its row without plans: strategy ``plan`` against ``program``."""
 
 _NO_WRONG = replace(FULL, name="without incorrect cases", demonstrations=LearnSettings(True, False))
 _NO_RIGHT = replace(FULL, name="without correct cases", demonstrations=LearnSettings(False, True))
 
+# Which demonstrations are kept.
 CASES = compared("table 5", [FULL, _NO_WRONG, _NO_RIGHT], FULL)
-"""Which demonstrations are kept."""
 
 _UNCHECKED = replace(
     FULL, name="demonstrations not validated", demonstrations=LearnSettings(validate=False)
 )
 _UNTRIED = replace(FULL, name="prompts not validated", tools=replace(_TOOLS, validate=False))
 
+# Validation of demonstrations and of soft prompts.
+#
+# What wrong pictures do is measured by tool alone: in the stream one training of sixteen takes
+# pictures of a search.
 VALIDATIONS = stepped(
     "table 6", [FULL, _UNCHECKED, _UNTRIED], [(_UNCHECKED, FULL), (_UNTRIED, FULL)]
 )
-"""Validation of demonstrations and of soft prompts.
-
-What wrong pictures do is measured by tool alone: in the stream one training of sixteen takes
-pictures of a search.
-"""
 
 _SECOND = [
     replace(method, name=f"second model: {method.name}", writer="second") for method in _STEPS
@@ -112,12 +111,12 @@ _SECOND = [
 SECOND = stepped("second model", _SECOND, chain(_SECOND))
 
 
+# Ours: ACE keeps what several programs of a sample, or of other samples, bear out.
 AGREED = replace(
     DEMONSTRATIONS,
     name="+ demonstrations that agree",
     mined=Mining("abstract", keep=40, programs=4, agree=True),
 )
-"""Ours: ACE keeps what several programs of a sample, or of other samples, bear out."""
 
 
 def vague_table(set_names: Sequence[str]) -> Table[Method]:

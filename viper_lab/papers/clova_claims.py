@@ -17,29 +17,29 @@ from viper_lab.papers.tables import LEFT_OUT
 
 NEW, OLD = "new", "old"
 
+# Accuracy of detector and matcher on reserved concepts.
 BEFORE_AT_MOST, AFTER_AT_LEAST = 0.35, 0.80
-"""Accuracy of detector and matcher on reserved concepts."""
 
 END_TO_END = 0.25
+# One point.
 LOST = 0.01
-"""One point."""
 
+# Shares of prompts of wrong pictures that are discarded, of right ones that are kept.
 DISCARDED, KEPT = 0.9, 0.7
-"""Shares of prompts of wrong pictures that are discarded, of right ones that are kept."""
 
+# To learn one concept, on two cores.
 SECONDS: Mapping[str, float] = {"match": 60.0, "loc": 180.0}
-"""To learn one concept, on two cores."""
 
+# Claim to the benchmark that judges it.
 _MEASURED_APART = {
     "blame on 300 injected faults: precision at least 85 % where it speaks": "benchmarks/blame.py",
     "kill -9 at 20 random moments: pools open, whole versions, learning resumes":
         "benchmarks/learn_kills.py",
 }  # fmt: skip
-"""Claim to the benchmark that judges it."""
 
 _STRICT = ("loc", "match")
+# Questions about pictures of new concepts that ask what the tools could do before.
 _STAYS = ("seg absent", "beside")
-"""Questions about pictures of new concepts that ask what the tools could do before."""
 
 _GAINS = "{}: a gain on reserved concepts whose interval excludes 0"
 _NOT_WORLD = "measured on the embedded world only"

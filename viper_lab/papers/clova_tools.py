@@ -31,14 +31,14 @@ from viper_lab.world.reserved import CONCEPTS
 
 POSITIVES = 7
 
+# Number in the names of stored outcomes; those of another measurement are not read.
 FORM = 2
-"""Number in the names of stored outcomes; those of another measurement are not read."""
 
+# Takes as long as all other tools together.
 _SLOW = "replace"
-"""Takes as long as all other tools together."""
 
+# Share of wrong pictures in the tables on validation.
 NOISE = 0.3
-"""Share of wrong pictures in the tables on validation."""
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ class AgentVariant:
 
 UNTUNED = AgentVariant("not tuned")
 MASKED = AgentVariant("discrepancy-aware, instruct-masking", "discrepancy", "masking")
+# Ours: at test nobody doubts, so actions are learned in contexts without what was doubted.
 CUT = replace(MASKED, name=f"{MASKED.name}, doubts cut", rest="effective")
-"""Ours: at test nobody doubts, so actions are learned in contexts without what was doubted."""
 
 SFT = AgentVariant("discrepancy-aware, SFT", "discrepancy", "sft")
 RANDOM = AgentVariant("discrepancy-aware, random masking", "discrepancy", "random")
@@ -63,14 +63,14 @@ OTHERS = (
     AgentVariant("given answer, instruct-masking", "given", "masking"),
 )
 
+# Of all agents: at 0 one without a preference would go the way that noise prefers, always.
 _EXPLORE = RunOptions(strategy="explore", temperature=1.0)
-"""Of all agents: at 0 one without a preference would go the way that noise prefers, always."""
 
+# Tokens, at least, behind the prompt of a workflow that is learned.
 ROOM_FOR_ACTIONS = 128
-"""Tokens, at least, behind the prompt of a workflow that is learned."""
 
+# Of the folder: what is studied.
 STUDY = "study.json"
-"""Of the folder: what is studied."""
 
 AGENTS = (UNTUNED, *OTHERS, SFT, RANDOM, RETHINK, CUT, MASKED)
 QUICK_AGENTS = (UNTUNED, SFT, MASKED)
@@ -280,8 +280,8 @@ class DwimStudy:
         return GatheredLLM(llm, BATCH)
 
 
+# Greatest number of times that the steps of a tuning are multiplied.
 MOST_STEPS = 10
-"""Greatest number of times that the steps of a tuning are multiplied."""
 
 
 def steps_of(steps: int, texts: Sequence[MaskedWorkflow], style: str) -> int:

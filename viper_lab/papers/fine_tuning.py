@@ -33,8 +33,8 @@ from viper_lab.scores.concepts.measurement import ToolAnswer
 from viper_lab.world.annotated import WorldStore
 from viper_lab.world.found import WorldPictureSearch
 
+# Pictures of each concept; soft prompts need two, one to learn from and one to judge by.
 COUNTS = (1, 3, 5, 7)
-"""Pictures of each concept; soft prompts need two, one to learn from and one to judge by."""
 
 STEPS, RATE, BATCH = 100, 1e-4, 16
 

@@ -30,8 +30,8 @@ from viper_lab.recipes.looker_episodes import at_once, tiles_of
 from viper_lab.world.fine.kinds import PLAN_DEPENDS_ON_PICTURE
 
 TABLE = "world-fine, right answers"
+# Least lead of ``look``, as the lower end of its interval.
 LEAD = 0.20
-"""Least lead of ``look``, as the lower end of its interval."""
 
 _LOOK = RunOptions(strategy="look", max_turns=6)
 LOOK = Cell("look", _LOOK)
@@ -43,8 +43,8 @@ EMBEDDED_VQA = Cell("embedded VQA, whole picture", RunOptions(strategy="vqa"))
 EMBEDDED_PROGRAM = Cell("embedded writer and tools", RunOptions())
 
 RIVALS = (ONE_SHOT, WHOLE, TILES)
+# Kinds that a program answers without a look.
 MEASURED_ONLY = ("dots",)
-"""Kinds that a program answers without a look."""
 
 
 class ChangedPrompts:

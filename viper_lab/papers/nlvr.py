@@ -49,21 +49,21 @@ HALVES = (1, 2)
 COLORS = {"Yellow": "yellow", "Black": "black", "#0099ff": "blue"}
 SIZES = {10: "small", 20: "medium", 30: "big"}
 WORDS = (*COLORS.values(), *SIZES.values(), "square", "circle", "triangle", "item")
+# Distance in pixels between the left walls of two boxes.
 BOX_APART = 150
-"""Distance in pixels between the left walls of two boxes."""
 
+# Words of the kinds of sentence; the first kind that has one of them counts.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "towers": ("tower", "block", "base", "top"),
     "walls": ("wall", "edge", "corner", "side", "touch"),
 }
-"""Words of the kinds of sentence; the first kind that has one of them counts."""
 
+# Accuracies of others as their papers or abstracts give them, on other splits.
 PUBLISHED = (
     ("from pixels: CMM", 0.70, "about; Yao et al. 2018"),
     ("from pixels: GPT-4V zero-shot, a tuned 9B model", 0.60, "about; Wu et al. 2024"),
     ("from the scene's structure, 12,000 training examples", 0.895, "82.5 to 89.5 by system"),
 )
-"""Accuracies of others as their papers or abstracts give them, on other splits."""
 
 
 def half_of(sentence: str) -> int:
@@ -325,12 +325,12 @@ B, C = "b: rules of the other half", "c: b, self-trained on the other half"
 B_ALL, C_ALL = "b: all rules (seen)", "c: all rules, self-trained (seen)"
 PERFECT = ", perfect perception"
 
+# Pairs of rows, and the claim about their gain.
 STEPS = {
     (ZERO, RANDOM_100): "a: 100 mined examples gain over zero-shot",
     (B, C): "c gains over b",
     (B_ALL, C_ALL): "c gains over b on sentences that both have seen",
 }
-"""Pairs of rows, and the claim about their gain."""
 
 
 @dataclass(frozen=True)

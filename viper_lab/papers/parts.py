@@ -161,8 +161,8 @@ class KnowledgePart:
         return world
 
 
+# Number of unanswerable questions under each seed. Among all questions only 1 in 12 is.
 UNANSWERABLE_EACH = 40
-"""Number of unanswerable questions under each seed. Among all questions only 1 in 12 is."""
 
 
 @dataclass(frozen=True)

@@ -16,27 +16,27 @@ from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.plots import BAR, INK, PAPER, drawing
 from viper_lab.papers.result import Gain, TableCell
 
+# Lines only: a pattern of dots is 150 KB of SVG.
 _HATCHES = ("", "////", "xxxx", "----", "\\\\\\\\", "||||", "++++", "//--")
-"""Lines only: a pattern of dots is 150 KB of SVG."""
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", ":", "-.")
 
 _WIDTH_IN = 7.2
 _LINE_IN, _LEGEND_IN, _AXIS_IN = 0.16, 0.24, 0.5
+# Characters of a row's label on one line, and in all.
 _LABEL, _LONGEST = 36, 150
-"""Characters of a row's label on one line, and in all."""
+# A series of fewer is no curve.
 _CURVE_POINTS = 3
-"""A series of fewer is no curve."""
 _COLUMNS, _PANEL_IN = 3, 1.9
 
 
 T = TypeVar("T", TableCell, Gain)
 
 
+# Draws the rows of a family: gets the axes, the rows, their lines in inches, its number.
 _Draw = Callable[[Any, Sequence[T], Sequence[float], int], None]
-"""Draws the rows of a family: gets the axes, the rows, their lines in inches, its number."""
+# Gets the axes with all rows.
 _Finish = Callable[[Any], None]
-"""Gets the axes with all rows."""
 
 
 class CurvePoint(NamedTuple):

@@ -47,14 +47,14 @@ VOTED = Cell("5 programs at .7, plain vote", _SAMPLED)
 VOTED_CHECKED = Cell("5 programs at .7, verified", _SAMPLED.changed(verify=True))
 
 RISK = 0.05
+# Confidence below which an answer counts as doubted.
 DOUBTED = 0.5
-"""Confidence below which an answer counts as doubted."""
 
+# Number of failed exact inputs from which a program counts as wrong.
 LEAST_FAILED = 2
-"""Number of failed exact inputs from which a program counts as wrong."""
 
+# Least number of wrong programs with a right answer to judge whether verification halves them.
 LEAST_WRONG = 10
-"""Least number of wrong programs with a right answer to judge whether verification halves them."""
 
 _NO_ANSWER = "no answer"
 

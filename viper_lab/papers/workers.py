@@ -29,14 +29,14 @@ from viper_lab.papers.parts import Part
 from viper_lab.papers.plan import Progress
 from viper_lab.papers.result import Reproduction
 
+# In the folder of a reproduction.
 LOCKS = "locks"
-"""In the folder of a reproduction."""
 
+# Cells, each with a part that it is asked about.
 Cells = Sequence[tuple[Cell, Part]]
-"""Cells, each with a part that it is asked about."""
 
+# How long a worker may take to end when it is asked to.
 _END_S = 20
-"""How long a worker may take to end when it is asked to."""
 
 
 class PaperStudy(Protocol):

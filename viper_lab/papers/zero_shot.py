@@ -20,13 +20,13 @@ from viper_lab.papers.tables import Table, by_name, chain, compared, stepped
 
 TRIALS = 5
 
+# 16 examples; the paper draws one program for a sample and keeps any that was right.
 ACE = Mining("abstract", programs=4, agree=True)
-"""16 examples; the paper draws one program for a sample and keeps any that was right."""
 
+# One program, no examples, no correction.
 BASE = RunOptions(
     api="vipergpt", examples=0, trials=1, self_tune=False, tune_on_evidence=False, temperature=0.0
 )
-"""One program, no examples, no correction."""
 
 
 def _varied(cell: Cell, name: str, mining: Mining | None = None, **options: object) -> Cell:
@@ -38,17 +38,17 @@ def _varied(cell: Cell, name: str, mining: Mining | None = None, **options: obje
 
 VIPERGPT_CELL = Cell("ViperGPT API", BASE)
 ABSTRACT_CELL = _varied(VIPERGPT_CELL, "+ abstract API", api="abstract")
+# With the bank's first examples, as many as the profile shows.
 ACE_CELL = _varied(ABSTRACT_CELL, "+ ACE", ACE, examples=None, retrieval="fixed")
-"""With the bank's first examples, as many as the profile shows."""
 
 DEBUG_CELL = _varied(ACE_CELL, "+ self-debugging", trials=TRIALS)
 TUNE_CELL = _varied(DEBUG_CELL, "+ self-tuning", self_tune=True)
 
+# Table 2, each row on top of the one before.
 STEPS: tuple[Cell, ...] = (VIPERGPT_CELL, ABSTRACT_CELL, ACE_CELL, DEBUG_CELL, TUNE_CELL)
-"""Table 2, each row on top of the one before."""
 
+# Not in the paper: what examples gain on the queries that only a convention decides.
 VAGUE = stepped("vague queries", [ABSTRACT_CELL, ACE_CELL], [(ABSTRACT_CELL, ACE_CELL)])
-"""Not in the paper: what examples gain on the queries that only a convention decides."""
 
 
 @dataclass(frozen=True)
@@ -116,22 +116,22 @@ def baselines(tasks: Mapping[str, Sequence[str]]) -> Table[Cell]:
     return Table("table 1", {**cells, "zero-shot": ABSTRACT_CELL, "everything on": TUNE_CELL})
 
 
+# Each part on top of the others.
 ABLATION = stepped("table 2", STEPS, chain(STEPS))
-"""Each part on top of the others."""
 
+# Not in the paper: 16 examples kept by score, and 16 at random among those that ran.
 KEPT = compared("kept", [ACE_CELL, AT_RANDOM_CELL], ACE_CELL)
-"""Not in the paper: 16 examples kept by score, and 16 at random among those that ran."""
 
 _MINED = {
     "1 program each": _varied(ACE_CELL, "1 program each", replace(ACE, programs=1, agree=False)),
     "4 programs each": _varied(ACE_CELL, "4 programs each", replace(ACE, agree=False)),
     "4 programs each that agree": ACE_CELL,
 }
+# Not in the paper, which draws one program for a sample and keeps any that was right.
 MINED = Table("mined", _MINED, steps=chain(list(_MINED))[:-1])
-"""Not in the paper, which draws one program for a sample and keeps any that was right."""
 
+# How many more samples show what self-tuning gains: only a few answers depend on it.
 TUNING_TIMES = 4
-"""How many more samples show what self-tuning gains: only a few answers depend on it."""
 
 UNTUNED_CELL = replace(DEBUG_CELL, name="self-debugging, fixed thresholds", times=TUNING_TIMES)
 TUNED_CELL = replace(TUNE_CELL, name="self-debugging and self-tuning", times=TUNING_TIMES)
@@ -177,6 +177,7 @@ API_BY_EXAMPLES = Table(
     ],
 )
 
+# Also retrieval by similarity instead of the same examples for all.
 NUMBER_OF_EXAMPLES = Table(
     "figure 3",
     {
@@ -189,10 +190,10 @@ NUMBER_OF_EXAMPLES = Table(
     },
     steps=[("0 examples", "16 examples")],
 )
-"""Also retrieval by similarity instead of the same examples for all."""
 
 _SCRATCH = "ViperGPT API, from scratch"
 _TUNED_SCRATCH = f"{_SCRATCH}, dynamic threshold"
+# Score after 1 to 5 programs.
 TRIALS_TABLE = Table(
     "figure 4",
     {
@@ -214,7 +215,6 @@ TRIALS_TABLE = Table(
     ],
     trials=True,
 )
-"""Score after 1 to 5 programs."""
 
 _APIS = {"ViperGPT API": VIPERGPT_ACE_CELL, "abstract API": ACE_CELL}
 
@@ -246,6 +246,7 @@ def thresholds(name: str, values: Sequence[float], families: Sequence[str]) -> T
     return Table("table 4", by_name(cells), tuple(families))
 
 
+# Which labelled samples are mined from.
 SHOTS = Table(
     "tables 5 and 6",
     {
@@ -257,21 +258,20 @@ SHOTS = Table(
     },
     steps=[("16 chosen", "100 random"), ("no examples", "16 random")],
 )
-"""Which labelled samples are mined from."""
 
 _SECOND = {
     f"second model: {cell.name}": replace(cell, name=f"second model {cell.name}", writer="second")
     for cell in STEPS
 }
+# Section 3: the same steps with another language model.
 SECOND = Table("second model", _SECOND, steps=chain(list(_SECOND)))
-"""Section 3: the same steps with another language model."""
 
+# An addition of ours: the most frequent of several answers.
 VOTING = Table(
     "voting",
     {"one answer": TUNE_CELL, "5 votes": _varied(TUNE_CELL, "5 votes", votes=5, temperature=0.4)},
     steps=[("one answer", "5 votes")],
 )
-"""An addition of ours: the most frequent of several answers."""
 
 
 def entries(runner: CellRunner, table: Table[Cell], parts: Sequence[Part]) -> Iterator[TableCell]:

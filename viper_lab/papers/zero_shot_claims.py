@@ -32,11 +32,11 @@ from viper_lab.papers.zero_shot import (
     self_tuning,
 )
 
+# Least gain of everything on over the first row, in every family.
 ALL_ON = 0.15
-"""Least gain of everything on over the first row, in every family."""
 
+# Two points: what counts as no worse.
 TOLERANCE = 0.02
-"""Two points: what counts as no worse."""
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from viper_lab.world.queries.meaning import FAMILIES
 
 TITLE = "Zero-shot programmers (Stanić et al. 2024)"
 
+# End-to-end strategies for each task.
 BASELINES = {"ground": ("detector",), "question": ("vqa", "llm"), "choice": ("captions", "llm")}
-"""End-to-end strategies for each task."""
 
 THRESHOLD = "detector.threshold"
 
+# Default factor of a start threshold that is off, and the greatest threshold that it gives.
 START_OFF, MOST_THRESHOLD = 2.0, 0.95
-"""Default factor of a start threshold that is off, and the greatest threshold that it gives."""
 
 
 class ZeroShotStudy(ZeroShotParts):

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 
 from viper.errors import UnknownNameError
 
+# Map each role to ``module:function``; the function takes ``TrainOptions`` and returns figures.
+#
+# A module is loaded only when its recipe is requested.
 RECIPES: Mapping[str, str] = {
     role: f"viper_lab.recipes.{role}:train"
     for role in ("detector", "vqa", "depth", "matcher", "video", "inpainter", "segmenter", "writer")
@@ -16,10 +19,6 @@ RECIPES: Mapping[str, str] = {
     "seeker-without-graph": "viper_lab.recipes.seeker:train_without_graph",
     "vqa-baseline": "viper_lab.recipes.vqa_baseline:train",
 }
-"""Map each role to ``module:function``; the function takes ``TrainOptions`` and returns figures.
-
-A module is loaded only when its recipe is requested.
-"""
 
 
 def recipe(role: str) -> Callable[..., Mapping[str, float]]:

@@ -28,8 +28,8 @@ from viper_lab.recipes.writer import WRITER, Batch, batched, encode_pieces, loss
 from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_tokenizer import load_tokenizer
 
+# Token ids of a text, and a flag per token: does it count in the loss?
 Row = tuple[list[int], list[bool]]
-"""Token ids of a text, and a flag per token: does it count in the loss?"""
 
 
 @dataclass(frozen=True)

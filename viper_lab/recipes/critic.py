@@ -24,24 +24,24 @@ from viper_lab.recipes.writer_documents import Piece
 from viper_lab.recipes.writer_score import load_llm
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
+# Folder of the injected faults within the work folder.
 FAULTS = "faults"
-"""Folder of the injected faults within the work folder."""
 
 TRAINING = AdapterTraining("critic", steps=300)
 
+# Words that may be exchanged; sizes may not, because programs order by area.
 FAMILIES: Sequence[Sequence[str]] = (COLOURS, SHAPES, MATERIALS)
-"""Words that may be exchanged; sizes may not, because programs order by area."""
 
+# Share of the texts without the right answer, as in feedback that consists of words alone.
 WITHOUT_DESIRED = 0.05
-"""Share of the texts without the right answer, as in feedback that consists of words alone."""
 
+# Share of the texts about a tool whose program is learned, too. That program is right, and a critic
+# that can predict it from the query sees where another program departs.
 RIGHT_PROGRAMS = 0.2
-"""Share of the texts about a tool whose program is learned, too. That program is right, and a
-critic that can predict it from the query sees where another program departs."""
 
+# Matches a program without its last newline: the tokenizer has one token for that newline and the
+# next ``# ``.
 _PROGRAM = re.compile(r"^def .*?(?=\n# )", re.MULTILINE | re.DOTALL)
-"""Matches a program without its last newline: the tokenizer has one token for that newline and the
-next ``# ``."""
 
 _DESIRED = re.compile(r"^# desired: .*\n", re.MULTILINE)
 

@@ -41,28 +41,27 @@ from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.stills import StillTruth
 
+# Trained detector whose image tower is reused.
 DETECTOR = WEIGHTS / "detector"
-"""Trained detector whose image tower is reused."""
 
 TOKEN_STEPS, TOKEN_BATCH = 5500, 16
 STEPS, BATCH = 1500, 8
 
+# Ratio of depths below which a pair counts as ``order_close``. It is the widest margin, on
+# validation, at which "the lower box is nearer" is right for at most 85% of the pairs.
 PAIR_RATIO = 1.03
-"""Ratio of depths below which a pair counts as ``order_close``. It is the widest margin, on
-validation, at which "the lower box is nearer" is right for at most 85% of the pairs."""
 
+# Smallest difference of depth, in table units, at which the order of a pair is asked for.
 PAIR_GAP = 0.05
-"""Smallest difference of depth, in table units, at which the order of a pair is asked for."""
 
+# Largest distance from the object's depth, in table units, for a pixel of its box to belong to it.
 OBJECT_THICKNESS = 0.8
-"""Largest distance from the object's depth, in table units, for a pixel of its box to belong to
-it."""
 
+# Number of pixels that change an object's log depth by about 1.
 FOOT_UNIT = 100.0
-"""Number of pixels that change an object's log depth by about 1."""
 
+# Weight of an object that does not stand on the table itself.
 RAISED_WEIGHT = 2.5
-"""Weight of an object that does not stand on the table itself."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
@@ -265,11 +264,11 @@ def _object_maps(depth: Floats, truth: StillTruth) -> tuple[Floats, Floats]:
 INPUT_HEIGHT, INPUT_WIDTH = IMAGE_HEIGHT, IMAGE_WIDTH
 _CONFIG = tomllib.loads(Path(__file__).with_name("depth.toml").read_text("utf-8"))
 PATCH, WIDTH = _CONFIG["tower"]["patch_size"], _CONFIG["tower"]["hidden_size"]
+# Number of patches down and across.
 GRID = (INPUT_HEIGHT // PATCH, INPUT_WIDTH // PATCH)
-"""Number of patches down and across."""
 
+# Largest depth that the model can predict, in table units; only the background lies beyond.
 MAX_DEPTH = float(_CONFIG["model"]["max_depth"])
-"""Largest depth that the model can predict, in table units; only the background lies beyond."""
 
 
 def build_model() -> Any:

@@ -51,11 +51,11 @@ TRAIN_STILLS, TRAIN_FRAMES, VAL_STILLS = 9_000, 3_000, 300
 STEPS, BATCH, PHRASES = 3_600, 16, 56
 MERGES = 120
 
+# Share of batches whose pictures are cropped or shrunk first.
 WINDOWED = 0.2
-"""Share of batches whose pictures are cropped or shrunk first."""
 
+# Share of the training with a sparse image tower, and its number of patches per picture.
 SPARSE_UNTIL, SPARSE_PATCHES = 0.85, 64
-"""Share of the training with a sparse image tower, and its number of patches per picture."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:

@@ -24,20 +24,20 @@ from viper_lab.world.vocabulary import (
     SHAPES,
 )
 
+# Values of size, colour, material and shape, which is also the word order of a phrase.
 FAMILIES = tuple(object_words.FAMILIES.values())
-"""Values of size, colour, material and shape, which is also the word order of a phrase."""
 
 GENERAL_NOUNS = ("object", "thing")
 
 _COLOUR, _SHAPE = list(object_words.FAMILIES).index("colour"), len(FAMILIES) - 1
 
+# Families that a random phrase names, by their numbers, with the share of such phrases.
 _KINDS: Sequence[tuple[tuple[int, ...], float]] = [
     (tuple(map(list(object_words.FAMILIES).index, families.split())), share)
     for families, share in tomllib.loads(
         Path(__file__).with_name("detector_phrases.toml").read_text("utf-8")
     )["shares"].items()
 ]
-"""Families that a random phrase names, by their numbers, with the share of such phrases."""
 
 
 class Phrases(NamedTuple):

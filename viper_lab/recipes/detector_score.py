@@ -16,13 +16,13 @@ from viper_lab.recipes.detector_phrases import FAMILIES, is_held_out, matches, p
 HIT_IOU = 0.5
 _RESAMPLES = 100
 
+# Kind of query -> flags: does it name size, colour, material and shape?
 QUERY_KINDS: Mapping[str, tuple[bool, bool, bool, bool]] = {
     "object": (False, False, False, False),
     "shape": (False, False, False, True),
     "colour_shape": (False, True, False, True),
     "full": (True, True, True, True),
 }
-"""Kind of query -> flags: does it name size, colour, material and shape?"""
 
 
 @dataclass(frozen=True)

@@ -35,19 +35,19 @@ from viper_lab.recipes.inpainter_score import evaluate
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.recipes.optim import FitOptions, LossAt, TrainOptions, fit
 
+# Trained detector whose text tower is reused.
 DETECTOR = WEIGHTS / "detector"
-"""Trained detector whose text tower is reused."""
 
 AUTOENCODER_STEPS, STEPS = 1200, 3000
 
+# Squares on which mean and spread of the latents are measured.
 MEASURED = 256
-"""Squares on which mean and spread of the latents are measured."""
 
+# Sampling steps and guidance, in use and in the score.
 SAMPLING_STEPS, GUIDANCE = 20, 2.5
-"""Sampling steps and guidance, in use and in the score."""
 
+# Number of validation scenes in the score.
 SCORED = 200
-"""Number of validation scenes in the score."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:
@@ -92,18 +92,18 @@ def learn(options: TrainOptions, shape: InpainterShape, views: ObjectViews) -> N
 
 AUTOENCODER_BATCH, BATCH = 16, 24
 
+# Weight of a latent value's divergence from a unit normal, relative to a pixel's mean error.
 KL_WEIGHT = 1e-5
-"""Weight of a latent value's divergence from a unit normal, relative to a pixel's mean error."""
 
+# Weights of a pixel's squared error and of its colour part. Most pixels show the grey table, so
+# without these weights the absolute error alone trained the model to paint grey everywhere.
 SQUARED_WEIGHT, COLOUR_WEIGHT = 4.0, 8.0
-"""Weights of a pixel's squared error and of its colour part. Most pixels show the grey table, so
-without these weights the absolute error alone trained the model to paint grey everywhere."""
 
+# Share of examples whose prompt is dropped.
 WITHOUT_PROMPT = 0.1
-"""Share of examples whose prompt is dropped."""
 
+# Weight of an unmasked cell, which the final picture does not use.
 OUTSIDE_WEIGHT = 0.1
-"""Weight of an unmasked cell, which the final picture does not use."""
 
 
 def autoencoder_loss(

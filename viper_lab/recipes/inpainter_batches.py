@@ -21,22 +21,21 @@ from viper_lab.recipes.object_views import ObjectView, ObjectViews
 from viper_lab.recipes.object_words import GENERAL_NOUNS, attributes, phrase, some_attributes
 from viper_lab.world.scene import SceneObject
 
+# Shares of examples that mask bare table and an outline; the rest mask a box.
 BARE, OUTLINED = 0.1, 0.35
-"""Shares of examples that mask bare table and an outline; the rest mask a box."""
 
+# Share of prompts that name colour, material and shape.
 FULL_PHRASE = 0.5
-"""Share of prompts that name colour, material and shape."""
 
 FRAMES = ("{}", "a {}", "the {}")
+# Prompt for bare table.
 NOTHING = ("nothing", "the bare table")
-"""Prompt for bare table."""
 
+# Least number of pixels by which a masked box exceeds its object.
 LEAST_GROWTH = 1.5
-"""Least number of pixels by which a masked box exceeds its object."""
 
+# Largest distance from the object's depth, in table units, for a pixel of its box to belong to it.
 OBJECT_THICKNESS = 0.8
-"""Largest distance from the object's depth, in table units, for a pixel of its box to belong to
-it."""
 
 
 @dataclass(frozen=True)

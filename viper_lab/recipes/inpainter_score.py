@@ -26,11 +26,11 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
+# Growth of masks beyond the object: a share of a box's longer side, pixels of an outline.
 BOX_GROWTH, OUTLINE_GROWTH = 0.15, 3
-"""Growth of masks beyond the object: a share of a box's longer side, pixels of an outline."""
 
+# Share of the requested object that must be visible in the rendered scene.
 MIN_VISIBLE = 0.5
-"""Share of the requested object that must be visible in the rendered scene."""
 
 JUDGED = ("colour", "material", "shape")
 

@@ -24,11 +24,11 @@ from viper_lab.world.fine.kinds import FACTS
 
 _TRAINING = CONFIG["training"]
 
+# Pictures are moved by up to this many pixels while the tower learns.
 SHIFT = 6
-"""Pictures are moved by up to this many pixels while the tower learns."""
 
+# Limits in tokens between the parts of a batch.
 LENGTHS = (0, 300, 450, 4_096)
-"""Limits in tokens between the parts of a batch."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:

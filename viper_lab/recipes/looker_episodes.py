@@ -31,6 +31,8 @@ from viper_lab.world.fine.kinds import FineSample, fine_sample, said
 
 Mode = Literal["look", "blind", "one_shot", "whole", "tiles"]
 
+# Shares of the modes in training: with pictures, without, one program, and answers at once from the
+# whole picture or from tiles of it.
 SHARES: dict[Mode, float] = {
     "look": 0.72,
     "blind": 0.07,
@@ -38,20 +40,18 @@ SHARES: dict[Mode, float] = {
     "whole": 0.08,
     "tiles": 0.06,
 }
-"""Shares of the modes in training: with pictures, without, one program, and answers at once from
-the whole picture or from tiles of it."""
 
+# Shares of words that a question lacks in training, and of questions in lower case.
 MISSING, LOWER = 0.12, 0.3
-"""Shares of words that a question lacks in training, and of questions in lower case."""
 
+# Number of shown pictures that stay, as in the settings of ``look``.
 KEEP = 6
-"""Number of shown pictures that stay, as in the settings of ``look``."""
 
+# What the opening says instead of a number of turns to ask for an answer without code.
 AT_ONCE = "answer at once"
-"""What the opening says instead of a number of turns to ask for an answer without code."""
 
+# Columns and rows of tiles of 256 x 256 pixels.
 TILES = (4, 3)
-"""Columns and rows of tiles of 256 x 256 pixels."""
 
 
 def episode(split: str, seed: int, index: int) -> tuple[Conversation, list[Mapping[str, int]]]:

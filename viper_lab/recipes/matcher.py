@@ -39,14 +39,14 @@ _CONFIG = tomllib.loads(Path(__file__).with_name("matcher.toml").read_text("utf-
 IMAGE_SIZE: int = _CONFIG["model_cfg"]["vision_cfg"]["image_size"]
 CONTEXT: int = _CONFIG["model_cfg"]["text_cfg"]["context_length"]
 STEPS = 1300
+# Objects of a batch: in their own colours with a phrase each, and in exchanged colours.
 CROPS, RECOLOURED = 40, 24
-"""Objects of a batch: in their own colours with a phrase each, and in exchanged colours."""
 
+# Random phrases of a batch that need not fit any crop.
 DISTRACTORS = 24
-"""Random phrases of a batch that need not fit any crop."""
 
+# Sentence frames of a phrase.
 FRAMES = ("{}", "{}", "a {}", "the {}", "a photo of a {}", "a picture of a {}", "this is a {}")
-"""Sentence frames of a phrase."""
 
 FRAME_WORDS = ("a", "the", "photo", "picture", "of", "this", "is", "made", "an", "and", "with")
 

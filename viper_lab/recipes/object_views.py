@@ -16,8 +16,8 @@ from viper.tools.crops import DEFAULT_MARGIN, object_crop
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.stills import FreshStills, JoinedStills, Stills, rendered_stills
 
+# Number of stills per split that recipes use.
 COUNTS = {"train": 9000, "val": 500, "test": 1000}
-"""Number of stills per split that recipes use."""
 
 
 @dataclass(frozen=True)

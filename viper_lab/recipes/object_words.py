@@ -10,10 +10,10 @@ import numpy as np
 from viper_lab.world.scene import SceneObject
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
+# Family -> its words, in the order of the words of a phrase.
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"size": SIZES, "colour": COLOURS, "material": MATERIALS, "shape": SHAPES}
 )
-"""Family -> its words, in the order of the words of a phrase."""
 
 GENERAL_NOUNS = ("thing", "object")
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+# Step number -> (loss to minimise, figures to log).
 LossAt = Callable[[int], tuple["Tensor", Mapping[str, float]]]
-"""Step number -> (loss to minimise, figures to log)."""
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ TRAINING = AdapterTraining("planner", steps=480, step_tokens=2000, longest=1500)
 
 GREEDY = Sampling(max_tokens=320, stop=(END_OF_PROGRAM,))
 
+# Frames of a blank clip; perfect tools need no pixels.
 CLIP = (CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, 3)
-"""Frames of a blank clip; perfect tools need no pixels."""
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:

@@ -37,8 +37,8 @@ class QAPair(NamedTuple):
 
 _QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text("utf-8"))
 
+# Questions whose answer is the object's word of a family; ``{this}`` stands for the object.
 WORD_QUESTIONS: Mapping[str, Sequence[str]] = _QUESTIONS["words"]
-"""Questions whose answer is the object's word of a family; ``{this}`` stands for the object."""
 
 YES_NO_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["yes_no"]
 PATTERN_QUESTIONS: Sequence[str] = _QUESTIONS["others"]["pattern"]

@@ -42,11 +42,11 @@ TRAINING = AdapterTraining(
 
 _DESIGNS = (20, 60)
 _QUESTIONS = 16
+# Learned share of each sort; most decisions are alike, readings are not.
 _KEPT = {"split": 1.0, "plan": 0.6, "judge": 0.7, "answer": 0.6, "read": 1.0}
-"""Learned share of each sort; most decisions are alike, readings are not."""
 
+# Verdicts about texts of each catalogue, in addition to those of its searches.
 _READINGS = 240
-"""Verdicts about texts of each catalogue, in addition to those of its searches."""
 
 
 def train(options: TrainOptions) -> Mapping[str, float]:

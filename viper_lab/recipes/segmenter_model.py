@@ -31,14 +31,14 @@ from viper_lab.world.id_maps import Ids
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 from viper_lab.world.vocabulary import SHAPES
 
+# Labels of segments; a label's number is its index here.
 LABELS = (*SHAPES, "background")
-"""Labels of segments; a label's number is its index here."""
 
+# Pixels along a side of one cell of the coarsest features.
 _STRIDE = 16
-"""Pixels along a side of one cell of the coarsest features."""
 
+# Number of position frequencies, from the highest, that attention starts with.
 _WAVES = 3
-"""Number of position frequencies, from the highest, that attention starts with."""
 
 
 @dataclass(frozen=True)
@@ -290,17 +290,17 @@ def save(model: Any, folder: Path) -> None:
 
 BACKGROUND = len(SHAPES)
 
+# Values of the library's image processor.
 IMAGE_MEAN, IMAGE_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Values of the library's image processor."""
 
+# Pixels along a side of one value of a target mask, as in the model's own masks.
 TARGET_STRIDE = 4
-"""Pixels along a side of one value of a target mask, as in the model's own masks."""
 
+# Shares of pictures with exchanged colour channels, and with an enlarged part.
 RECOLOURED, WINDOWED = 0.5, 0.2
-"""Shares of pictures with exchanged colour channels, and with an enlarged part."""
 
+# Least pixels of a cropped object; a smaller rest counts as background.
 _LEAST_AREA = 24
-"""Least pixels of a cropped object; a smaller rest counts as background."""
 
 
 class Segmented(NamedTuple):

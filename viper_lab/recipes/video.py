@@ -39,8 +39,8 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 CLIPS, BATCH, TEXTS, STEPS = 2200, 4, 14, 1000
 CELL = 8
 _TEXT = tomllib.loads(Path(__file__).with_name("video.toml").read_text("utf-8"))["text"]
+# Threshold that balances precision and recall of the described events on validation clips.
 PRESENCE_THRESHOLD = 0.3
-"""Threshold that balances precision and recall of the described events on validation clips."""
 
 Floats = NDArray[np.float32]
 

@@ -21,20 +21,20 @@ from viper_lab.world.vocabulary import COLOURS, SHAPES
 
 STEPS, BATCH = 1500, 64
 CLIPS, FRAMES_A_CLIP, EMPTY_A_CLIP = 1500, 3, 1
+# Side of a stored cut-out in pixels, larger than a crop so that its centre can move.
 WINDOW = 56
-"""Side of a stored cut-out in pixels, larger than a crop so that its centre can move."""
 
+# Standard deviation, in pixels, of a crop's centre.
 JITTER = 2.0
-"""Standard deviation, in pixels, of a crop's centre."""
 
+# Share of crops in colours without a name. They teach shapes only: the model must not guess a shape
+# from its colour, because some pairs never occur in training.
 RECOLOURED = 0.5
-"""Share of crops in colours without a name. They teach shapes only: the model must not guess a
-shape from its colour, because some pairs never occur in training."""
 
 UNKNOWN = -100
 MIN_SIDE = 5
+# Index of the first clip used here, after those that teach events.
 FIRST_CLIP = 1_000_000
-"""Index of the first clip used here, after those that teach events."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from viper_lab.world.scene import ClipEvent, RenderedClip, SceneObject
 from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
+# Index of an object that is not in the clip, or of an empty role of a text.
 NOWHERE = -1
-"""Index of an object that is not in the clip, or of an empty role of a text."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class _Mention:
 
 _NOBODY = _Mention("", NOWHERE, (len(COLOURS), len(SHAPES)))
 
+# Kind, actor, target (NOWHERE if none).
 Fact = tuple[str, int, int]
-"""Kind, actor, target (NOWHERE if none)."""
 
 
 def words() -> list[str]:

@@ -40,19 +40,19 @@ IMAGE_SIZE, PATCH, WIDTH = (
     _CONFIG["vision"][name] for name in ("image_size", "patch_size", "hidden_size")
 )
 STEPS = 1500
+# Frames of clips beside the stills, which are rendered otherwise.
 TRAIN_FRAMES = 3_000
-"""Frames of clips beside the stills, which are rendered otherwise."""
+# Images of a batch: objects in their own colours, in exchanged colours, and whole pictures.
 CROPS, RECOLOURED, PICTURES = 17, 10, 5
-"""Images of a batch: objects in their own colours, in exchanged colours, and whole pictures."""
 
+# Questions about each image of a batch: while the tower learns to see, and afterwards.
 QUESTIONS_FIRST, QUESTIONS = 1, 2
-"""Questions about each image of a batch: while the tower learns to see, and afterwards."""
 
+# Steps of the second stage, and its yes/no questions about each crop besides one of any kind.
 JUDGING_STEPS, JUDGEMENTS = 2200, 4
-"""Steps of the second stage, and its yes/no questions about each crop besides one of any kind."""
 
+# Share of the steps with few questions.
 LEARNING_TO_SEE = 0.3
-"""Share of the steps with few questions."""
 
 
 def train(options: TrainOptions) -> dict[str, float]:

@@ -32,12 +32,12 @@ from viper_lab.recipes.vqa import answer_loss, build_model, save
 from viper_lab.recipes.wordpieces import BLIP_MARKS, word_tokenizer
 from viper_lab.world.queries.generate import generate
 
+# Side in pixels of a whole picture as the model sees it. Crops are 80 pixels wide.
 IMAGE_SIZE = 120
-"""Side in pixels of a whole picture as the model sees it. Crops are 80 pixels wide."""
 
 STEPS, BATCH = 6000, 64
+# Question files, and the questions in each, every one about a picture of its own.
 SHARDS, SHARD = 30, 1000
-"""Question files, and the questions in each, every one about a picture of its own."""
 
 _WORD = re.compile(r"[a-z]+|\d")
 _ROWS_OF_PIECES = ("word_embeddings.weight", "predictions.bias", "decoder.weight", "decoder.bias")

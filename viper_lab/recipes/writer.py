@@ -41,11 +41,11 @@ SMALL = WriterShape(width=140, layers=4, heads=4, inner=280)
 MAX_CONTEXT = 2048
 LINE_STARTS = ("\n", "\n\n", "# ", "\n# ", "\n    ", "\n    # ", "\n        ", "\n        # ")
 
+# The shipped writer, base of the adapters.
 WRITER = WEIGHTS / "writer"
-"""The shipped writer, base of the adapters."""
 
+# Words of everyday English that become tokens.
 NEW_WORDS = 400
-"""Words of everyday English that become tokens."""
 
 PLAIN = DocumentOptions(made_up_nouns=0, made_up_names=0, swapped_names=0)
 

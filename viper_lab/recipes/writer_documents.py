@@ -42,18 +42,17 @@ FAMILY_SHARES: Mapping[str, float] = {"referring": 0.40, "question": 0.40, "vide
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("writer_documents.toml").read_text("utf-8"))
 
+# Everyday expressions are all of one type, questions of thirty.
 EVERYDAY_SHARES: Mapping[str, float] = {"referring": 0.18, "question": 0.60, "video": 0.22}
-"""Everyday expressions are all of one type, questions of thirty."""
 
+# Share of statements among everyday questions about pictures.
 STATEMENTS = 0.1
-"""Share of statements among everyday questions about pictures."""
 
+# Kinds and messages of failures that a later prompt may report.
 FAILURES: Sequence[tuple[str, str]] = [(kind, message) for kind, message in _TEXTS["failures"]]
-"""Kinds and messages of failures that a later prompt may report."""
 
+# Weight below which a type is drawn as is; more common types are drawn by the root of their weight.
 _RARE = 0.03
-"""Weight below which a type is drawn as is; more common types are drawn by the root of their
-weight."""
 
 
 @dataclass(frozen=True)

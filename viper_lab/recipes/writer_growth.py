@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
+# Layers of the smaller model that are followed by a new one.
 NEW_AFTER = (2, 3, 4)
-"""Layers of the smaller model that are followed by a new one."""
 
 
 def grown_tokenizer(tokenizer: Tokenizer, texts: Iterable[str], words: int) -> Tokenizer:

@@ -10,8 +10,8 @@ from viper.tools.toolbox import Toolbox
 from viper_lab.world.splits import SCENES_PER_SPLIT
 from viper_lab.world.stills import FreshStills
 
+# Scenes between the first scenes of neighbouring seeds; queries use other scenes.
 SEED_STRIDE = 100_000
-"""Scenes between the first scenes of neighbouring seeds; queries use other scenes."""
 
 ATTRIBUTES = ("colour", "material", "size", "shape")
 
@@ -57,9 +57,10 @@ def perception_report(
     return figures
 
 
+# Names for the number of cases in a recipe's figures.
 _COUNTS = ("n", "pairs", "events")
-"""Names for the number of cases in a recipe's figures."""
 
+# Figures with another number of cases, by the start of their names.
 _OTHER_COUNTS = {
     "order_hard": "hard_pairs",
     "order_close": "close_pairs",
@@ -67,7 +68,6 @@ _OTHER_COUNTS = {
     "relative_error": "objects",
     "precision": "segments",
 }
-"""Figures with another number of cases, by the start of their names."""
 
 
 def _shares(figures: Mapping[str, float]) -> dict[str, Estimate]:

@@ -189,8 +189,8 @@ def is_right(sample: WorldSample, answer: Answer | None) -> bool:
     return answer is not None and right_by_task(world_sample(sample), Prediction.of(answer))
 
 
+# Number of training samples for the answer prior of the ``question_alone`` baseline.
 PRIOR_SAMPLES = 600
-"""Number of training samples for the answer prior of the ``question_alone`` baseline."""
 
 Prior = Mapping[str, str]
 
@@ -255,5 +255,5 @@ _STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {
     },
 }
 
+# The baseline of each family that sees no picture.
 TEXT_ALONE = {"question": "question_alone", "video": "options_alone"}
-"""The baseline of each family that sees no picture."""

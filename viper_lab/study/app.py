@@ -26,8 +26,8 @@ from viper_lab.study.sessions import ParticipantState, Sessions, is_participant,
 _HERE = Path(__file__).parent
 
 COOKIE = "viper-study"
+# Characters of what a participant writes.
 WORDS = 2_000
-"""Characters of what a participant writes."""
 
 _MOST_BYTES = 16 * WORDS
 _MOST_PICTURE = 1_000_000

@@ -20,8 +20,8 @@ from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
 from viper_lab.study.records import VERDICTS, SearchStep, Session
 
+# Actions of one question.
 MOST_STEPS = 60
-"""Actions of one question."""
 
 
 @dataclass

@@ -27,8 +27,8 @@ from viper.strategies.seek.names import ACTIONS
 
 VERDICTS = ("informative", "uninformative", "answer")
 
+# First to fourth action, of which the statistics say how often each was taken.
 PLACES = 4
-"""First to fourth action, of which the statistics say how often each was taken."""
 
 _MAX_LINE = 1 << 20
 

@@ -22,8 +22,8 @@ from viper.strategies.seek.strategy import seek_tools, seeker_of
 from viper_lab.study.by_hand import HandSearch
 from viper_lab.study.records import Session, session_line
 
+# Participants whose state is held. The least recently active one is dropped first.
 MOST_PARTICIPANTS = 200
-"""Participants whose state is held. The least recently active one is dropped first."""
 
 _ID = re.compile(r"p-[0-9a-f]{12}")
 

@@ -32,6 +32,7 @@ from viper_lab.world.vocabulary import (
 
 SPLIT = "train"
 
+# Each word of the world with its attribute.
 WORDS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(SIZES, "size"),
@@ -41,26 +42,25 @@ WORDS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(RESERVED_PATTERNS, "pattern"),
     }
 )
-"""Each word of the world with its attribute."""
 
+# Usual names of annotated objects: shapes, coloured shapes, reserved concepts.
 LABELS: tuple[str, ...] = (
     *SHAPES,
     *(f"{colour} {shape}" for colour, shape in combinations(SPLIT)),
     *CONCEPTS,
 )
-"""Usual names of annotated objects: shapes, coloured shapes, reserved concepts."""
 
+# Number of seeds of stores and searches; each has separate scenes.
 SEEDS = 1_000
-"""Number of seeds of stores and searches; each has separate scenes."""
 
+# Scenes of one kind that a seed may search.
 SCENES = 5_000
-"""Scenes of one kind that a seed may search."""
 
+# First scene of searches among those of a concept; stores use the scenes before.
 SEARCH_FIRST = 5_000_000
-"""First scene of searches among those of a concept; stores use the scenes before."""
 
+# First scene about known concepts in the split, after all scenes that a training draws.
 _KNOWN_FIRST = 4 * 10**8
-"""First scene about known concepts in the split, after all scenes that a training draws."""
 
 
 @dataclass(frozen=True)

@@ -46,16 +46,16 @@ from viper_lab.world.scene import (
 from viper_lab.world.splits import combinations, scene_seed
 from viper_lab.world.vocabulary import MATERIALS
 
+# Camera of every clip; the whole table is in view.
 CAMERA = Camera.around(height=7.2, distance=8.6, aim=0.1)
-"""Camera of every clip; the whole table is in view."""
 
+# Kinds of which a clip must hold a random one; hits and stops are rare by chance.
 WANTED_KINDS = ("hit", "hit", "hit", "stop", "stop", None)
-"""Kinds of which a clip must hold a random one; hits and stops are rare by chance."""
 
 TRIES_PER_SCRIPT = 60
 
+# Visible share from which an object counts in a single frame.
 LEAST_VISIBLE = 0.2
-"""Visible share from which an object counts in a single frame."""
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def _draw_objects(draw: random.Random, held_out: bool) -> list[SceneObject]:
     ]
 
 
+# Constant rate factors of stored clips, alternating by index.
 QUALITIES = (6, 14, 20, 25)
-"""Constant rate factors of stored clips, alternating by index."""
 
 
 class ClipStore:

@@ -20,11 +20,11 @@ from viper_lab.world.queries.scene_nouns import SceneNouns
 from viper_lab.world.queries.truth import SceneTruth, UnanswerableError
 from viper_lab.world.render import render_scene
 
+# Split of the scenes, which neither a training nor the final test uses.
 SPLIT = "val"
-"""Split of the scenes, which neither a training nor the final test uses."""
 
+# Queries of a family about one scene.
 EACH = 3
-"""Queries of a family about one scene."""
 
 
 def draw_picture(index: int) -> DemoScene:

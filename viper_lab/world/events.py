@@ -16,11 +16,11 @@ EVENT_KINDS = ("start", "stop", "hit", "appear", "fall")
 
 _WORDS = tomllib.loads(Path(__file__).with_name("events.toml").read_text("utf-8"))
 
+# Canonical verb of each kind; ``hit`` is followed by its target.
 VERBS: Mapping[str, str] = _WORDS["verbs"]
-"""Canonical verb of each kind; ``hit`` is followed by its target."""
 
+# Wordings of each kind; the first is the canonical one.
 TEMPLATES: Mapping[str, Sequence[str]] = _WORDS["templates"]
-"""Wordings of each kind; the first is the canonical one."""
 
 
 def object_name(thing: SceneObject) -> str:

@@ -27,20 +27,20 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, RenderedScene, SceneObject
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
+# Number of rendered scenes whose boxes and depths are used.
 GEOMETRIES = 24
-"""Number of rendered scenes whose boxes and depths are used."""
 
+# Number of the first scene and clip of the train split that is used.
 FIRST_SEED = 7_700_000
-"""Number of the first scene and clip of the train split that is used."""
 
+# Share of objects that look like one of the query's phrases; half of them differ in one word.
 NAMED = 0.7
-"""Share of objects that look like one of the query's phrases; half of them differ in one word."""
 
 _FAMILIES = {"size": SIZES, "colour": COLOURS, "material": MATERIALS, "shape": SHAPES}
 _TASKS = {"image": ("ground", "question", "statement", "choice"), "video": ("choice", "question")}
 
+# Words by attribute of :class:`SceneObject`.
 Look = dict[str, Any]
-"""Words by attribute of :class:`SceneObject`."""
 
 
 def exact_inputs(query: Query, count: int) -> Sequence[ExactInput]:

@@ -26,8 +26,8 @@ from viper_lab.world.annotated import (
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import Scene
 
+# Number of consecutive pictures in which the share of wrong ones is exact.
 _BLOCK = 10
-"""Number of consecutive pictures in which the share of wrong ones is exact."""
 
 
 class WorldPictureSearch:

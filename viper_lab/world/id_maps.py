@@ -15,8 +15,8 @@ from viper_lab.world.render_stage import Stage
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene
 from viper_lab.world.stills import LOOK, Stills, save_array
 
+# uint8 [H, W]: 0 for no object, i + 1 for ``scene.objects[i]``.
 Ids = NDArray[np.uint8]
-"""uint8 [H, W]: 0 for no object, i + 1 for ``scene.objects[i]``."""
 
 
 def id_map(scene: Scene) -> Ids:

@@ -21,14 +21,14 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, Scene, SceneObject
 from viper_lab.world.splits import combinations, scene_seed
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS, MATERIALS, SIZES
 
+# Least visible share of any object.
 MIN_VISIBLE = 0.55
-"""Least visible share of any object."""
 
+# Least width and height of any visible box, in pixels.
 MIN_SIDE = 14
-"""Least width and height of any visible box, in pixels."""
 
+# Area of the objects: ``|x| <= TABLE_X`` and ``TABLE_Y[0] <= y <= TABLE_Y[1]``.
 TABLE_X, TABLE_Y = 3.6, (-2.9, 3.0)
-"""Area of the objects: ``|x| <= TABLE_X`` and ``TABLE_Y[0] <= y <= TABLE_Y[1]``."""
 
 _STACKED, _RAISED = 0.20, 0.26
 _SAME_SHAPE, _SAME_COLOUR = 0.5, 0.3

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from viper_lab.world.events import is_consequence
 from viper_lab.world.scene import CLIP_FRAMES, ClipEvent
 
+# The clip table reaches from ``-TABLE_HALF`` to ``+TABLE_HALF`` along each axis.
 TABLE_HALF_X, TABLE_HALF_Y = 3.9, 2.6
-"""The clip table reaches from ``-TABLE_HALF`` to ``+TABLE_HALF`` along each axis."""
 
+# Apparent speed in table units per frame; motion away from the camera looks shorter.
 MIN_SPEED, MAX_SPEED = 0.1, 0.46
-"""Apparent speed in table units per frame; motion away from the camera looks shorter."""
 
 DEPTH_FORESHORTENING = 0.63
 SLOT_FRAMES = 7
@@ -33,6 +33,7 @@ DROP_HEIGHT = 2.6
 DROP_FRAMES = 4
 GONE_BELOW = -3.0
 
+# State of an object after a motion of its own.
 _STATE_AFTER = {
     "start": "moving",
     "hit": "moving",
@@ -40,7 +41,6 @@ _STATE_AFTER = {
     "appear": "resting",
     "fall": "gone",
 }
-"""State of an object after a motion of its own."""
 
 Vector = NDArray[np.float64]
 

@@ -31,8 +31,8 @@ from viper_lab.world.queries.facts import FACTS, PLAIN
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene
 
+# Share of an object's pixels inside a mask at which the object is repainted.
 COVERED = 0.5
-"""Share of an object's pixels inside a mask at which the object is repainted."""
 
 
 class PerfectTools:

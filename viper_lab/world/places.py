@@ -11,8 +11,8 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import SCENES_PER_CONCEPT, reserved_scene
 from viper_lab.world.scene import RenderedScene, Scene
 
+# Default scenes of a split for drawing; later ones serve other purposes.
 DEFAULT_SCENES = 3 * 10**8
-"""Default scenes of a split for drawing; later ones serve other purposes."""
 
 
 @dataclass(frozen=True)

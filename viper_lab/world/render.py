@@ -15,8 +15,8 @@ from viper_lab.world.render_shading import Light
 from viper_lab.world.render_stage import Rendering, Stage
 from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH, RenderedScene, Scene
 
+# Samples per pixel of a still.
 SAMPLES = 4
-"""Samples per pixel of a still."""
 
 
 def render_scene(scene: Scene) -> RenderedScene:

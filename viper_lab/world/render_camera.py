@@ -12,14 +12,14 @@ from viper_lab.world.scene import Scene
 
 Floats = NDArray[np.float32]
 
+# Focal length of every camera, in image widths.
 FOCAL = 1.06
-"""Focal length of every camera, in image widths."""
 
+# Sub-pixel positions by number of samples, in pixels from the pixel's centre.
 SAMPLE_OFFSETS = {
     1: ((0.0, 0.0),),
     4: ((-0.125, -0.375), (0.375, -0.125), (0.125, 0.375), (-0.375, 0.125)),
 }
-"""Sub-pixel positions by number of samples, in pixels from the pixel's centre."""
 
 
 @dataclass(frozen=True)

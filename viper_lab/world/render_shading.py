@@ -17,11 +17,11 @@ Floats = NDArray[np.float32]
 
 APPEARANCE = tomllib.loads(Path(__file__).with_name("appearance.toml").read_text("utf-8"))
 
+# The colour words as display RGB in [0, 1].
 DISPLAY_COLOURS: Mapping[str, Sequence[float]] = APPEARANCE["colours"]
-"""The colour words as display RGB in [0, 1]."""
 
+# How far (in object radii) the bright ground reaches in a metal object's reflection.
 _HORIZON = 1.15
-"""How far (in object radii) the bright ground reaches in a metal object's reflection."""
 
 
 @dataclass(frozen=True)

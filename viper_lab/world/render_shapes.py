@@ -20,11 +20,11 @@ from viper_lab.world.scene import SceneObject
 
 Floats = NDArray[np.float32]
 
+# Nominal radius of an object of each size, in table units.
 RADIUS = {"big": 0.90, "small": 0.50}
-"""Nominal radius of an object of each size, in table units."""
 
+# Primitive, extents and contact radius of each shape.
 SOLIDS: Mapping[str, Mapping[str, Any]] = APPEARANCE["shapes"]
-"""Primitive, extents and contact radius of each shape."""
 
 _TORUS_MAJOR, _TORUS_MINOR = 0.74, 0.25
 _RING_TILT = math.radians(24)

@@ -25,8 +25,8 @@ Window = tuple[slice, slice]
 _POLE_ALBEDO = 0.30
 _BACKGROUND, _POLE = -1, -2
 _NOWHERE = np.float32(np.inf)
+# Share of the way from the lamp at which a point counts as reached.
 _REACHED = 0.999
-"""Share of the way from the lamp at which a point counts as reached."""
 
 
 @dataclass(frozen=True)

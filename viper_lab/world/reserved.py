@@ -26,6 +26,7 @@ from viper_lab.world.vocabulary import RESERVED_COLOURS, RESERVED_PATTERNS, RESE
 
 Family = Literal["shape", "colour", "pattern"]
 
+# Each reserved concept with its attribute.
 CONCEPTS: Mapping[str, Family] = MappingProxyType(
     {
         **dict.fromkeys(RESERVED_SHAPES, "shape"),
@@ -33,13 +34,12 @@ CONCEPTS: Mapping[str, Family] = MappingProxyType(
         **dict.fromkeys(RESERVED_PATTERNS, "pattern"),
     }
 )
-"""Each reserved concept with its attribute."""
 
+# Scenes of each concept, with or without it, in a split.
 SCENES_PER_CONCEPT = 10**7
-"""Scenes of each concept, with or without it, in a split."""
 
+# Start of their range within a split's; other scenes count from 0 and stay below.
 _FIRST = 5 * 10**8
-"""Start of their range within a split's; other scenes count from 0 and stay below."""
 
 _MOST_SHOWN = 2
 

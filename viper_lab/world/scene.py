@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from viper.schema import PixelBox
 
+# Pixels of a rendered still.
 IMAGE_WIDTH, IMAGE_HEIGHT = 192, 144
-"""Pixels of a rendered still."""
 
+# Pixels and frames of a rendered clip.
 CLIP_WIDTH, CLIP_HEIGHT, CLIP_FRAMES = 160, 120, 32
-"""Pixels and frames of a rendered clip."""
 
 
 @dataclass(frozen=True)

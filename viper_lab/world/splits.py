@@ -9,8 +9,8 @@ from __future__ import annotations
 from viper.errors import UnknownNameError, UsageError
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, SHAPES, SPLITS
 
+# Length of the seed range that each split owns.
 SCENES_PER_SPLIT = 10**9
-"""Length of the seed range that each split owns."""
 
 
 def check_split(split: str) -> None:

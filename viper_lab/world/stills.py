@@ -33,11 +33,11 @@ from viper_lab.world.splits import check_split
 
 Item = TypeVar("Item")
 
+# Scenes in one shard.
 SHARD = 500
-"""Scenes in one shard."""
 
+# Version of the renderer's look, part of every file name; raised when pictures change.
 LOOK = 1
-"""Version of the renderer's look, part of every file name; raised when pictures change."""
 
 
 @dataclass(frozen=True)

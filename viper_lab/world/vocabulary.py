@@ -15,6 +15,7 @@ RESERVED_SHAPES = ("pyramid", "egg", "disc", "plank", "dome")
 RESERVED_COLOURS = ("pink", "orange", "white", "black")
 RESERVED_PATTERNS = ("striped", "spotted", "checkered")
 
+# (colour, shape) pairs that no training or validation scene contains.
 HELD_OUT_COMBINATIONS = frozenset(
     {
         ("red", "cone"),
@@ -24,6 +25,5 @@ HELD_OUT_COMBINATIONS = frozenset(
         ("cyan", "cylinder"),
     }
 )
-"""(colour, shape) pairs that no training or validation scene contains."""
 
 SPLITS = ("train", "val", "test")

@@ -9,8 +9,8 @@ from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, routine
 from viper.api.runtime import Call, text
 
+# What ``image_search`` can tell of similar pictures, each by itself.
 ABOUT = ("entities", "captions", "identical", "titles")
-"""What ``image_search`` can tell of similar pictures, each by itself."""
 
 
 @routine(ANSWER_TASKS, api="knowledge", summary="read what is written on an object")

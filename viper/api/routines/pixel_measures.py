@@ -16,8 +16,8 @@ from viper.api.routines.pixels import API, CHANNELS, bounded, one_of
 from viper.api.runtime import number
 from viper.errors import ToolError
 
+# Greatest number of parts, or of samples on a line.
 MOST = 1_000
-"""Greatest number of parts, or of samples on a line."""
 
 
 @routine(ALL_TASKS, api=API, tool=True)

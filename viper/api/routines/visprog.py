@@ -21,8 +21,8 @@ from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, IMAGE_TASKS, routine
 from viper.api.runtime import Call, ImageHandle, number, text
 
+# The API that these modules belong to.
 API = "visprog"
-"""The API that these modules belong to."""
 
 Picture: TypeAlias = "ImagePatch | ImageHandle"
 Objects: TypeAlias = "Sequence[ImagePatch]"
@@ -80,9 +80,10 @@ def _kind(value: Any) -> str:
     return f"a {type(value).__name__}" if value is not None else "nothing"
 
 
+# Entries that ``LIST`` may ask for.
 MAX_LISTED = 100
-"""Entries that ``LIST`` may ask for."""
 
+# Left, lower, right, upper as shares of the picture.
 _REGIONS: Mapping[str, tuple[float, float, float, float]] = {
     "TOP": (0, 0.5, 1, 1),
     "BOTTOM": (0, 0, 1, 0.5),
@@ -94,7 +95,6 @@ _REGIONS: Mapping[str, tuple[float, float, float, float]] = {
     "BOTTOM RIGHT": (0.5, 0, 1, 0.5),
     "CENTER": (0.25, 0.25, 0.75, 0.75),
 }
-"""Left, lower, right, upper as shares of the picture."""
 
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)*[0-9]*")
 _SEPARATORS = re.compile(r"[,;\n]+")

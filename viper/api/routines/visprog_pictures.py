@@ -18,8 +18,8 @@ from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
 from viper.api.routines.visprog import API, Objects, Picture, moved_to, objects_of, part_of
 from viper.api.runtime import Call, number, text
 
+# What ``CROP`` shows, in widths and heights of the box.
 GROWN = 1.5
-"""What ``CROP`` shows, in widths and heights of the box."""
 
 _TASKS = ("ground", *ANSWER_TASKS)
 

@@ -18,17 +18,17 @@ from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, Sa
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
+# Seconds between checks of deadlines and the stop signal while no outcome arrives.
 _LOOK_EVERY_S = 0.2
-"""Seconds between checks of deadlines and the stop signal while no outcome arrives."""
 
+# Seconds that threads get to notice the end of the run.
 _LEAVE_S = 5.0
-"""Seconds that threads get to notice the end of the run."""
 
+# Threads that read the media of upcoming items.
 _READERS = 4
-"""Threads that read the media of upcoming items."""
 
+# Outcomes per thread that may wait to be stored. Beyond that, threads wait.
 _WAITING = 2
-"""Outcomes per thread that may wait to be stored. Beyond that, threads wait."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from viper.evaluate.engines.ray_workers import WorkerPool
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, gave_up
 from viper.schema import Failure
 
+# Seconds between checks of the stop signal while no outcome arrives.
 _LOOK_EVERY_S = 0.2
-"""Seconds between checks of the stop signal while no outcome arrives."""
 
 
 class RayEngine:
@@ -74,8 +74,8 @@ class RayEngine:
                     self._pool.ask(worker, positions)
 
 
+# Give an item up after so many actors died while it was under way.
 _KILLS = 2
-"""Give an item up after so many actors died while it was under way."""
 
 
 class WorkQueue:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
+# Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome.
 _ANSWER_WITHIN_S = 1.0
-"""Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome."""
 
+# Media kept beyond one for every sample under way.
 _MORE_PICTURES = 8
-"""Media kept beyond one for every sample under way."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class BuiltReasoner:
     document: Mapping[str, Any]
 
 
+# Builds a reasoner in the actor's process. It can be pickled: it holds no model.
 Recipe = Callable[[], BuiltReasoner]
-"""Builds a reasoner in the actor's process. It can be pickled: it holds no model."""
 
 
 @dataclass(frozen=True)

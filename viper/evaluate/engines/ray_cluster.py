@@ -14,19 +14,19 @@ from typing import Any
 
 from viper.errors import MissingExtraError, ModelError, UsageError
 
+# Rows are small, and a container's shared memory often is, too.
 _OBJECT_STORE_BYTES = 128 << 20
-"""Rows are small, and a container's shared memory often is, too."""
 
+# Unix sockets lie below the folder, and their whole path may have 107 characters.
 _SOCKET_FOLDER_CHARACTERS = 40
-"""Unix sockets lie below the folder, and their whole path may have 107 characters."""
 
 _CONNECT_S = 5.0
 
+# Ray would print on stdout that a worker died; what its deduplicator skips is not printed.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": ".*"}
-"""Ray would print on stdout that a worker died; what its deduplicator skips is not printed."""
 
+# By default, Ray's workers get the lowest priority of all processes.
 _NICENESS = "RAY_worker_niceness"
-"""By default, Ray's workers get the lowest priority of all processes."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from viper.evaluate.engines.sample_runner import ItemOutcome
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 
+# Deaths before the first start after which an actor is not replaced.
 _FALSE_STARTS = 3
-"""Deaths before the first start after which an actor is not replaced."""
 
+# Deaths without an outcome in between after which an actor is not replaced.
 _DEATHS_IN_A_ROW = 10
-"""Deaths without an outcome in between after which an actor is not replaced."""
 
 _CLOSE_S = 5.0
 

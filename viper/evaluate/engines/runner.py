@@ -16,8 +16,8 @@ from viper.evaluate.engines.sample_runner import Engine, Item
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import Trace
 
+# Results between two returns of free memory to the system, which take milliseconds.
 _GIVE_BACK_EVERY = 200
-"""Results between two returns of free memory to the system, which take milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def run(
 
 ARENAS = 2
 
+# From glibc's ``malloc.h``.
 _M_ARENA_MAX = -8
-"""From glibc's ``malloc.h``."""
 
 
 def bound_arenas(most: int = ARENAS) -> bool:

@@ -133,8 +133,8 @@ def answered() -> Accuracy:
     return Accuracy("answered", came_out, "answered")
 
 
+# Causal (why, how), temporal (next and previous, current), descriptive (count, place, other).
 TYPES = ("CW", "CH", "TN", "TC", "DC", "DL", "DO")
-"""Causal (why, how), temporal (next and previous, current), descriptive (count, place, other)."""
 
 LETTERS = ("C", "T", "D")
 
@@ -170,8 +170,8 @@ def type_of(result: SampleResult) -> str:
     return "TN" if kind == "TP" else kind
 
 
+# Groups with few results each. They get no breakdown.
 _SINGLE = ("example",)
-"""Groups with few results each. They get no breakdown."""
 
 
 class Consistency(Accuracy):

@@ -27,12 +27,12 @@ from viper.tools.session import Region
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
 
+# Share of a kept object's pixels that must stay unchanged.
 KEPT = 0.9
-"""Share of a kept object's pixels that must stay unchanged."""
 
 
+# Largest difference from the emoji, as a share of the difference from the original picture.
 FAR = 0.6
-"""Largest difference from the emoji, as a share of the difference from the original picture."""
 
 
 class EditJudge(Protocol):
@@ -47,8 +47,8 @@ class EditJudge(Protocol):
         """
 
 
+# Returns the judge of a sample. Most return the same judge for every sample.
 JudgeOf = Callable[[Sample], EditJudge]
-"""Returns the judge of a sample. Most return the same judge for every sample."""
 
 
 class EditVerdict(NamedTuple):
@@ -121,8 +121,8 @@ def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
     return True
 
 
+# Least IoU of a detected box with the box of the edit.
 LEAST_IOU = 0.5
-"""Least IoU of a detected box with the box of the edit."""
 
 
 @dataclass(frozen=True)

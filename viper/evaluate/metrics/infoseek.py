@@ -19,8 +19,8 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 SPLITS = ("unseen_question", "unseen_entity")
 
+# Least overlap of an answered range with the right one, if it is not within it.
 TOLERANCE_IOU = 0.5
-"""Least overlap of an answered range with the right one, if it is not within it."""
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NUMBER = re.compile(r"[-+]?\.?\d+(?:,\d\d\d)*\.?\d*(?:[eE][-+]?\d+)?")

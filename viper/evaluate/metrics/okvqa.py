@@ -40,13 +40,12 @@ def _misspelled(proper: str) -> set[str]:
     return {proper[:index] + proper[index + 1 :] for index in places}
 
 
+# Misspelling to proper form.
+#
+# Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
+# well, ill) are not in it; neither are those with I, which its code never reaches, comparing
+# capitals with lower case.
 _CONTRACTIONS = {wrong: proper for proper in _PROPER.split() for wrong in _misspelled(proper)}
-"""Misspelling to proper form.
-
-Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
-well, ill) are not in it; neither are those with I, which its code never reaches, comparing
-capitals with lower case.
-"""
 
 
 class OKVQA:

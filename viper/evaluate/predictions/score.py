@@ -20,8 +20,8 @@ from viper.evaluate.reports.escape import for_csv, for_terminal
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 
+# Kinds of failure of results without a prediction, or with an invalid one.
 MISSING, INVALID = "missing", "invalid"
-"""Kinds of failure of results without a prediction, or with an invalid one."""
 
 HEADER = ("figure", "%", "95% interval", "n")
 

@@ -14,8 +14,8 @@ from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.storage.json_lines import plain
 
+# A sample counts as right from this score on: all of a 0-or-1 score, acc@0.5 of an overlap.
 RIGHT = 0.5
-"""A sample counts as right from this score on: all of a 0-or-1 score, acc@0.5 of an overlap."""
 
 _NAMED = 3
 

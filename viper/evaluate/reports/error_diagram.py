@@ -16,8 +16,8 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.reports.comparison import RIGHT
 from viper.evaluate.sample_result import SampleResult
 
+# The highest IoU of each range, itself included.
 _OVERLAPS = ((0.0, "IoU 0"), (0.3, "IoU up to 0.3"), (0.5, "IoU up to 0.5"), (0.7, "IoU up to 0.7"))
-"""The highest IoU of each range, itself included."""
 
 BEST_OVERLAP = "IoU above 0.7"
 BOXES = (BEST_OVERLAP, *(name for _, name in reversed(_OVERLAPS)))
@@ -25,8 +25,8 @@ OTHERS = ("right", "wrong")
 FALLBACK = "fallback"
 _FAILURES = {"below_threshold": "error: below threshold", "return_type": "error: wrong type"}
 ERRORS = (*_FAILURES.values(), "error: other")
+# All parts in display order, from best to worst.
 PARTS = (*BOXES, *OTHERS, FALLBACK, *ERRORS)
-"""All parts in display order, from best to worst."""
 
 
 @dataclass(frozen=True)

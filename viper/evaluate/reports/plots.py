@@ -21,11 +21,11 @@ from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.escape import for_html, for_terminal
 from viper.evaluate.reports.tables import NamedErrors, parts_of
 
+# Placeholders that the page's colours replace in the finished drawing.
 INK, BAR, PAPER = "#010203", "#040506", "#070809"
-"""Placeholders that the page's colours replace in the finished drawing."""
 
+# Placeholders of the parts: ``--part-0`` to ``--part-10`` of the page.
 COLORS = tuple(f"#0a0b{number:02x}" for number in range(11))
-"""Placeholders of the parts: ``--part-0`` to ``--part-10`` of the page."""
 
 _PAGE = {
     INK: "currentColor",
@@ -92,8 +92,8 @@ def _inline(svg: str, salt: str, title: str) -> Markup:
     return Markup(svg.replace(">", f'><title id="{name}">{for_html(title)}</title>', 1))
 
 
+# Lines only: a pattern of dots is 150 KB of SVG.
 _BAR_HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
-"""Lines only: a pattern of dots is 150 KB of SVG."""
 _WIDTH_IN, _BAR_IN, _MARGIN_IN = 6.4, 0.34, 0.75
 _LONGEST_BAR_LABEL = 28
 _MOST_BARS = 24
@@ -169,8 +169,8 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
     axes.set_xlim(0, max(most * 1.4, 0.05))
 
 
+# Of each part; lines only: a pattern of dots is 150 KB of SVG.
 HATCHES = ("", "//", "\\\\", "xx", "--", "|", "||||", "++", "/////", "\\\\\\\\\\", "xxxxx")
-"""Of each part; lines only: a pattern of dots is 150 KB of SVG."""
 
 _ROW_IN, _LEGEND_IN, _AXIS_IN = 0.5, 0.24, 0.5
 _COLUMNS = 3

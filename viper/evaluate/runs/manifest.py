@@ -24,6 +24,7 @@ from viper.storage.json_lines import dumps, plain
 
 MANIFEST_VERSION = 1
 
+# Names in the manifest, with the names of the distributions.
 PACKAGES = {
     "viper": "viper-reasoner",
     "torch": "torch",
@@ -31,7 +32,6 @@ PACKAGES = {
     "open_clip": "open_clip_torch",
     "numpy": "numpy",
 }
-"""Names in the manifest, with the names of the distributions."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _GIT_TIMEOUT_S = 10.0
@@ -44,11 +44,11 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(r"\b(sk|hf|ghp|gsk|xai)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S+")
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 
+# Keys of a profile that change no answer, or that a hash represents.
 _NO_INFLUENCE = (
     *("path", "description", "name", "extends", "hardware", "preload", "max_memory_gb", "bank"),
     "critic",
 )
-"""Keys of a profile that change no answer, or that a hash represents."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from viper.schema import Trace, Usage
 from viper.storage.json_lines import dumps
 from viper.storage.sqlite import Format
 
+# Columns of ``samples``; the trace comes last, so that reading the others skips its pages.
 COLUMNS = {
     "sample_id": "TEXT NOT NULL",
     "seed": "INTEGER NOT NULL",
@@ -41,8 +42,8 @@ COLUMNS = {
     "tools": "TEXT NOT NULL",
     "trace": "TEXT",
 }
-"""Columns of ``samples``; the trace comes last, so that reading the others skips its pages."""
 
+# The SQLite file of a run. After a power cut ``--resume`` answers the last samples again.
 RUN = Format(
     tables=(
         f"""CREATE TABLE samples (
@@ -60,15 +61,14 @@ RUN = Format(
     repair="restore a copy, or start anew with another --out",
     elsewhere="choose another --out",
 )
-"""The SQLite file of a run. After a power cut ``--resume`` answers the last samples again."""
 
+# Columns that :func:`row_from` reads, in this order.
 ROW_COLUMNS = [name for name in COLUMNS if name not in ("tools", "trace")]
-"""Columns that :func:`row_from` reads, in this order."""
 
+# Columns that hold JSON; :attr:`Row.usage` has a column for each of its numbers.
 _JSON = frozenset(
     {"prediction", "target", "options", "groups", "files", "marks", "details", "tools", "trace"}
 )
-"""Columns that hold JSON; :attr:`Row.usage` has a column for each of its numbers."""
 
 _USAGE = [field.name for field in fields(Usage)]
 

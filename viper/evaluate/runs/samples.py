@@ -14,11 +14,11 @@ from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
+# Name of the data set in the manifest of such a run.
 KEPT_SET = "asked"
-"""Name of the data set in the manifest of such a run."""
 
+# Folder in the run's folder.
 MEDIA = "media"
-"""Folder in the run's folder."""
 
 
 def keeps_media(store: RunStore) -> bool:

@@ -13,8 +13,8 @@ from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 _EXPERIMENT = "viper"
 _LONGEST_PARAMETER = 500
+# Results between two requests, since each request is a round trip.
 _EVERY = 10
-"""Results between two requests, since each request is a round trip."""
 
 
 class MLflowTracker:

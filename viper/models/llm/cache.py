@@ -22,8 +22,8 @@ from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1
 
+# Options of models that change replies and are not in every model id.
 REPLY_OPTIONS = ("chat_template_kwargs", "detail", "max_side", "template", "thinking_tokens")
-"""Options of models that change replies and are not in every model id."""
 
 
 class CachedLLM(WrappedLLM):

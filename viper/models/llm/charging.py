@@ -13,8 +13,8 @@ from contextvars import ContextVar
 
 from viper.models.llm.protocol import Completion
 
+# Adds a completion to the usage of one query.
 Charge = Callable[[Completion], None]
-"""Adds a completion to the usage of one query."""
 
 
 def uncharged(completion: Completion) -> None:

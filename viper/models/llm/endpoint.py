@@ -16,13 +16,13 @@ from viper.errors import UsageError
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 
+# Key for endpoints that need none, because the client requires one.
 PLACEHOLDER = "no-key-needed"
-"""Key for endpoints that need none, because the client requires one."""
 
 _HIDDEN = "[key]"
 
+# Least number of characters of a real key.
 _SECRET = 8
-"""Least number of characters of a real key."""
 
 
 @dataclass(frozen=True)

@@ -26,20 +26,20 @@ Sleep = Callable[[float], Awaitable[None]]
 _CLOSED = "the connections are closed; nothing can be asked any more"
 _PASSING = frozenset({408, 429})
 _REFUSED_KEY = frozenset({401, 403})
+# Codes with status 429 that do not pass by waiting.
 _USED_UP = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""Codes with status 429 that do not pass by waiting."""
 
+# Codes for a prompt longer than the model's context.
 _TOO_LONG = frozenset({"context_length_exceeded"})
-"""Codes for a prompt longer than the model's context."""
 
+# Field that vLLM names as the cause instead of a code.
 _TOO_LONG_FIELDS = frozenset({"input_tokens"})
-"""Field that vLLM names as the cause instead of a code."""
 
+# Fields that some models reject and that a request does not need.
 _OMITTABLE = frozenset({"temperature", "seed", "n", "stop"})
-"""Fields that some models reject and that a request does not need."""
 
+# Maximum length in characters of a server's text in an error.
 _SHOWN = 200
-"""Maximum length in characters of a server's text in an error."""
 
 
 class RefusedError(ModelError):

@@ -10,8 +10,8 @@ from viper.errors import ScriptExhaustedError
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.prompting.messages import Conversation, Prompt, as_text, messages_of
 
+# Prompt as text to answer; None if the script has no answer for the prompt.
 Matcher = Callable[[str], str | None]
-"""Prompt as text to answer; None if the script has no answer for the prompt."""
 
 
 @dataclass(frozen=True)

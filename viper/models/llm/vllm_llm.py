@@ -30,10 +30,10 @@ from viper.models.loading import LoadOptions, load_processor, reason_of
 from viper.models.vision.video_windows import check_at_least
 from viper.prompting.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 
+# Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
+#
+# They tell how sure a yes or a no is. A model that thinks first does not begin with its answer.
 FIRST_LOGPROBS = 20
-"""Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
-
-They tell how sure a yes or a no is. A model that thinks first does not begin with its answer."""
 
 Result = TypeVar("Result")
 

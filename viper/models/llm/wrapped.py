@@ -19,11 +19,11 @@ from viper.prompting.messages import Prompt, without_roles
 
 Result = TypeVar("Result")
 
+# Result of one prompt: its completions, or the error.
 Attempt = list[Completion] | ViperError
-"""Result of one prompt: its completions, or the error."""
 
+# Prompts in one batch, unless the model's attribute ``batch`` states another number.
 BATCH = 16
-"""Prompts in one batch, unless the model's attribute ``batch`` states another number."""
 
 
 @runtime_checkable

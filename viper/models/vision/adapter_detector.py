@@ -28,14 +28,14 @@ from viper.models.vision.roles import Floats
 from viper.models.vision.second_look import PLACES
 from viper.models.vision.soft_prompts import AdaptableDetector
 
+# Replaces a concept at the end of a phrase when the rest of the phrase is detected alone.
 GENERAL_NOUN = "object"
-"""Replaces a concept at the end of a phrase when the rest of the phrase is detected alone."""
 
+# Largest move of a box as a share of its sides, and largest logarithm of its growth.
 MOST_MOVED = 0.5
-"""Largest move of a box as a share of its sides, and largest logarithm of its growth."""
 
+# Numbers of a prompt per box: its score, and four numbers by which it moves.
 PARTS = 5
-"""Numbers of a prompt per box: its score, and four numbers by which it moves."""
 
 
 def prompt_of(query: Floats, shift: float, moves: Floats | None = None) -> Floats:

@@ -22,8 +22,8 @@ from viper.errors import UsageError
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+# Prompt that guidance leads away from; training replaces some prompts by it.
 NO_PROMPT = ""
-"""Prompt that guidance leads away from; training replaces some prompts by it."""
 
 
 def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) -> Tensor:
@@ -43,8 +43,8 @@ def encode_prompts(text_encoder: Any, tokenizer: Any, prompts: Sequence[str]) ->
     return text_encoder(tokens["input_ids"].to(text_encoder.device))[0]
 
 
+# Row number of a token that keeps its own embedding.
 _PLAIN = -1
-"""Row number of a token that keeps its own embedding."""
 
 
 def encode_adapted(

@@ -28,11 +28,11 @@ from viper.errors import UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Number of layers or stages of the image tower that a prompt enters.
 LAYERS = 3
-"""Number of layers or stages of the image tower that a prompt enters."""
 
+# Number of tokens per layer of a Vision Transformer.
 TOKENS = 100
-"""Number of tokens per layer of a Vision Transformer."""
 
 
 @dataclass(frozen=True)

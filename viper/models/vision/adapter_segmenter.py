@@ -33,17 +33,17 @@ from viper.models.vision.roles import Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
+# A segment with a higher probability of a concept gets its name.
 CUT = 0.5
-"""A segment with a higher probability of a concept gets its name."""
 
+# Width of a prompt's rows, because a query is longer than any model's width.
 ROW = 256
-"""Width of a prompt's rows, because a query is longer than any model's width."""
 
+# Number of places per side of a cut-out: of its outline, its pixels, and each feature map.
 _OUTLINE, _PIXELS, _CELLS = 12, 6, 4
-"""Number of places per side of a cut-out: of its outline, its pixels, and each feature map."""
 
+# Pixels of the window in which an object's colour may mix with the background.
 _EDGE = 9
-"""Pixels of the window in which an object's colour may mix with the background."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+# Number of vectors before the question's states.
 VECTORS = 16
-"""Number of vectors before the question's states."""
 
+# An answer of the unadapted model with a higher probability stays.
 SURE = 0.985
-"""An answer of the unadapted model with a higher probability stays."""
 
 _WAVES = 1024
+# A cosine c of two first states becomes about exp(sharpness * (c - 1)).
 _SHARPNESS = 40.0
-"""A cosine c of two first states becomes about exp(sharpness * (c - 1))."""
 
+# Standard deviation of the start values of training.
 _START = 3.0
-"""Standard deviation of the start values of training."""
 
+# Added to the strengths of directions before they are equalised, as a share of their mean.
 _FLOOR = 0.03
-"""Added to the strengths of directions before they are equalised, as a share of their mean."""
 
 
 class BlipAdapter:

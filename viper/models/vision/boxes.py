@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from viper.errors import ModelError
 from viper.models.vision.roles import Detection
 
+# Boxes below this score are never proposed.
 MIN_SCORE = 0.01
-"""Boxes below this score are never proposed."""
 
+# If two boxes of a phrase overlap more than this, only the better one stays.
 NMS_IOU = 0.5
-"""If two boxes of a phrase overlap more than this, only the better one stays."""
 
 
 def pixel_boxes(

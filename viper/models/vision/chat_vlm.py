@@ -35,12 +35,13 @@ from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
 from viper.prompting.messages import MAX_PIXELS, Prompt, as_text, pictures_of
 from viper.prompting.replies import without_reasoning
 
+# Number of last tokens that are searched for a stop string.
 STOP_WINDOW = 24
-"""Number of last tokens that are searched for a stop string."""
 
+# Replies that may be longer get no probability, because that takes memory for every token.
 MAX_JUDGED_TOKENS = 256
-"""Replies that may be longer get no probability, because that takes memory for every token."""
 
+# What a checkpoint may configure of ``generate``: where texts end and which tokens are no text.
 TOKEN_SETTINGS = (
     "bos_token_id",
     "eos_token_id",
@@ -50,10 +51,9 @@ TOKEN_SETTINGS = (
     "begin_suppress_tokens",
     "bad_words_ids",
 )
-"""What a checkpoint may configure of ``generate``: where texts end and which tokens are no text."""
 
+# Spellings at the beginning of an answer; a leading space is part of some tokens.
 YES, NO = ("yes", "Yes", " yes", " Yes"), ("no", "No", " no", " No")
-"""Spellings at the beginning of an answer; a leading space is part of some tokens."""
 
 
 class ChatVLM(LocalModel, VisionLanguageModel):

@@ -19,15 +19,15 @@ from viper.models.loading import Checkpoint, in_equal_groups, prepared
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 
+# Families that always predict depth in metres.
 METRIC_FAMILIES = frozenset({"depth_pro", "glpn", "tipsv2_dpt", "zoedepth"})
-"""Families that always predict depth in metres."""
 
+# A thinner picture is padded, because processors that keep its aspect would round a side to 0.
 MAX_ASPECT = 16
-"""A thinner picture is padded, because processors that keep its aspect would round a side to 0."""
 
+# Families that fail on pictures with a side below so many pixels, which are therefore padded. GLPN
+# rounds sides down to multiples of 32, and ZoeDepth mirrors more pixels than a thin one has.
 LEAST_SIDES = MappingProxyType({"glpn": 32, "zoedepth": 32})
-"""Families that fail on pictures with a side below so many pixels, which are therefore padded.
-GLPN rounds sides down to multiples of 32, and ZoeDepth mirrors more pixels than a thin one has."""
 
 
 @dataclass(frozen=True)

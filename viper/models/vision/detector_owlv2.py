@@ -31,14 +31,14 @@ from viper.storage.cache import RecentTexts
 if TYPE_CHECKING:
     import torch
 
+# Threshold for a checkpoint whose folder states no calibrated one.
 DEFAULT_THRESHOLD = 0.2
-"""Threshold for a checkpoint whose folder states no calibrated one."""
 
+# Least score of a box that is moved a second time.
 MAYBE = 0.05
-"""Least score of a box that is moved a second time."""
 
+# Number of pictures with cached cut-outs, because several prompts use one picture in a row.
 _LOOKS = 16
-"""Number of pictures with cached cut-outs, because several prompts use one picture in a row."""
 
 
 @dataclass(frozen=True)

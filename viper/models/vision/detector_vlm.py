@@ -26,8 +26,8 @@ Reply with a JSON list and nothing else. Write one entry for each object:
 RELATIVE = "Coordinates are whole numbers from 0 to 1000, from the left edge and from the top edge."
 IN_PIXELS = "Coordinates are pixels; the picture is {width} pixels wide and {height} pixels high."
 
+# A box may end this share of the side outside the picture; it is then cut off.
 TOLERANCE = 0.01
-"""A box may end this share of the side outside the picture; it is then cut off."""
 
 BOX_KEYS = ("bbox_2d", "box", "bbox", "box_2d")
 LABEL_KEYS = ("label", "name", "object")

@@ -17,18 +17,18 @@ from viper.models.vision.roles import Detection, Pixels
 if TYPE_CHECKING:
     import torch
 
+# A thinner picture is padded, because some models need as many places as they propose boxes.
 MAX_ASPECT = 16
-"""A thinner picture is padded, because some models need as many places as they propose boxes."""
 
+# Families whose image backbone runs once per picture. The others run whole for each phrase.
 KEPT_TOWERS = frozenset({"grounding-dino", "mm-grounding-dino"})
-"""Families whose image backbone runs once per picture. The others run whole for each phrase."""
 
+# Outputs of the families that run whole, from which boxes are made.
 _USED = ("logits", "pred_boxes", "decoder_class_logits", "decoder_coord_logits")
-"""Outputs of the families that run whole, from which boxes are made."""
 
 
+# Inputs of an image backbone.
 _PIXELS = ("pixel_values", "pixel_mask")
-"""Inputs of an image backbone."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from viper.models.loading import Checkpoint, in_batches, load_errors, split_opti
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats
 
+# Ways to make one vector of the vectors of tokens: their mean, the first one, or the last one.
 POOLINGS = ("mean", "cls", "lasttoken")
-"""Ways to make one vector of the vectors of tokens: their mean, the first one, or the last one."""
 
+# Modules of a repository of sentence-transformers that this backend computes.
 _MODULES = ("Transformer", "Pooling", "Normalize")
-"""Modules of a repository of sentence-transformers that this backend computes."""
 
 
 class SentenceEmbedder(Checkpoint):

@@ -16,8 +16,8 @@ from viper.models.vision.roles import Mask, Pixels
 
 Value = TypeVar("Value", bound=np.generic)
 
+# Context on each side of the masked part, as a share of its longer side.
 PADDING = 0.25
-"""Context on each side of the masked part, as a share of its longer side."""
 
 
 @dataclass(frozen=True)

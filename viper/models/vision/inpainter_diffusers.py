@@ -28,8 +28,8 @@ from viper.models.vision.inpaint_window import PADDING, resize_mask, resize_squa
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
+# Usual values for published checkpoints.
 STEPS, GUIDANCE = 50, 7.5
-"""Usual values for published checkpoints."""
 
 
 class DiffusersInpainter(LocalModel):
@@ -229,8 +229,8 @@ def _check(steps: int, guidance: float, padding: float) -> None:
         )
 
 
+# Input channels of UNets with mask and picture in the stock pipeline, and of those without.
 _STOCK_CHANNELS, _PLAIN_CHANNELS = 9, 4
-"""Input channels of UNets with mask and picture in the stock pipeline, and of those without."""
 
 
 def for_inpainting(name: str, pipeline: Any) -> Any:

@@ -202,8 +202,8 @@ def _prepared(preprocess: Any, image: Pixels) -> Tensor:
     return preprocess(Image.fromarray(image))
 
 
+# Names of dtypes in open_clip.
 _PRECISIONS = {"auto": "fp32", "float32": "fp32", "float16": "pure_fp16", "bfloat16": "pure_bf16"}
-"""Names of dtypes in open_clip."""
 
 
 def published_weights(source: str, pretrained: str | None) -> tuple[str, bool]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from viper.models.vision.roles import Pixels, TextLine
 
+# Least score of a line.
 LEAST = 0.5
-"""Least score of a line."""
 
 
 class RapidOcr:

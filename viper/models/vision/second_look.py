@@ -14,30 +14,30 @@ from numpy.typing import NDArray
 from viper.models.vision.boxes import NMS_IOU, overlaps
 from viper.models.vision.roles import Floats, Pixels
 
+# Logit below which a box is not an object.
 LEAST_OBJECTNESS = -3.0
-"""Logit below which a box is not an object."""
 
+# Maximum number of boxes per picture in the second pass, the likeliest objects first.
 MOST_PROPOSALS = 20
-"""Maximum number of boxes per picture in the second pass, the likeliest objects first."""
 
+# Side of a cut-out square, as a multiple of the box's longer side.
 CONTEXT = 1.25
-"""Side of a cut-out square, as a multiple of the box's longer side."""
 
+# Rows and columns of places that patches of the middle and the last layer are pooled to.
 MIDDLE_PLACES, LAST_PLACES = 6, 4
-"""Rows and columns of places that patches of the middle and the last layer are pooled to."""
 
+# Rows and columns of patches at a cut-out's edge, which show the surroundings of the object.
 EDGE = 2
-"""Rows and columns of patches at a cut-out's edge, which show the surroundings of the object."""
 
+# Size limit of a picture kept for the second pass, as a multiple of the detector's input size.
 KEPT_SIDES = 2
-"""Size limit of a picture kept for the second pass, as a multiple of the detector's input size."""
 
+# Places of each part of a cut-out's features: the middle and the last layer by places, and the
+# deviation of the patches of each.
 BLOCKS = (MIDDLE_PLACES**2, LAST_PLACES**2, 1, 1)
-"""Places of each part of a cut-out's features: the middle and the last layer by places, and the
-deviation of the patches of each."""
 
+# Total number of places of a cut-out.
 PLACES = sum(BLOCKS)
-"""Total number of places of a cut-out."""
 
 
 def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArray[np.bool_]]:

@@ -28,21 +28,21 @@ from viper.models.vision.soft_prompts import LearnedPrompt
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Least score of a segment.
 THRESHOLD = 0.5
-"""Least score of a segment."""
 
+# Share of its own mask that a segment must keep beside the others; otherwise it is dropped.
 OVERLAP = 0.8
-"""Share of its own mask that a segment must keep beside the others; otherwise it is dropped."""
 
 
+# Side of a cut-out, as a share of the shorter side of the network's input.
 _LOOK = 2 / 3
-"""Side of a cut-out, as a share of the shorter side of the network's input."""
 
+# The side is a multiple of the first number of pixels, and at most the second.
 _DIVISOR, _MOST_SIDE = 32, 224
-"""The side is a multiple of the first number of pixels, and at most the second."""
 
+# Maximum number of cut-outs in one forward pass.
 _AT_ONCE = 16
-"""Maximum number of cut-outs in one forward pass."""
 
 
 @dataclass(frozen=True)
@@ -366,6 +366,7 @@ def _ask_whole(model: Any, output: Any) -> QueryLogits:
     return QueryLogits(output.class_queries_logits, output.masks_queries_logits)
 
 
+# ``model_type`` of a checkpoint to its halves.
 FAMILIES: Mapping[str, Halves] = MappingProxyType(
     {
         "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda encoding: encoding[0]),
@@ -374,4 +375,3 @@ FAMILIES: Mapping[str, Halves] = MappingProxyType(
         "eomt_dinov3": Halves(_look_whole, _ask_whole),
     }
 )
-"""``model_type`` of a checkpoint to its halves."""

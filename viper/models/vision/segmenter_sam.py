@@ -29,15 +29,15 @@ _NAMES = (
     "lamp, picture, vehicle, building, door, window, sign, box, bag"
 )
 
+# Names that are looked for if a program names none: the 80 objects of COCO, and general nouns for
+# the rest.
 VOCABULARY = tuple(_NAMES.split(", "))
-"""Names that are looked for if a program names none: the 80 objects of COCO, and general nouns for
-the rest."""
 
+# Share of its own mask that a segment must keep beside better ones; otherwise it is dropped.
 OVERLAP = 0.5
-"""Share of its own mask that a segment must keep beside better ones; otherwise it is dropped."""
 
+# Families whose image tower runs by itself and whose masks are prompted by boxes.
 PROMPTABLE = frozenset({"sam2", "sam2_video", "edgetam", "edgetam_video", "sam3_tracker"})
-"""Families whose image tower runs by itself and whose masks are prompted by boxes."""
 
 
 @dataclass(frozen=True)

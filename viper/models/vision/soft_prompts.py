@@ -17,16 +17,16 @@ import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Segment
 
+# Maximum number of prompts in a mixture, by tool; other tools mix all (supplement, sec. 8).
 NEAREST: Mapping[str, int] = MappingProxyType({"vqa": 20, "seg": 10})
-"""Maximum number of prompts in a mixture, by tool; other tools mix all (supplement, sec. 8)."""
 
+# Least similarity of a prompt's instance to the input, by tool; 0 for other tools.
+#
+# If a tool has no concepts, a prompt must not reach inputs that are unlike every instance.
 LEAST_ALIKE: Mapping[str, float] = MappingProxyType({"vqa": 0.1})
-"""Least similarity of a prompt's instance to the input, by tool; 0 for other tools.
 
-If a tool has no concepts, a prompt must not reach inputs that are unlike every instance."""
-
+# Tools whose prompts have no concept: all prompts are candidates for every input.
 WITHOUT_CONCEPT = frozenset({"vqa"})
-"""Tools whose prompts have no concept: all prompts are candidates for every input."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,8 @@ from viper.models.vision.video_windows import (
     spread,
 )
 
+# Least share of a label's words that an event must have for the label to mean it.
 LEAST_SHARE = 0.5
-"""Least share of a label's words that an event must have for the label to mean it."""
 
 _EMPTY_WORDS = frozenset(
     (

@@ -27,8 +27,8 @@ EVENT_QUESTION = "Does this happen in it: {event}? Answer yes or no."
 DESCRIPTION_TOKENS = 128
 FRAMES_SHOWN = 8
 FRAMES_KEPT = 64
+# Number of windows side by side in a clip if no length is given.
 WINDOWS_A_CLIP = 4
-"""Number of windows side by side in a clip if no length is given."""
 
 
 @dataclass(frozen=True)

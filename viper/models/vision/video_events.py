@@ -18,8 +18,8 @@ from viper.storage.cache import RecentTexts
 if TYPE_CHECKING:
     from viper.models.vision.video_events_model import ClipFeatures, EventOutput, TextFeatures
 
+# Shortest and longest event window.
 MIN_FRAMES, MAX_FRAMES = 2, 12
-"""Shortest and longest event window."""
 
 MAX_WINDOWS = 4
 TEXTS_AT_ONCE = 64

@@ -22,14 +22,14 @@ from torch.nn import functional as F
 from transformers import CLIPTextConfig, CLIPTextModel, PreTrainedConfig, PreTrainedModel
 
 ROLES = 2
+# A cell of the feature map covers CELL x CELL pixels.
 CELL = 8
-"""A cell of the feature map covers CELL x CELL pixels."""
 
+# Side in pixels of the crops that name objects.
 CROP = 40
-"""Side in pixels of the crops that name objects."""
 
+# Side in pixels after enlarging a crop.
 CROP_INPUT = 64
-"""Side in pixels after enlarging a crop."""
 
 
 class VideoEventsConfig(PreTrainedConfig):

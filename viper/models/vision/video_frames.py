@@ -26,8 +26,8 @@ from viper.models.vision.video_windows import (
     smooth,
 )
 
+# Texts that an event must be likelier than.
 NEUTRAL = ("a picture in which nothing happens", "a still scene", "something else")
-"""Texts that an event must be likelier than."""
 
 Backend = TypeVar("Backend")
 

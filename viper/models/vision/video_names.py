@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 MAX_OBJECTS = 6
 SEEN_FRAMES = 2
+# Number of frames with a crop of an object.
 CROPS = 8
-"""Number of frames with a crop of an object."""
 
 MAX_PLACES = 14
+# Texts that point at places fewer pixels apart than this mean the same object: before the crops are
+# classified, and after both have the same colour.
 SAME_PLACE, SAME_OBJECT = 6.0, 16.0
-"""Texts that point at places fewer pixels apart than this mean the same object: before the crops
-are classified, and after both have the same colour."""
 
+# Least log-probability of a name for the object at a place.
 MIN_FIT = -2.5
-"""Least log-probability of a name for the object at a place."""
 
 
 def names_in_view(

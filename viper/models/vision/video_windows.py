@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from viper.errors import ProfileError
 from viper.models.vision.roles import EventWindow
 
+# Windows below this score are no candidates (the contract of the video role).
 MIN_SCORE = 0.01
-"""Windows below this score are no candidates (the contract of the video role)."""
 
+# Least share of the best score for a neighbour to belong to the same event.
 NEIGHBOUR_SHARE = 0.5
-"""Least share of the best score for a neighbour to belong to the same event."""
 
 NOTHING = "nothing happens."
 

@@ -20,8 +20,8 @@ from viper.models.vision.video_windows import (
     spread,
 )
 
+# Texts that an event must be likelier than.
 NEUTRAL = ("a video in which nothing happens", "a still scene", "something else")
-"""Texts that an event must be likelier than."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from viper.models.vision.roles import Pixels
 from viper.prompting.messages import Picture, Prompt, user
 from viper.prompting.replies import without_reasoning
 
+# Maximum number of tokens of a written yes or no.
 YES_OR_NO_TOKENS = 8
-"""Maximum number of tokens of a written yes or no."""
 
 
 @dataclass(frozen=True)

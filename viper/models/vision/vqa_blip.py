@@ -18,8 +18,8 @@ from viper.models.vision.soft_prompts import LearnedPrompt
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Question to which BLIP's question answering checkpoints reply with a caption.
 CAPTION_QUESTION = "what is in the picture?"
-"""Question to which BLIP's question answering checkpoints reply with a caption."""
 
 ANSWER_TOKENS = 12
 CAPTION_TOKENS = 48

@@ -13,14 +13,14 @@ from viper.models.vision.vqa_blip import ANSWER_TOKENS, CAPTION_TOKENS, PictureA
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Question to a decoder (OPT).
 DECODER_PROMPT = "Question: {} Answer:"
-"""Question to a decoder (OPT)."""
 
+# Question to an encoder-decoder (Flan-T5).
 ENCODER_DECODER_PROMPT = "Question: {} Short answer:"
-"""Question to an encoder-decoder (Flan-T5)."""
 
+# Prompt that BLIP-2 continues with a caption.
 CAPTION_PROMPT = "a photo of"
-"""Prompt that BLIP-2 continues with a caption."""
 
 
 class Blip2Answerer(PictureAnswerer):

@@ -17,8 +17,8 @@ CAPTION_INSTRUCTION = "Describe the picture in one sentence."
 ANSWER_TOKENS = 24
 CAPTION_TOKENS = 64
 
+# Opening and closing mark of each kind; one character if both are the same.
 _QUOTES = ('"', "'", "`", "“”", "‘’", "«»")
-"""Opening and closing mark of each kind; one character if both are the same."""
 
 
 class ChatAnswerer(RoleOnVLM):

@@ -39,8 +39,8 @@ from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.writing import complete_once
 from viper.tools.call_log import plain
 
+# Number of consecutive replies without an action after which the agent stops early.
 MAX_UNREADABLE = 3
-"""Number of consecutive replies without an action after which the agent stops early."""
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"
 

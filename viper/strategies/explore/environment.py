@@ -22,27 +22,27 @@ from viper.strategies.base import Components, RunContext
 from viper.strategies.program import program_arguments, read_value
 from viper.tools.session import is_shown, note_of
 
+# Code that runs before the first turn, by the kind of media.
 OPENING = {
     "image": "image_patch = ImagePatch(image)",
     "images": "image_patches = [ImagePatch(one) for one in image_list]",
     "video": "video_segment = VideoSegment(video)",
 }
-"""Code that runs before the first turn, by the kind of media."""
 
 LOST = "The process was ended; variables are those of the beginning again."
 
+# Number of items of a list in the text; the rest is counted.
 MOST_ITEMS = 12
-"""Number of items of a list in the text; the rest is counted."""
 
+# Greatest length of a text value in characters.
 MOST_TEXT = 400
-"""Greatest length of a text value in characters."""
 
 MOST_PRINTED = 800
 
 NOTHING = "(nothing)"
 
+# Start of the text for code that failed.
 TRACEBACK = "Traceback"
-"""Start of the text for code that failed."""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from viper.strategies.seek.memory import MemoryState
 from viper.tools.knowledge_tools import similar_pictures
 from viper.tools.session import ToolSession
 
+# Greatest number of listed objects; the surest are kept.
 MAX_OBJECTS = 8
-"""Greatest number of listed objects; the surest are kept."""
 
+# Greatest number of passages of a text search; the best are kept.
 MAX_PASSAGES = 6
-"""Greatest number of passages of a text search; the best are kept."""
 
+# Name that the detector is asked to find.
 OBJECT = "object"
-"""Name that the detector is asked to find."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -67,8 +67,8 @@ class SeekTools:
         return self.session.call(tool, args, {}, None)
 
 
+# Number of wordings in which an action may be tried in one state.
 MAX_WORDINGS = 3
-"""Number of wordings in which an action may be tried in one state."""
 
 
 def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Observation:

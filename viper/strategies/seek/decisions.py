@@ -23,8 +23,8 @@ from viper.prompting.seeking import DecisionExample
 from viper.search.findings import plain
 from viper.strategies.seek.names import ACTIONS
 
+# Number of decisions per action in a prompt; those with the most similar situation are used.
 FOR_EACH_ACTION = 1
-"""Number of decisions per action in a prompt; those with the most similar situation are used."""
 
 _MAX_BYTES = 16 << 20
 _MAX_FILES = 4

@@ -38,8 +38,8 @@ START = "START"
 SHIPPED = Path(__file__).parent / "graphs"
 SEQUENCES = Path(__file__).parent / "sequences"
 
+# Name of the graph in which every action may follow every other: a search without guidance.
 EVERY = "every"
-"""Name of the graph in which every action may follow every other: a search without guidance."""
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ ACTIONS: Mapping[str, ActionName] = {
     ),
 }
 
+# Tool groups; table 1 of the paper removes ``seeing`` (its PALI), ``object`` and ``search``.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     group: tuple(name for name, action in ACTIONS.items() if action.group == group)
     for group in dict.fromkeys(action.group for action in ACTIONS.values())
 }
-"""Tool groups; table 1 of the paper removes ``seeing`` (its PALI), ``object`` and ``search``."""

@@ -54,14 +54,14 @@ from viper.strategies.seek.names import ACTIONS
 from viper.strategies.seek.settings import SeekSettings
 from viper.strategies.writing import sample_once
 
+# The answer if no finding answers the question.
 UNANSWERABLE = "unanswerable"
-"""The answer if no finding answers the question."""
 
+# Greatest length of a reply in tokens.
 MAX_TOKENS = 200
-"""Greatest length of a reply in tokens."""
 
+# Number of times that a planner is asked for one decision until its reply can be read.
 MAX_PLAN_REPLIES = 2
-"""Number of times that a planner is asked for one decision until its reply can be read."""
 
 ASK_AGAIN = (
     "No action could be read from this reply. Reply with one line, as in `Next: text_search: words`"
@@ -71,10 +71,10 @@ _FOUND_IN_TRACE = 20
 _LINE_IN_TRACE = 400
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
+# Words that a verdict may add.
 _FREE = frozenset(
     ("a", "an", "and", "in", "is", "it", "of", "on", "or", "the", "was", "were", "yes", "no")
 )
-"""Words that a verdict may add."""
 
 
 @dataclass

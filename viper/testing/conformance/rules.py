@@ -13,8 +13,8 @@ from viper.models.vision.roles import Pixels
 
 Result = TypeVar("Result")
 
+# Largest difference of two runs in float32; half precision needs about 5e-2.
 TOLERANCE = 1e-3
-"""Largest difference of two runs in float32; half precision needs about 5e-2."""
 
 
 def require(holds: object, rule: str) -> None:

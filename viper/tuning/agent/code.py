@@ -20,6 +20,7 @@ _SAME = (
     *("best_description_from_options", "image_search", "text_search"),
 )
 
+# API names that call a model, and the names of these calls in traces.
 TOOLS = {name: name for name in _SAME} | {
     "caption": "caption_image",
     "sort_patches_front_to_back": "compute_depth",
@@ -27,13 +28,12 @@ TOOLS = {name: name for name in _SAME} | {
     "get_video_segment_before_event": "locate_event",
     "get_video_segment_after_event": "locate_event",
 }
-"""API names that call a model, and the names of these calls in traces."""
 
+# Calls that only convert a constant.
 _CONVERTERS = frozenset({"bool_to_yesno", "bool_to_yn", "str", "int", "float", "bool"})
-"""Calls that only convert a constant."""
 
+# Names that hold an answer, not an intermediate result.
 CANDIDATES = frozenset(("answer", "result", FINAL))
-"""Names that hold an answer, not an intermediate result."""
 
 
 @dataclass(frozen=True)

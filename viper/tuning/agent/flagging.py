@@ -29,8 +29,8 @@ from viper.tuning.agent.workflow import Workflow, step_of
 
 TOKENS_AN_ACTION = 8
 
+# The reason of a flag that a language model set.
 SAID = "said"
-"""The reason of a flag that a language model set."""
 
 _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b", re.IGNORECASE)
 

@@ -28,20 +28,20 @@ from viper.prompting.messages import Prompt, user
 from viper.tuning.agent.flagging import flagged, is_rethinking
 from viper.tuning.agent.workflow import Workflow, step_of
 
+# Choices of actions to learn: instruct-masking; all; a random choice of the same number as
+# instruct-masking; instruct-masking with rethinking thoughts.
 VARIANTS = ("masking", "sft", "random", "rethink")
-"""Choices of actions to learn: instruct-masking; all; a random choice of the same number as
-instruct-masking; instruct-masking with rethinking thoughts."""
 
 RESTS = ("before", "effective", "all")
 
 HOLE = "<masked></masked>"
 
+# End of a prompt that shows the whole workflow.
 ASKED_FOR = f"# the action at {HOLE}:\n"
-"""End of a prompt that shows the whole workflow."""
 
 
+# Label of a token that does not count; torch's cross-entropy and transformers use the same.
 IGNORED = -100
-"""Label of a token that does not count; torch's cross-entropy and transformers use the same."""
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,14 @@ from viper.storage.files import write_file
 from viper.tuning.agent.masking import IGNORED, EncodedWorkflow, Encoder, MaskedWorkflow, padded
 from viper.tuning.agent.workflow import Workflow
 
+# File in the folder of checkpoints: the tuned model and the settings.
 SETTINGS = "tuning.json"
-"""File in the folder of checkpoints: the tuned model and the settings."""
 
+# File in the folder of checkpoints: the loss of each step.
 LOSSES = "losses.jsonl"
-"""File in the folder of checkpoints: the loss of each step."""
 
+# File in the folder of checkpoints: the loss on held-out workflows.
 HELD_OUT = "held-out.json"
-"""File in the folder of checkpoints: the loss on held-out workflows."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from viper.tuning.agent.code import view
 from viper.tuning.agent.workflow import step_of
 from viper.tuning.case import is_desired
 
+# Most tokens of a language model's reply about a turn.
 MAX_TOKENS = 160
-"""Most tokens of a language model's reply about a turn."""
 
 _CONCEALED = "something else"
 

@@ -16,11 +16,11 @@ from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage
 from viper.tuning.agent.code import Constant, constants_after, view
 
+# Collection modes: without the label, with it in the prompt, with a verifier that knows it.
 MODES = ("standard", "given", "discrepancy")
-"""Collection modes: without the label, with it in the prompt, with a verifier that knows it."""
 
+# Printed patches and segments. Their numbers do not count as results.
 _REPR = re.compile(r"(?:ImagePatch|VideoSegment)\([^()]*\)")
-"""Printed patches and segments. Their numbers do not count as results."""
 
 OUTCOMES = ("right", "wrong", "copied", "unanswered")
 

@@ -32,8 +32,8 @@ TrainingData = Collected[AnnotatedPicture]
 
 STEPS, RATE = 60, 1.0
 
+# Share of the pictures that a prompt is not trained on.
 HELD_OUT = 0.3
-"""Share of the pictures that a prompt is not trained on."""
 
 
 RegionsT = TypeVar("RegionsT", bound=Regions)

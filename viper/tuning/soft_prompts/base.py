@@ -23,12 +23,12 @@ from viper.tuning.stored_prompts import Evidence
 
 DataT = TypeVar("DataT", contravariant=True)
 
+# Returns a context with exclusive use of the backend; see
+# :meth:`viper.tools.models.ModelSet.using`.
 Using = Callable[[], AbstractContextManager[Any]]
-"""Returns a context with exclusive use of the backend; see
-:meth:`viper.tools.models.ModelSet.using`."""
 
+# Called after each step of training with the finished steps and all steps.
 Progress = Callable[[int, int], None]
-"""Called after each step of training with the finished steps and all steps."""
 
 
 @dataclass
@@ -143,9 +143,10 @@ _TUNERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY.
 TOOLS = tuple(_TUNERS)
-"""Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY."""
 
+# Trainable tool by the name that programs call. Other calls take no soft prompts.
 FUNCTION_TOOLS: Mapping[str, str] = MappingProxyType(
     {
         "find": "loc",
@@ -159,7 +160,6 @@ FUNCTION_TOOLS: Mapping[str, str] = MappingProxyType(
         "replace": "replace",
     }
 )
-"""Trainable tool by the name that programs call. Other calls take no soft prompts."""
 
 
 def tuner_for(tool: str) -> Tuner[Any]:

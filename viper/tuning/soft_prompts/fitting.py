@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from viper.models.vision.roles import Floats
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 
+# Weight of the squared length of a query.
 DECAY = 3e-5
-"""Weight of the squared length of a query."""
 
+# A query, float32 [D], and its shift.
 Query = tuple[Floats, float]
-"""A query, float32 [D], and its shift."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,21 +30,21 @@ from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession,
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 
+# Score of a box that is as likely the concept as not; the threshold at which profiles start.
 CUT = 0.3
-"""Score of a box that is as likely the concept as not; the threshold at which profiles start."""
 
+# Least IoU of a detected box and its object when a prompt is validated.
 SAME_BOX = 0.6
-"""Least IoU of a detected box and its object when a prompt is validated."""
 
+# Largest share of held-out pictures without the concept in which a prompt may find it.
 MOST_FALSE = 0.5
-"""Largest share of held-out pictures without the concept in which a prompt may find it."""
 
+# A box with at least the first IoU counts as the object. A box with less than the second IoU with
+# every object counts as background.
 NEAR, BARE = 0.35, 0.3
-"""A box with at least the first IoU counts as the object. A box with less than the second IoU with
-every object counts as background."""
 
+# Weight of the ridge penalty when the movement of boxes is fitted.
 RIDGE = 0.5
-"""Weight of the ridge penalty when the movement of boxes is fitted."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 
 STEPS, RATE = 100, 1e-2
 
+# Rate of a ResNet's rows relative to the text's rate. A Vision Transformer's tokens use the text's
+# rate.
 STAGE_RATE = 0.3
-"""Rate of a ResNet's rows relative to the text's rate. A Vision Transformer's tokens use the text's
-rate."""
 
+# Steps and rate of the prompts that only judge pictures.
 JUDGING_STEPS, JUDGING_RATE = 60, 2e-2
-"""Steps and rate of the prompts that only judge pictures."""
 
+# Frequency of a prompt's own picture in training, relative to each other picture.
 LEAD = 3
-"""Frequency of a prompt's own picture in training, relative to each other picture."""
 
+# Pictures of the concept that validate a prompt.
 HELD_OUT = 2
-"""Pictures of the concept that validate a prompt."""
 
+# Largest loss of margin on held-out pictures for which colour channels are exchanged, in the units
+# of ``LEAST_MARGIN``.
 EXCHANGE_LOSS = 1.5
-"""Largest loss of margin on held-out pictures for which colour channels are exchanged, in the units
-of ``LEAST_MARGIN``."""
 
+# Largest increase of the share of held-out negatives that are matched to the concept.
 MORE_TAKEN = 0.15
-"""Largest increase of the share of held-out negatives that are matched to the concept."""
 
 
 class MatchTuner:

@@ -17,23 +17,23 @@ from viper.tuning.training_data import Collected, FoundPicture
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+# Number of views of each picture; the first is the picture itself.
 VIEWS = 6
-"""Number of views of each picture; the first is the picture itself."""
 
 _BATCH = 32
 
+# Largest scaling, squeezing, rotation (radians) and shift (in half sides) of a view.
 _SCALE, _SQUEEZE, _TURN, _SHIFT = 0.17, 0.07, 0.15, 0.12
-"""Largest scaling, squeezing, rotation (radians) and shift (in half sides) of a view."""
 
+# Standard deviation of the random brightness factor of a view.
 _EXPOSURE = 0.1
-"""Standard deviation of the random brightness factor of a view."""
 
+# Least ranking accuracy of a known word: the share of pairs in which a picture with the word is
+# more similar to it than a picture without it; .5 is chance.
 _KNOWN_ACCURACY = 0.8
-"""Least ranking accuracy of a known word: the share of pairs in which a picture with the word is
-more similar to it than a picture without it; .5 is chance."""
 
+# Every fifth negative is held out, if there are that many.
 _EVERY = 5
-"""Every fifth negative is held out, if there are that many."""
 
 
 @dataclass(frozen=True, eq=False)

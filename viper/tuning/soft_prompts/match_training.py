@@ -28,33 +28,33 @@ from viper.tuning.soft_prompts.match_data import MatchData, Views, Words
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+# Forms of the concept's name in training, mostly the bare name.
 FORMS = ("{}", "{}", "{}", "{} object", "a {}", "{} thing", "a photo of a {}")
-"""Forms of the concept's name in training, mostly the bare name."""
 
+# Views per step that the original matcher encodes. They train only the text's row.
 POSITIVES, NEGATIVES = 8, 40
-"""Views per step that the original matcher encodes. They train only the text's row."""
 
+# Views per step that the image tower encodes with each prompt.
 SEEN_POSITIVES, SEEN_NEGATIVES = 2, 4
-"""Views per step that the image tower encodes with each prompt."""
 
+# Weights of the losses for other pictures, the choice of a picture, and phrases. The loss for the
+# concept's pictures has weight 1.
 NOT_IT, CHOICE, PHRASE = 1.5, 0.5, 0.3
-"""Weights of the losses for other pictures, the choice of a picture, and phrases. The loss for the
-concept's pictures has weight 1."""
 
+# Number of words most similar to a picture of the concept. One of them may be true of it too.
 _LIKELIEST = 4
-"""Number of words most similar to a picture of the concept. One of them may be true of it too."""
 
+# Most subsets of the pictures for training prompts that judge the others: all sets of four of seven
+# pictures.
 PARTS = 35
-"""Most subsets of the pictures for training prompts that judge the others: all sets of four of
-seven pictures."""
 
+# Least margin of a picture that is matched to the concept, in the matcher's own units. The margin
+# is its similarity to the concept minus that to all known words together.
 LEAST_MARGIN = -1.5
-"""Least margin of a picture that is matched to the concept, in the matcher's own units. The margin
-is its similarity to the concept minus that to all known words together."""
 
+# Pictures with a lower margin are wrong. From this margin on, the better half of the pictures is
+# trusted, because prompts of four pictures are weak for some concepts.
 WRONG_MARGIN = -4.0
-"""Pictures with a lower margin are wrong. From this margin on, the better half of the pictures is
-trusted, because prompts of four pictures are weak for some concepts."""
 
 _SHARE = 4 / 7
 

@@ -17,16 +17,16 @@ from viper.tools.edits import box_mask
 from viper.tuning.concept_names import plain
 from viper.tuning.training_data import AnnotatedPicture
 
+# Possible orders of a picture's colour channels.
 ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
-"""Possible orders of a picture's colour channels."""
 
+# Largest ratio of the colour distance among a concept's objects to their distance from other
+# objects for which the concept counts as a colour. Measured on two data sets of each reserved
+# concept: at most 0.29 for the colours, at least 0.37 for the others.
 ONE_COLOUR = 1 / 3
-"""Largest ratio of the colour distance among a concept's objects to their distance from other
-objects for which the concept counts as a colour. Measured on two data sets of each reserved
-concept: at most 0.29 for the colours, at least 0.37 for the others."""
 
+# Least visible share of an object that counts.
 LEAST_SEEN = 0.4
-"""Least visible share of an object that counts."""
 
 _MOST_COVERED = 0.35
 _MOST_PASTED = 3

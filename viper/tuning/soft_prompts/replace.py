@@ -28,34 +28,33 @@ if TYPE_CHECKING:
 
     from viper.models.vision.adapter_inpainter import InpainterTraining, Masked
 
+# Steps and learning rate of Adam.
 STEPS, RATE = 150, 3e-2
-"""Steps and learning rate of Adam."""
 
+# Squares per step.
 BATCH = 14
-"""Squares per step."""
 
+# Least number of pictures: one to learn from, one held out.
 LEAST_PICTURES = 2
-"""Least number of pictures: one to learn from, one held out."""
 
+# Most held-out pictures; one if there are few pictures.
 HELD_OUT = 2
-"""Most held-out pictures; one if there are few pictures."""
 
+# Descriptions of a picture. They cover nouns and adjectives, since the word's class is unknown.
 FRAMES = ("{}", "a {}", "the {}", "a {} thing", "a {} object")
-"""Descriptions of a picture. They cover nouns and adjectives, since the word's class is unknown."""
 
+# Random draws to choose the first vector, draws to validate the last, squares per picture.
 TRIED, JUDGED, REPEATED = 2, 8, 4
-"""Random draws to choose the first vector, draws to validate the last, squares per picture."""
 
+# Range of the mask's width and height as shares of the picture's.
+#
+# A searched picture has no outline; its object is usually in the middle with some context. In use,
+# the mask takes two thirds of the square that the model sees.
 SHARES = (0.5, 0.8)
-"""Range of the mask's width and height as shares of the picture's.
-
-A searched picture has no outline; its object is usually in the middle with some context. In use,
-the mask takes two thirds of the square that the model sees.
-"""
 
 _JUDGED = "the {}"
+# Constant feature: the object to paint does not exist yet, so inputs cannot be compared.
 _LIKENESS = np.ones(1, np.float32)
-"""Constant feature: the object to paint does not exist yet, so inputs cannot be compared."""
 
 
 @dataclass(frozen=True)

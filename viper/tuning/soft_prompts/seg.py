@@ -28,18 +28,17 @@ from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 from viper.tuning.stored_prompts import concept_key
 
+# Share of other held-out objects that must keep their own names.
+#
+# A segment has one name, so each wrong name replaces a right one.
 LEFT_ALONE = 0.998
-"""Share of other held-out objects that must keep their own names.
 
-A segment has one name, so each wrong name replaces a right one.
-"""
-
+# Least share of the concept's held-out objects that must get its name.
 LEAST_NAMED = 0.1
-"""Least share of the concept's held-out objects that must get its name."""
 
+# A segment with at least the first mask IoU counts as the object. A segment with less than the
+# second IoU with every object counts as background.
 SAME, NOTHING = 0.5, 0.4
-"""A segment with at least the first mask IoU counts as the object. A segment with less than the
-second IoU with every object counts as background."""
 
 
 def mask_ious(masks: Sequence[Mask], others: Sequence[Mask]) -> Floats:

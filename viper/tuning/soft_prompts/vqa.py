@@ -26,20 +26,20 @@ from viper.tuning.stored_prompts import Evidence
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Steps and learning rate of Adam for each prompt.
 STEPS, RATE = 100, 0.03
-"""Steps and learning rate of Adam for each prompt."""
 
+# Most steps for the first question of an answer. Training ends once the answer is predicted.
 FIRST_STEPS = 600
-"""Most steps for the first question of an answer. Training ends once the answer is predicted."""
 
+# Largest share of already right questions that a prompt may turn wrong.
 MOST_HARMED = 0.05
-"""Largest share of already right questions that a prompt may turn wrong."""
 
+# A token counts as predicted if it is this many times as likely as any other token.
 _SAID = 1.3
-"""A token counts as predicted if it is this many times as likely as any other token."""
 
+# Weight in the loss of tokens that are already predicted; others have weight 1.
 _SETTLED = 0.2
-"""Weight in the loss of tokens that are already predicted; others have weight 1."""
 
 
 class VqaTuner:

@@ -19,19 +19,19 @@ from viper.web.demo.rendering import line_html, media_html
 from viper.web.demo.session import DemoSession
 from viper.web.pages import asset
 
+# Questions that are answered at the same time. Further questions wait; pages stay responsive.
 AT_ONCE = 4
-"""Questions that are answered at the same time. Further questions wait; pages stay responsive."""
 
+# Other actions that run at the same time: choosing, drawing, giving feedback.
 OTHER_AT_ONCE = 8
-"""Other actions that run at the same time: choosing, drawing, giving feedback."""
 
+# Seconds that gradio keeps an upload. The session has a copy by then.
 UPLOAD_S = 600
-"""Seconds that gradio keeps an upload. The session has a copy by then."""
 
+# Script that makes screen readers read out changes of an element.
 _ANNOUNCE_JS = (
     "element.setAttribute('role', 'status'); element.setAttribute('aria-live', 'polite');"
 )
-"""Script that makes screen readers read out changes of an element."""
 
 _INTRO = """<h1>viper</h1>
 <p>Choose a picture or a clip and ask about it. A language model writes a program, a sandbox runs

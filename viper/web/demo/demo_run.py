@@ -28,8 +28,8 @@ from viper.strategies.answers import resolve_task
 from viper.strategies.settings import RunSettings
 from viper.web.demo.session import DemoMedia
 
+# Without labels, the score only says whether there was an answer.
 METRIC = "answered"
-"""Without labels, the score only says whether there was an answer."""
 
 SEED = 0
 

@@ -43,14 +43,14 @@ from viper.web.demo.session import (
     some_number,
 )
 
+# Most questions of a session that the page lists, the latest ones.
 MOST_HISTORY = 20
-"""Most questions of a session that the page lists, the latest ones."""
 
 LOG = logging.getLogger("viper.demo")
 
+# Value of ``visible`` that hides a component without removing it. A component that gradio removes
+# can stay missing when a later update of the same event shows it (gradio-app/gradio, issue 13494).
 HIDDEN: Literal["hidden"] = "hidden"
-"""Value of ``visible`` that hides a component without removing it. A component that gradio removes
-can stay missing when a later update of the same event shows it (gradio-app/gradio, issue 13494)."""
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from viper.web.demo.demo_run import METRIC, SEED, DemoQuestion, DemoRun, RunOpen
 from viper.web.demo.session import DemoMedia
 from viper.web.trace_view import reason_of_trial
 
+# Pictures and clips that stay decoded.
 KEPT_MEDIA = 16
-"""Pictures and clips that stay decoded."""
 
+# Seconds between checks whether the models are loaded or the question was stopped.
 _LOOK_S = 0.2
-"""Seconds between checks whether the models are loaded or the question was stopped."""
 
 
 @dataclass(frozen=True)

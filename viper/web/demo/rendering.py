@@ -18,8 +18,8 @@ from viper.web.embedded_media import embedded
 from viper.web.pages import rendered
 
 PICTURE_BYTES = 400_000
+# Longest side of a displayed clip's frames, in pixels.
 CLIP_SIDE = 480
-"""Longest side of a displayed clip's frames, in pixels."""
 
 
 def media_html(

@@ -33,8 +33,8 @@ from viper.web.demo.session import SceneSource
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 MAX_UPLOAD_MB = 64
+# Seconds to wait for open connections at shutdown, since pages never close theirs.
 CLOSE_S = 1
-"""Seconds to wait for open connections at shutdown, since pages never close theirs."""
 
 _EXACT = frozenset(
     {

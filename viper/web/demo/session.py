@@ -17,8 +17,8 @@ from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from, write_mp4
 from viper.plugins import entry_points_of
 
+# Most characters of an uploaded file's name to show.
 SHOWN_NAME = 80
-"""Most characters of an uploaded file's name to show."""
 
 ENTRY_POINTS = "viper.demo_scenes"
 

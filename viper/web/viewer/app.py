@@ -40,16 +40,16 @@ _POLICY = (
 )
 
 
+# Strategy of runs whose tools have a page.
 EXPLORE = "explore"
-"""Strategy of runs whose tools have a page."""
 
 _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 
+# Most characters of a field of an address; longer fields are cut.
 _LONGEST_FIELD = 500
-"""Most characters of a field of an address; longer fields are cut."""
 
+# Limit for a form: two texts, each character percent-encoded.
 _MOST_BYTES = 8 * 4 * feedback.LONGEST
-"""Limit for a form: two texts, each character percent-encoded."""
 
 _REMARKS_SHOWN = 20
 

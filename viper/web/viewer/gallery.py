@@ -19,8 +19,8 @@ from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
+# Largest size of a thumbnail, in pixels.
 WIDTH, HEIGHT = 300, 225
-"""Largest size of a thumbnail, in pixels."""
 
 PREDICTED, RIGHT = (176, 0, 90), (0, 90, 156)
 _DASH, _GAP = 9, 6

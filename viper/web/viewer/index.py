@@ -21,6 +21,7 @@ from viper.evaluate.sample_result import SampleResult
 
 PAGE_ROWS = 24
 
+# SQL sort orders by name. The first is how the viewer opens; ``order`` is that of the data set.
 SORTS = {
     "wrong first": "a.verdict, a.position, a.seed",
     "order": "a.position, a.seed",
@@ -29,10 +30,10 @@ SORTS = {
     "slowest": "a.seconds DESC, a.position, a.seed",
     "costliest": "a.tokens DESC, a.position, a.seed",
 }
-"""SQL sort orders by name. The first is how the viewer opens; ``order`` is that of the data set."""
 
 VERDICTS = ("wrong", "doubtful", "right")
 
+# Changes of a sample from the first run to the second, as SQL conditions.
 CHANGES = {
     "to right": f"a.score < {RIGHT} AND b.score >= {RIGHT}",
     "to wrong": f"a.score >= {RIGHT} AND b.score < {RIGHT}",
@@ -40,10 +41,9 @@ CHANGES = {
     "another failure": "a.failure IS NOT b.failure",
     "another answer": "a.answer IS NOT b.answer",
 }
-"""Changes of a sample from the first run to the second, as SQL conditions."""
 
+# Name for "no failure" among the kinds of failures.
 ANSWERED = "answered"
-"""Name for "no failure" among the kinds of failures."""
 
 _SCHEMA = """
 CREATE TABLE rows (

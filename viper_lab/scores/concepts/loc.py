@@ -29,11 +29,11 @@ from viper_lab.scores.concepts.measurement import (
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
+# Least IoU of a box and its object.
 SAME_BOX = 0.5
-"""Least IoU of a box and its object."""
 
+# First scene without reserved concepts in a split, after all scenes that others draw.
 _OLD_FIRST = 9 * 10**8
-"""First scene without reserved concepts in a split, after all scenes that others draw."""
 
 
 def _answers(

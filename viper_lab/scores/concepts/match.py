@@ -24,14 +24,14 @@ from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 from viper_lab.world.vocabulary import COLOURS, SHAPES
 
+# Scenes of one concept that a seed may ask about.
 SCENES = 1_000
-"""Scenes of one concept that a seed may ask about."""
 
+# First scene without reserved concepts in a split, after those of trainings and queries.
 _OLD_FIRST = 3 * 10**8
-"""First scene without reserved concepts in a split, after those of trainings and queries."""
 
+# Every n-th ``classify`` question is a yes and a no instead of a list.
 _VERIFY_EVERY = 4
-"""Every n-th ``classify`` question is a yes and a no instead of a list."""
 
 
 @dataclass(frozen=True, eq=False)

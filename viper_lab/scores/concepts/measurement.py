@@ -27,11 +27,11 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
+# Share of its outline that an object must show to be part of a question.
 LEAST_VISIBLE = 0.5
-"""Share of its outline that an object must show to be part of a question."""
 
+# Number of scenes per seed.
 SEED_STRIDE = 10_000
-"""Number of scenes per seed."""
 
 
 @dataclass(frozen=True)

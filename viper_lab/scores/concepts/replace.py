@@ -27,11 +27,11 @@ from viper_lab.world.scene import Scene
 from viper_lab.world.splits import combinations
 from viper_lab.world.vocabulary import COLOURS, SHAPES
 
+# Growth of the mask beyond the object, as a share of its longer side.
 GROWTH = 0.15
-"""Growth of the mask beyond the object, as a share of its longer side."""
 
+# First scene with old words alone in a split.
 _KNOWN_FIRST = 300_000_000
-"""First scene with old words alone in a split."""
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,17 @@ from viper_lab.world.scene import SceneObject
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Scenes per concept and the first of them, far after those of the tools' training.
 SCENES, FIRST = 40, 9_900_000
-"""Scenes per concept and the first of them, far after those of the tools' training."""
 
+# The pattern of an object without one.
 PLAIN = "plain"
-"""The pattern of an object without one."""
 
 _SIDE, _BINS = 64, 6
 _DECAY, _ROUNDS = 1e-4, 100
 
+# Map each family to features of crops ``[N, D]``.
 Seen = Mapping[str, Floats]
-"""Map each family to features of crops ``[N, D]``."""
 
 
 @dataclass(frozen=True, eq=False)

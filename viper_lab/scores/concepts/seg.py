@@ -30,11 +30,11 @@ from viper_lab.scores.concepts.measurement import (
 from viper_lab.world.reserved import reserved_still
 from viper_lab.world.scene import RenderedScene
 
+# Every third question about a concept is about a scene without it.
 ABSENT_EVERY = 3
-"""Every third question about a concept is about a scene without it."""
 
+# First scene without reserved concepts in a split, after all scenes that others draw.
 _OLD_FIRST = 8 * 10**8 + 5 * 10**7
-"""First scene without reserved concepts in a split, after all scenes that others draw."""
 
 
 def about(toolbox: Toolbox, concept: str, *, split: str, count: int, seed: int) -> list[ToolAnswer]:

@@ -31,17 +31,17 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_still, shows
 from viper_lab.world.scene import RenderedScene, SceneObject
 
+# Questions whose answer is a concept of that family; ``{this}`` stands for the object.
 NAMING: Mapping[str, Sequence[str]] = {**WORD_QUESTIONS, "pattern": PATTERN_QUESTIONS}
-"""Questions whose answer is a concept of that family; ``{this}`` stands for the object."""
 
+# Cases of a training set that were right already, per case that was not.
 RIGHT_PER_WRONG = 6
-"""Cases of a training set that were right already, per case that was not."""
 
+# Scenes of one concept that a seed may ask about.
 SCENES = 1_000
-"""Scenes of one concept that a seed may ask about."""
 
+# First scene without reserved concepts in a split, after those of trainings and queries.
 _OLD_FIRST = 3 * 10**8 + 5 * 10**7
-"""First scene without reserved concepts in a split, after those of trainings and queries."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from viper_lab.world.events import VERBS
 from viper_lab.world.everyday.clips import FRAME_TYPES, ClipAsk, Event
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS
 
+# Where a sentence about an object has these words: ``the red cube stops``.
 WORD_PLACES = {"color": 1, "shape": 2}
-"""Where a sentence about an object has these words: ``the red cube stops``."""
 
 _ENDS = ("return info", "return select_answer(info, question, possible_answers)")
 

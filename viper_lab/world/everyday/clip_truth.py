@@ -15,8 +15,8 @@ from viper_lab.world.queries.scene_nouns import attribute_words
 from viper_lab.world.queries.truth import unanswerable_if
 from viper_lab.world.scene import CLIP_HEIGHT, CLIP_WIDTH, ClipEvent
 
+# Least movement to a side while a thing starts, in pixels of a clip.
 LEAST_WAY = 4.0
-"""Least movement to a side while a thing starts, in pixels of a clip."""
 
 
 class EverydayClipTruth:

@@ -23,8 +23,8 @@ from viper_lab.world.everyday.words import Words, is_held_out, world_words
 
 MOMENTS = ("first", "last", "after", "before", "while", "")
 
+# Nouns that fit every object of a clip.
 ANYTHING = ("thing", "object", "item")
-"""Nouns that fit every object of a clip."""
 
 CLIP_SHARES: Mapping[str, float] = {
     "happens": 0.2, "does": 0.18, "becomes": 0.05, "which": 0.16, "hits": 0.06, "hit_by": 0.06,
@@ -32,8 +32,8 @@ CLIP_SHARES: Mapping[str, float] = {
     "count_at": 0.04, "seen": 0.03, "look_of": 0.03, "still": 0.05, "way": 0.06,
 }  # fmt: skip
 
+# Types whose programs look at single frames.
 FRAME_TYPES = ("count_at", "seen", "look_of", "still", "way")
-"""Types whose programs look at single frames."""
 
 
 @dataclass(frozen=True)

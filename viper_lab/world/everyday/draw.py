@@ -24,6 +24,7 @@ from viper_lab.world.everyday.meaning import (
 from viper_lab.world.everyday.words import Words, is_held_out, world_words
 from viper_lab.world.queries.lexicon import FAMILIES
 
+# Pairs of constructs that no training question combines.
 HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
     frozenset(pair)
     for pair in (
@@ -41,8 +42,8 @@ HELD_OUT_PAIRS: Sequence[frozenset[str]] = tuple(
         ("different", "between"),
     )
 )
-"""Pairs of constructs that no training question combines."""
 
+# How often each type of question is asked.
 SHARES: Mapping[str, float] = {
     "refer": 0.12, "which": 0.11, "attribute": 0.115, "choose": 0.045, "choose_one": 0.035,
     "count": 0.085, "sum": 0.015, "difference": 0.02, "more_of": 0.015, "distinct": 0.015,
@@ -51,7 +52,6 @@ SHARES: Mapping[str, float] = {
     "pair": 0.03, "identity": 0.015, "relate": 0.055, "uniform": 0.025, "varied": 0.015,
     "purely": 0.02, "compare": 0.045, "same": 0.035, "different": 0.015,
 }  # fmt: skip
-"""How often each type of question is asked."""
 
 _RELATIONS = {
     "left": 4, "right": 4, "front": 4, "behind": 4, "above": 1.5, "below": 1.5, "on": 4, "under": 3,
@@ -59,8 +59,8 @@ _RELATIONS = {
 }  # fmt: skip
 
 
+# Most objects that lead to the one in question.
 DEEPEST = 3
-"""Most objects that lead to the one in question."""
 
 
 class Kinds(Protocol):

@@ -17,11 +17,11 @@ RELATIONS = (
     "left", "right", "above", "below", "front", "behind", "on", "under", "next", "touching",
 )  # fmt: skip
 QUANTIFIERS = ("all", "any", "none", "most", "exactly", "least")
+# Types that are answered by yes or no, and may be statements as well.
 YES_NO = (
     "exists", "absent", "both", "either", "more", "fewer", "equal", "bound", "quantified", "only",
     "verify", "pair", "identity", "compare", "same", "different", "uniform", "varied", "purely",
 )  # fmt: skip
-"""Types that are answered by yes or no, and may be statements as well."""
 
 
 @dataclass(frozen=True)

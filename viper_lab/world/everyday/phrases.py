@@ -18,8 +18,8 @@ from viper_lab.world.vocabulary import MATERIALS, SHAPES
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 ORDINALS = ("first", "second", "third", "fourth")
 
+# Relations that may be "directly" so.
 _EXACT = ("left", "right", "above", "below", "front", "behind")
-"""Relations that may be "directly" so."""
 
 _ALTERNATIVES = re.compile(r"\(([^()]*)\)")
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from viper_lab.world.everyday.meaning import EXTENTS, SIDES, Ask, One, Test, Things
 from viper_lab.world.queries.programs import ATTRIBUTE_QUESTIONS, COMPARED, REGIONS, SORTS
 
+# Boxes of objects that touch are less than this far apart.
 TOUCHING_PIXELS = 2
-"""Boxes of objects that touch are less than this far apart."""
 
 _TESTS = {
     "left": "{p}.horizontal_center < {a}.horizontal_center",
@@ -29,6 +29,7 @@ _TESTS = {
     "apart": "distance({p}, {a}) > -0.5",
     "between": "is_between({p}, {a}, other)",
 }
+# What a question of two relations is answered by.
 RELATION_ANSWERS = {
     "left": "left",
     "right": "right",
@@ -39,7 +40,6 @@ RELATION_ANSWERS = {
     "on": "on top",
     "under": "underneath",
 }
-"""What a question of two relations is answered by."""
 
 _COMPARED = {
     **COMPARED,

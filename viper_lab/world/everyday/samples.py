@@ -22,11 +22,11 @@ from viper_lab.world.queries.lexicon import FAMILIES
 from viper_lab.world.queries.truth import UnanswerableError
 from viper_lab.world.render import render_scene
 
+# Questions to try about one scene or clip before the next one.
 TRIES = 60
-"""Questions to try about one scene or clip before the next one."""
 
+# How many groups of objects a question names; the last level has questions with more, too.
 LEVELS = (1, 2, 3)
-"""How many groups of objects a question names; the last level has questions with more, too."""
 
 _LIKE_A_SCENE_OBJECT = 0.85
 

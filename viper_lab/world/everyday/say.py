@@ -15,8 +15,8 @@ from viper_lab.world.vocabulary import SHAPES
 
 Wording = Literal["seen", "held"]
 
+# Share of questions that contract what they can.
 CONTRACTED = 0.4
-"""Share of questions that contract what they can."""
 
 _CONTRACTIONS = (
     ("is not", "isn't"),

@@ -31,14 +31,14 @@ _STATEMENTS = {type_: SHARES[type_] for type_ in YES_NO}
 
 _TYPES = {"ground": _REFER, "question": _QUESTIONS, "statement": _STATEMENTS}
 
+# Share of questions about clips that come with options.
 OPTIONS_SHARE = 0.6
-"""Share of questions about clips that come with options."""
 
+# Ways to say to which side something moves; an option list has one of them.
 WAYS = (
     "to the {side}", "{side}", "to the {side} side", "towards the {side}", "{side}wards",
     "it goes to the {side}", "it moves {side}",
 )  # fmt: skip
-"""Ways to say to which side something moves; an option list has one of them."""
 
 NO_SIDES = ("towards the camera", "away from the camera", "it does not move", "upwards")
 

@@ -18,16 +18,16 @@ from viper_lab.world.queries.truth import SceneTruth, unanswerable_if
 from viper_lab.world.render_shapes import half_height
 from viper_lab.world.scene import RenderedScene, SceneObject
 
+# Side by side up to this gap in mean half widths, and apart from this one; doubtful between.
 NEXT_RATIOS = (0.55, 0.9)
-"""Side by side up to this gap in mean half widths, and apart from this one; doubtful between."""
 
 SUPPORT_TABLE_UNITS = 0.05
 
+# Positions closer than this to a limit have no answer.
 DOUBTFUL_PIXELS = 6
-"""Positions closer than this to a limit have no answer."""
 
+# Least ratio of compared heights in the picture.
 HEIGHT_RATIO = 1.15
-"""Least ratio of compared heights in the picture."""
 
 
 class EverydayTruth:

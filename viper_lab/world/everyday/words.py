@@ -13,19 +13,19 @@ from viper.profiles.files import read_profile
 from viper.tools.settings import ToolSettings
 from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS, SHAPES, SIZES
 
+# Synonyms that no training question holds.
 HELD_OUT = frozenset(
     {"orb", "globe", "crate", "dice", "pipe", "pillar", "hoop", "lilac", "emerald", "scarlet",
      "chrome", "metallic", "plastic", "massive", "mini", "funnel"}
 )  # fmt: skip
-"""Synonyms that no training question holds."""
 
 
+# Synonyms that the tools know but that no drawn phrase holds.
 NO_NOUNS = frozenset(
     {"round", "spherical", "cubic", "square", "conical", "cylindrical", "circle", "bigger",
      "biggest", "larger", "smaller", "smallest", "can", "reddish", "greenish", "bluish",
      "yellowish", "brownish", "greyish"}
 )  # fmt: skip
-"""Synonyms that the tools know but that no drawn phrase holds."""
 
 
 @dataclass(frozen=True)

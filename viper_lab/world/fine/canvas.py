@@ -16,6 +16,7 @@ Color = tuple[int, int, int]
 
 WIDTH, HEIGHT = 1_024, 768
 
+# Colors of marks by their names in CSS; clutter is gray enough to be far from all of them.
 COLORS: dict[str, Color] = {
     "red": (255, 0, 0),
     "green": (0, 128, 0),
@@ -25,7 +26,6 @@ COLORS: dict[str, Color] = {
     "cyan": (0, 255, 255),
     "orange": (255, 165, 0),
 }
-"""Colors of marks by their names in CSS; clutter is gray enough to be far from all of them."""
 
 LETTERS = "ACEFHKLMNPRTUXYZ"
 

@@ -33,13 +33,13 @@ from viper_lab.world.fine.canvas import (
 
 DONE = "<done></done>"
 
+# Wordings by split and kind. Whoever wrote those of val and test had not seen train's.
 WORDINGS: Mapping[str, Mapping[str, Sequence[str]]] = tomllib.loads(
     Path(__file__).with_name("wordings.toml").read_text("utf-8")
 )
-"""Wordings by split and kind. Whoever wrote those of val and test had not seen train's."""
 
+# A choice in a wording of training, such as ``(a|b)``.
 _ONE_OF = re.compile(r"\(([^()|]*(?:\|[^()|]*)+)\)")
-"""A choice in a wording of training, such as ``(a|b)``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +63,11 @@ class FineSample:
     facts: tuple[Mapping[str, int], ...] = ()
 
 
+# Facts about shown pictures with their numbers of classes: a letter, the digits of a level sign,
+# the turn of a sign in steps of 30 degrees, and the end of a gauge's scale.
 FACTS: Mapping[str, int] = {
     "letter": len(LETTERS), "first": 10, "second": 10, "third": 10, "turn": 12, "end": 6
 }  # fmt: skip
-"""Facts about shown pictures with their numbers of classes: a letter, the digits of a level sign,
-the turn of a sign in steps of 30 degrees, and the end of a gauge's scale."""
 
 
 def code(text: str) -> str:
@@ -265,8 +265,8 @@ def _line(rng: np.random.Generator, split: str) -> FineSample:
 
 
 GAUGE_ENDS = (10, 20, 50, 100, 200, 400)
+# The needle goes from this many degrees left of the top to as many right of it.
 SPAN = 120
-"""The needle goes from this many degrees left of the top to as many right of it."""
 
 
 def _gauge(rng: np.random.Generator, split: str) -> FineSample:
@@ -317,6 +317,7 @@ def _smooth(knots: Any, xs: Any) -> Any:
     return PchipInterpolator(places, knots)(xs)
 
 
+# Draws of a sample by kind.
 KINDS: Mapping[str, Callable[[np.random.Generator, str], FineSample]] = {
     "tag": _tag,
     "sign": _sign,
@@ -326,10 +327,9 @@ KINDS: Mapping[str, Callable[[np.random.Generator, str], FineSample]] = {
     "line": _line,
     "gauge": _gauge,
 }
-"""Draws of a sample by kind."""
 
+# Kinds whose right plan depends on what a shown part looks like.
 PLAN_DEPENDS_ON_PICTURE = ("sign", "gauge")
-"""Kinds whose right plan depends on what a shown part looks like."""
 
 _SPLITS = {"train": 0, "val": 1, "test": 2}
 

@@ -9,8 +9,8 @@ from random import Random
 from viper_lab.world.knowledge.catalogue import Catalogue
 from viper_lab.world.knowledge.facts import RELATIONS, SAID_BESIDE, value_of
 
+# Share of the facts in no text; questions about them have no answer.
 LEFT_OUT = 0.1
-"""Share of the facts in no text; questions about them have no answer."""
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ from viper_lab.recipes.writer_words import made_up_words
 from viper_lab.world.splits import check_split, combinations
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SIZES
 
+# Default number of designs in a catalogue.
 DESIGNS = 120
-"""Default number of designs in a catalogue."""
 
+# Number of named pictures, and of places with words of their own for colors.
 WORKS, COLOUR_PLACES = 40, 4
-"""Number of named pictures, and of places with words of their own for colors."""
 
+# Share of the designs that share their look with another one and have distinguishing marks.
 MARKED = 0.2
-"""Share of the designs that share their look with another one and have distinguishing marks."""
 
+# Letters of marks, none of which is easily read as another.
 _LETTERS = "ABCDEFHKLMNPRTUVXYZ"
-"""Letters of marks, none of which is easily read as another."""
 
 
 @dataclass(frozen=True)

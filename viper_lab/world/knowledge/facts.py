@@ -41,8 +41,8 @@ RELATIONS: Mapping[str, Relation] = {
     name: Relation(**relation) for name, relation in _FACTS["relations"].items()
 }
 
+# Chains of questions about a design: one to three hops.
 CHAINS: Sequence[tuple[str, ...]] = [tuple(chain) for chain in _FACTS["asked"]["chains"]]
-"""Chains of questions about a design: one to three hops."""
 
 
 def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
@@ -53,11 +53,11 @@ def value_of(catalogue: Catalogue, thing: str, relation: str) -> str:
     return str(getattr(entry, field))
 
 
+# Common knowledge about shapes, which is in no text.
 COMMON: Mapping[str, Mapping[str, str]] = _FACTS["common"]
-"""Common knowledge about shapes, which is in no text."""
 
+# Sentences of articles beside facts: ``filling``, ``gossip`` and ``colour_words``.
 SAID_BESIDE: Mapping[str, Sequence[str]] = _FACTS["articles"]
-"""Sentences of articles beside facts: ``filling``, ``gossip`` and ``colour_words``."""
 
 
 def follow(catalogue: Catalogue, thing: str, chain: Sequence[str]) -> list[tuple[str, str, str]]:

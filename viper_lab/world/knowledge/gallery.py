@@ -20,17 +20,17 @@ from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.scene import RenderedScene, SceneObject
 
+# Least and greatest number of pictures of a design.
 VIEWS = (1, 3)
-"""Least and greatest number of pictures of a design."""
 
+# First scene of reference pictures; those of questions begin at 0.
 FIRST_SCENE = 800_000_000
-"""First scene of reference pictures; those of questions begin at 0."""
 
+# Probability that an optional note of each kind states the name.
 _TELLING = 0.65
-"""Probability that an optional note of each kind states the name."""
 
+# Share of captions that state a look-alike's name.
 _WRONG = 0.04
-"""Share of captions that state a look-alike's name."""
 
 _LABEL_FONT = 10
 

@@ -25,16 +25,16 @@ _SHARES = (0.46, 0.2, 0.14, 0.1, 0.1)
 
 UNANSWERABLE = "unanswerable"
 
+# Least and greatest number of objects in the picture of a question.
 OBJECTS = (2, 4)
-"""Least and greatest number of objects in the picture of a question."""
 
+# Share of the questions about designs that ask for the name alone.
 NAMES = 0.12
-"""Share of the questions about designs that ask for the name alone."""
 
 _ATTRIBUTES = ("size", "colour", "material")
 
+# Attribute that a phrase must not state, because the question asks for it.
 _UNSAID = {"color": "colour", "common": "shape"}
-"""Attribute that a phrase must not state, because the question asks for it."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ def _question(
     )
 
 
+# The fields ``text`` to ``answer`` of a :class:`KnowledgeQuestion`.
 _Asked = tuple[str, str, str, str, tuple[tuple[str, str, str], ...], str]
-"""The fields ``text`` to ``answer`` of a :class:`KnowledgeQuestion`."""
 
 
 def _ask(

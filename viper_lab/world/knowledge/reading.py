@@ -21,14 +21,14 @@ from viper_lab.world.knowledge.facts import CHAINS, RELATIONS, fact_text, follow
 from viper_lab.world.knowledge.simulate import END, STYLE, ExpertReply, Library, lines_of_note
 
 _PICTURES, _LABELLED = 0.25, 0.4
+# Probabilities that a sentence states the requested fact, or is another one beside it.
 _TELLING, _BESIDE = 0.5, 0.3
-"""Probabilities that a sentence states the requested fact, or is another one beside it."""
 
 _COLOURS, _WORKS = 0.12, 0.12
 
+# Probability of redrawing a fact until its text has the answer before the thing, as "keet makes
+# thenet", which is hardest to read; and the maximum number of draws.
 _BACKWARD, _TRIES = 0.5, 8
-"""Probability of redrawing a fact until its text has the answer before the thing, as "keet makes
-thenet", which is hardest to read; and the maximum number of draws."""
 
 
 @dataclass(frozen=True)

@@ -49,20 +49,20 @@ from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES, SIZES
 
 STYLE = "compact"
 
+# End of every reply.
 END = "\n\n"
-"""End of every reply."""
 
 MAX_STEPS = 30
 
+# Probability of a useless action, so that the model learns ways back.
 STRAY = 0.12
-"""Probability of a useless action, so that the model learns ways back."""
 
+# Rates of wrong attributes in captions, of missed pictures, and of look-alikes found instead.
 _MISREAD, _MISSED, _TAKEN_FOR = 0.04, 0.06, 0.03
-"""Rates of wrong attributes in captions, of missed pictures, and of look-alikes found instead."""
 
 _NOTHING = ResultVerdict("uninformative")
+# Words of each attribute of a look, in its order.
 _LOOK_WORDS = (SHAPES, COLOURS, MATERIALS, SIZES)
-"""Words of each attribute of a look, in its order."""
 
 _WORD = re.compile(r"[^\W_]+")
 

@@ -26,8 +26,8 @@ from viper_lab.world.reserved import CONCEPTS
 About = Literal["new", "old"]
 
 
+# Share of pictures without the concept when its number is asked for.
 _ABSENT = 0.12
-"""Share of pictures without the concept when its number is asked for."""
 
 _PROPOSALS = 60
 

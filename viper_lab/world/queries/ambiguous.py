@@ -18,15 +18,15 @@ from viper_lab.world.queries.selections import PROPERTY_FAMILIES, draw_anchor, d
 
 OPPOSITE: Mapping[str, str] = {"left": "right", "right": "left", "front": "back", "below": "above"}
 
+# Meaning of "after" if "before" is a side.
 AFTER: Mapping[str, str] = {"left": "right", "front": "behind", "below": "above"}
-"""Meaning of "after" if "before" is a side."""
 
+# Share of each sort of ambiguous query in a family. In a question about an ambiguous phrase's
+# object, the phrase is drawn from ``SELECTIONS``.
 WEIGHTS = AMBIGUOUS_SHARES
-"""Share of each sort of ambiguous query in a family. In a question about an ambiguous phrase's
-object, the phrase is drawn from ``SELECTIONS``."""
 
+# Ambiguous phrases for one object, with their shares.
 SELECTIONS = WEIGHTS["referring"]
-"""Ambiguous phrases for one object, with their shares."""
 
 
 def wording(meaning: Meaning) -> str | None:

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+# Names of video segments in canonical programs.
 SEGMENT_VARIABLES = frozenset({"video_segment", "segment"})
-"""Names of video segments in canonical programs."""
 
 _QUOTED = re.compile(r"('[^']*'|\"[^\"]*\")")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")

@@ -158,8 +158,8 @@ def named_objects(meaning: Meaning) -> tuple[object, ...]:
     return tuple(value for slot, value in named.slots.items() if slot != "kind")
 
 
+# Kinds of event that can be first, last, before or after another; other types: any kind.
 DEED_KINDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("do_before", "do_first", "happens_first"), ("appear", "start", "stop", "hit")),
     **dict.fromkeys(("do_after", "do_last", "happens_last"), ("start", "stop", "fall", "hit")),
 }
-"""Kinds of event that can be first, last, before or after another; other types: any kind."""

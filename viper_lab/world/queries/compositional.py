@@ -22,8 +22,8 @@ TEMPLATES, QUESTION_TEMPLATES = read_templates("compositional"), read_templates(
 
 YES_NO = frozenset({"verify", "same", "exists_region", "more_than", "several"})
 
+# Shares of the objects that an attribute is asked of.
 SELECTION_WEIGHTS = SHARES["asked_of"]
-"""Shares of the objects that an attribute is asked of."""
 
 _Slots = dict[str, SlotValue]
 

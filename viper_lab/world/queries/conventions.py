@@ -52,10 +52,10 @@ class Conventions:
                 raise UnknownNameError(f"convention {name!r}", getattr(self, name), choices)
 
 
+# Each convention and its possible values.
 CHOICES: Mapping[str, tuple[Any, ...]] = {
     name: get_args(values) for name, values in get_type_hints(Conventions).items()
 }
-"""Each convention and its possible values."""
 
 
 def conventions_of(edition: int) -> Conventions:

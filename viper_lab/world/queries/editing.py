@@ -28,19 +28,19 @@ from viper_lab.world.vocabulary import MATERIALS
 
 TEMPLATES = read_templates("editing")
 
+# Share of each operation.
 WEIGHTS: Mapping[Operation, float] = {
     "replace": 0.46,
     "color_pop": 0.2,
     "blur_background": 0.16,
     "put_emoji": 0.18,
 }
-"""Share of each operation."""
 
+# Shares of the replacement that must be visible, and inside the edited area.
 MIN_VISIBLE, MIN_INSIDE = 0.6, 0.85
-"""Shares of the replacement that must be visible, and inside the edited area."""
 
+# Share of instructions about more than one object; a replacement has only one.
 _SEVERAL = 0.3
-"""Share of instructions about more than one object; a replacement has only one."""
 
 _TRIES = 12
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.vocabulary import COLOURS, MATERIALS, SHAPES
 
+# Pattern of objects without one.
 PLAIN = "plain"
-"""Pattern of objects without one."""
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from viper_lab.world.render import render_scene
 from viper_lab.world.scene import ClipEvent
 from viper_lab.world.splits import SCENES_PER_SPLIT, check_split
 
+# Number of queries to try on one scene before the next one.
 PROPOSALS = 25
-"""Number of queries to try on one scene before the next one."""
 
+# Share of ambiguous queries in a data set with conventions.
 AMBIGUOUS_SHARE = 0.5
-"""Share of ambiguous queries in a data set with conventions."""
 
 Medium = TypeVar("Medium")
 Found = TypeVar("Found")
@@ -143,8 +143,8 @@ def generate(
     return samples
 
 
+# Prefix of the sort of an ambiguous query among the types of a family.
 AMBIGUOUS = "vague "
-"""Prefix of the sort of an ambiguous query among the types of a family."""
 
 
 def _sorts(request: QueryRequest, random: Random) -> Iterator[str]:
@@ -275,8 +275,8 @@ def _sample(
     )
 
 
+# Number of expressions about each scene of :func:`several_expressions`.
 EXPRESSIONS = 4
-"""Number of expressions about each scene of :func:`several_expressions`."""
 
 
 def several_expressions(split: str, seed: int, count: int) -> list[WorldSample]:

@@ -12,12 +12,12 @@ from viper_lab.world.vocabulary import COLOURS, HELD_OUT_COMBINATIONS, MATERIALS
 
 GENERAL_NOUNS = ("thing", "object")
 
+# Attribute families in the word order of a phrase.
 FAMILIES = ("size", "color", "material", "shape")
-"""Attribute families in the word order of a phrase."""
 
 
+# Number of objects of a noun phrase: exactly one, two or more, any number.
 Number = Literal["one", "many", "some"]
-"""Number of objects of a noun phrase: exactly one, two or more, any number."""
 
 _NAMED_SHARE: Mapping[Number, float] = {"one": 0.5, "many": 0.25, "some": 0.4}
 

@@ -24,16 +24,16 @@ TASK_OF_FAMILY: Mapping[str, str] = {
 
 _TYPES = tomllib.loads(Path(__file__).with_name("types.toml").read_text("utf-8"))
 
+# Share of each type: in a family, as the object of a question, of pairs.
 SHARES: Mapping[str, Mapping[str, float]] = {
     family: _TYPES[family] for family in (*FAMILIES, "asked_of", "pairs")
 }
-"""Share of each type: in a family, as the object of a question, of pairs."""
 
 AMBIGUOUS_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["vague"]
 RESERVED_SHARES: Mapping[str, Mapping[str, float]] = _TYPES["reserved"]
 
+# Types that denote one object of a scene.
 SELECTIONS = tuple(SHARES["referring"])
-"""Types that denote one object of a scene."""
 
 SlotValue = Union[str, int, "Meaning"]
 

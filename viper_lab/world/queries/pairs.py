@@ -25,11 +25,11 @@ NUMBERS = ("no", "one", "two", "three", "four")
 
 WEIGHTS = SHARES["pairs"]
 
+# Number of statements to try about one pair of pictures before the next pair.
 _TRIES = 40
-"""Number of statements to try about one pair of pictures before the next pair."""
 
+# Share of pictures that show the concept of their pair.
 _PRESENT = 0.7
-"""Share of pictures that show the concept of their pair."""
 
 
 @dataclass(frozen=True)

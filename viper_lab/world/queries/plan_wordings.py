@@ -24,8 +24,8 @@ from viper_lab.world.queries.wording import (
 
 _PLANS = read_wordings("plans")
 
+# Slots that hold selections.
 _SELECTED = ("of", "first", "second", "anchor", "second_anchor")
-"""Slots that hold selections."""
 
 _OTHER_TIME = (("_after", "_before"), ("_first", "_last"))
 

@@ -55,11 +55,11 @@ def _select(meaning: Meaning, name: str) -> list[str]:
     return [*steps, f"Take the {SIDES[meaning['side']].most} one."]
 
 
+# Types of selections that have plans.
 PLANNED = (
     *("unique", "extreme", "nth", "middle", "biggest"),
     *("closest", "farthest_from", "between", "region", "region_extreme"),
 )
-"""Types of selections that have plans."""
 
 
 def _in_region(meaning: Meaning) -> list[str]:
@@ -86,6 +86,7 @@ def _more_of(meaning: Meaning) -> list[str]:
     return [*(f"Find and count every {kind}." for kind in kinds), last]
 
 
+# Types of questions that have plans, with the functions that make their steps.
 CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
     "attribute": _of_one(lambda m: f"Ask what {m['attribute']} it has."),
     "choose": _of_one(lambda m: f"Say whether {m['property']} or {m['other_property']} fits it."),
@@ -96,4 +97,3 @@ CONCLUDED: Mapping[str, Callable[[Meaning], list[str]]] = {
     "exists_region": _of_region("Say whether there is any."),
     "more_of": _more_of,
 }
-"""Types of questions that have plans, with the functions that make their steps."""

@@ -22,17 +22,18 @@ APIS = ("abstract", "vipergpt")
 
 _PARTS = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf-8"))
 
+# Fixed wordings of programs' questions to the VQA model.
 ATTRIBUTE_QUESTIONS: Mapping[str, str] = _PARTS["attribute_questions"]
-"""Fixed wordings of programs' questions to the VQA model."""
 
+# Side -> routine that orders, and whether ranks count from the end of what it returns.
 SORTS: Mapping[str, tuple[str, bool]] = _PARTS["sorts"]
-"""Side -> routine that orders, and whether ranks count from the end of what it returns."""
 
 REGIONS: Mapping[str, str] = _PARTS["region_routines"]
 COMPARED: Mapping[str, str] = _PARTS["compared"]
 
 _LISTS = {"patch": "patches", "anchor": "anchors", "other": "others"}
 
+# Slot that holds a selection -> the variable of its object.
 _VARIABLES = {
     "of": "patch",
     "first": "patch",
@@ -40,7 +41,6 @@ _VARIABLES = {
     "anchor": "anchor",
     "second_anchor": "other",
 }
-"""Slot that holds a selection -> the variable of its object."""
 
 
 def gold_program(meaning: Meaning, api: str = "abstract", task: str | None = None) -> str:

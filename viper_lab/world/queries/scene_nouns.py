@@ -31,8 +31,8 @@ _FITS: Mapping[Number, Callable[[int], bool]] = {
     "some": lambda count: count >= 1,
 }
 
+# Share of kinds of any number that are drawn from all words instead of the scene's.
 _ABSENT_SHARE = 0.3
-"""Share of kinds of any number that are drawn from all words instead of the scene's."""
 
 
 class SceneNouns(Nouns):
@@ -115,12 +115,12 @@ class SceneWords:
         ]
 
 
+# Attributes that a phrase may state beside a pattern.
 _EXTRA = ((), ("size",), ("color",), ("material",))
-"""Attributes that a phrase may state beside a pattern."""
 
 
+# Share of kinds that describe an object of the scene.
 _LIKE_SHOWN = 0.75
-"""Share of kinds that describe an object of the scene."""
 
 
 class ReservedNouns(SceneNouns):

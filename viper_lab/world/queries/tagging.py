@@ -23,8 +23,8 @@ from viper_lab.world.scene import RenderedScene, Scene
 
 TEMPLATES = read_templates("tagging")["tag"]
 
+# Verbs of facts that do not take an ``s``.
 _THIRD_PERSON = {"have": "has", "would": "would", "could": "could"}
-"""Verbs of facts that do not take an ``s``."""
 
 
 def generate_tagging(

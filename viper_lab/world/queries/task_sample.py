@@ -14,10 +14,10 @@ from viper_lab.world.places import ScenePlace
 from viper_lab.world.reserved import CONCEPTS
 from viper_lab.world.splits import check_split
 
+# Last lines of line programs and of their plans.
 LINE_PROGRAMS: Mapping[str, Mapping[str, str]] = tomllib.loads(
     Path(__file__).with_name("line_programs.toml").read_text("utf-8")
 )
-"""Last lines of line programs and of their plans."""
 
 
 @dataclass(frozen=True)

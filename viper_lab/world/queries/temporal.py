@@ -13,8 +13,8 @@ TEMPLATES, CLIP_TEMPLATES = read_templates("temporal"), read_templates("vague_cl
 
 WEIGHTS = SHARES["video"]
 
+# Event kinds of ``which`` queries: those with one object.
 WHICH_KINDS = ("start", "stop", "appear", "fall")
-"""Event kinds of ``which`` queries: those with one object."""
 
 DO_TYPES = frozenset({"do_after", "do_before", "do_first", "do_last"})
 HAPPENS_TYPES = frozenset({"happens_first", "happens_last", "happens_after", "happens_before"})

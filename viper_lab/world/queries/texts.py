@@ -14,11 +14,11 @@ from viper_lab.world.queries.meaning import SHARES, TASK_OF_FAMILY, Meaning
 from viper_lab.world.queries.programs import gold_program
 from viper_lab.world.queries.sample import SelectionSample, TextSample
 
+# Share of each family if none is named.
 FAMILY_WEIGHTS: Mapping[str, float] = {"referring": 0.38, "question": 0.38, "video": 0.24}
-"""Share of each family if none is named."""
 
+# Failed draws of an ambiguous query of the requested sorts before any sort is accepted.
 _TRIES = 50
-"""Failed draws of an ambiguous query of the requested sorts before any sort is accepted."""
 
 
 def text_sample(

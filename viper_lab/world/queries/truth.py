@@ -19,17 +19,17 @@ from viper_lab.world.queries.scene_nouns import SceneWords
 from viper_lab.world.queries.wording import plural
 from viper_lab.world.scene import RenderedScene
 
+# Least gap between neighbouring centres in an order, and between compared distances.
 CENTRE_PX = 6.0
-"""Least gap between neighbouring centres in an order, and between compared distances."""
 
+# Least distance of a centre from the edge that decides its side.
 EDGE_PX = 4.0
-"""Least distance of a centre from the edge that decides its side."""
 
+# Least ratio of compared depths.
 DEPTH_RATIO = 1.045
-"""Least ratio of compared depths."""
 
+# Least ratio of compared box areas.
 AREA_RATIO = 1.35
-"""Least ratio of compared box areas."""
 
 Numbers = NDArray[np.float64]
 

@@ -69,11 +69,11 @@ class SideWords:
     compare: tuple[str, ...]
 
 
+# The six ends of the three orders: across, up, and away from the camera.
 SIDES: Mapping[str, SideWords] = {
     side: SideWords(**{**words, "compare": tuple(words["compare"])})
     for side, words in _WORDS["sides"].items()
 }
-"""The six ends of the three orders: across, up, and away from the camera."""
 
 RELATIONS: Mapping[str, Sequence[str]] = _WORDS["relations"]
 AMBIGUOUS_RELATIONS: Mapping[str, Sequence[str]] = _WORDS["vague_relations"]

@@ -33,17 +33,17 @@ from viper_lab.world.scene import IMAGE_HEIGHT, IMAGE_WIDTH
 
 WHOLE, CAPTION, STEPS = "whole", "caption", "steps"
 
+# Probability that the first result is doubted; each further result is doubted half as often.
 DOUBTED = 0.35
-"""Probability that the first result is doubted; each further result is doubted half as often."""
 
+# Probability of the second route if the first result is not doubted.
 CHECKED = 0.65
-"""Probability of the second route if the first result is not doubted."""
 
+# Probability of an error in the steps.
 FAILED = 0.08
-"""Probability of an error in the steps."""
 
+# Probabilities that the answer is given, and that it is then stored without evidence.
 HINTED, COPIED = 0.15, 0.3
-"""Probabilities that the answer is given, and that it is then stored without evidence."""
 
 MOST_FOUND = 6
 

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+# Number of last tokens that are searched for a stop string.
 _STOP_WINDOW = 24
-"""Number of last tokens that are searched for a stop string."""
 
+# Maximum number of tokens to guess ahead.
 _GUESSES = 12
-"""Maximum number of tokens to guess ahead."""
 
+# Approximate number of tokens that one pass reads for all rows, guesses included.
 _PASS_TOKENS = 48
-"""Approximate number of tokens that one pass reads for all rows, guesses included."""
 
+# Number of earlier texts to take guesses from.
 _RECENT = 8
-"""Number of earlier texts to take guesses from."""
 
 
+# Separator between the texts to take guesses from.
 _BREAK = -1
-"""Separator between the texts to take guesses from."""
 
 
 class LookupDraft:

@@ -18,20 +18,20 @@ from viper.models.llm.engine.shared_prefix import Rows
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Name of this module's attention in ``transformers``.
 ATTENTION = "viper_shared_prefix"
-"""Name of this module's attention in ``transformers``."""
 
+# Largest allowed error of logits, in units of their spread times the root of the precision.
 _TOLERANCE = 4.0
-"""Largest allowed error of logits, in units of their spread times the root of the precision."""
 
+# Arguments of attention that make no difference here.
 _HARMLESS = frozenset({"dropout", "is_causal", "output_attentions", "position_ids", "use_cache"})
-"""Arguments of attention that make no difference here."""
 
+# Lengths in tokens of the two texts that check a model.
 _PROBE = (14, 20)
-"""Lengths in tokens of the two texts that check a model."""
 
+# Number of first tokens that both texts share.
 _PROBE_SHARED = 9
-"""Number of first tokens that both texts share."""
 
 
 def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:

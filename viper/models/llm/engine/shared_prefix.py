@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+# Number of tokens by which the memory of a row grows.
 _CHUNK = 64
-"""Number of tokens by which the memory of a row grows."""
 
 
 class Rows:

@@ -19,7 +19,7 @@ LAYERS = (
     "storage",
     "sandbox",
     "api",
-    "prompting", "models",
+    "models", "prompting",
     "search",
     "tools",
     "strategies", "draw", "run_result", "reasoner",

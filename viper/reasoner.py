@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from viper.api.image_patch import ImagePatch
 from viper.api.runtime import ImageHandle
 from viper.errors import UnknownNameError, UsageError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.media import media_from
-from viper.prompting.messages import Prompt, as_text
 from viper.run_result import RunResult
 from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy

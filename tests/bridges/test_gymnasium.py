@@ -25,7 +25,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 from viper.env.gymnasium import EpisodeEnv  # noqa: E402
 from viper.env.tasks import Tasks  # noqa: E402
 from viper.errors import UsageError  # noqa: E402
-from viper.prompting.messages import Picture  # noqa: E402
+from viper.models.llm.messages import Picture  # noqa: E402
 from viper.reasoner import Reasoner  # noqa: E402
 
 NAME = "viper.env.gymnasium:viper/Episode-v0"

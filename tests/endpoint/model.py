@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from tests.models.llm.openai_server import Answer, Received
-from viper.prompting.messages import Picture
+from viper.models.llm.messages import Picture
 
 KEY = "sk-secret-0123456789abcdef"
 

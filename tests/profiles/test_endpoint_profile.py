@@ -16,9 +16,9 @@ from PIL import Image
 
 from tests.models.llm.openai_server import Answer, OpenAIServer, Received, refusal
 from viper.errors import ToolError
+from viper.models.llm.messages import Picture
 from viper.models.media import media_from
 from viper.profiles import load_profile
-from viper.prompting.messages import Picture
 from viper.reasoner import Reasoner
 from viper.sandbox import Ref
 from viper.strategies.base import Components

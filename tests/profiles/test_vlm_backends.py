@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from tests.models.vision import tiny_chat
 from viper.cli import cli
 from viper.errors import ProfileError, ToolError
+from viper.models.llm.messages import MAX_PIXELS, Picture, user
 from viper.models.llm.protocol import Sampling
 from viper.models.media import media_from
 from viper.profiles import Profile, load_profile
 from viper.profiles.inventory import inventory
-from viper.prompting.messages import MAX_PIXELS, Picture, user
 from viper.sandbox import Ref
 
 ROLES = ("vqa", "video", "text", "detector", "matcher")

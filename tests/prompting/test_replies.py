@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from viper.models.llm.replies import final_answer, without_reasoning
 from viper.models.vision.vqa_chat import tidy
 from viper.prompting.exploring import Action, read_action
 from viper.prompting.plans import read_plan
 from viper.prompting.query_lines import read_queries
-from viper.prompting.replies import final_answer, in_fences, read_program, without_reasoning
+from viper.prompting.replies import in_fences, read_program
 from viper.prompting.seeking import (
     Decision,
     ResultVerdict,

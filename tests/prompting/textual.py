@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from viper.prompting.messages import Prompt, as_text
+from viper.models.llm.messages import Prompt, as_text
 
 
 def textual(build: Callable[..., Prompt]) -> Callable[..., str]:
-    """Return the builder with its prompt as text, see :func:`viper.prompting.messages.as_text`."""
+    """Return the builder with its prompt as text, see :func:`viper.models.llm.messages.as_text`."""
 
     @wraps(build)
     def text(*args: Any, **named: Any) -> str:

@@ -11,9 +11,9 @@ import pytest
 from tests.strategies.bench import Bench
 from viper.commands.present import details
 from viper.errors import UsageError
+from viper.models.llm.messages import Picture, pictures_of
 from viper.models.llm.scripted import RecordedCall
 from viper.models.media import media_from
-from viper.prompting.messages import Picture, pictures_of
 from viper.record import record_from_json
 from viper.run_result import RunResult
 from viper.schema import Trace, to_json

@@ -9,11 +9,11 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from tests.tuning.agent.tiny import CHAT_TEMPLATES, tokenizer
+from viper.models.llm.messages import Message, Picture, pictures_of
 from viper.models.llm.openai_llm import chat_messages
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.models.llm.scripted import RecordedCall, ScriptedLLM
 from viper.prompting.feedback import FailedProgram, feedback_text
-from viper.prompting.messages import Message, Picture, pictures_of
 from viper.run_result import RunResult
 from viper.schema import Failure, ToolCall
 

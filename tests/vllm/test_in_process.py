@@ -15,9 +15,9 @@ import pytest
 from serve import SETTINGS
 
 from viper.errors import ModelError, PromptTooLongError, UsageError
+from viper.models.llm.messages import Conversation, Picture, Prompt, assistant, system, user
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.vllm_llm import VllmLLM
-from viper.prompting.messages import Conversation, Picture, Prompt, assistant, system, user
 from viper.testing.conformance import check_llm
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

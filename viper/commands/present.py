@@ -23,6 +23,7 @@ from viper.commands.terminal import echo_json, echo_thumbnail, indented, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, ModelError, ViperError
 from viper.evaluate.reports.escape import for_terminal, python_on_terminal
 from viper.models.hub import local_copy
+from viper.models.llm.messages import Picture
 from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.loading import LoadOptions
@@ -30,7 +31,6 @@ from viper.models.media import Media
 from viper.profiles.backends import backend_class, loads_weights
 from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
-from viper.prompting.messages import Picture
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
 from viper.run_result import RunResult

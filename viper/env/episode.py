@@ -11,9 +11,9 @@ from typing import Any
 from viper.env.rewards import Reward, Weights
 from viper.env.tasks import Task
 from viper.errors import UsageError
+from viper.models.llm.messages import Picture
 from viper.models.media import media_from
 from viper.prompting.exploring import FINAL, VARIABLES, asked
-from viper.prompting.messages import Picture
 from viper.prompting.router import overview
 from viper.prompting.template import MODULE_NAMES, fill
 from viper.reasoner import Reasoner, RunOptions

@@ -26,10 +26,10 @@ from viper.ace.select import RIGHT
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.sample_result import SampleResult
+from viper.models.llm.messages import Prompt
 from viper.models.media import media_from
 from viper.prompting.compact import END_OF_PROGRAM, compact_program
 from viper.prompting.extract import ENTRY
-from viper.prompting.messages import Prompt
 from viper.reasoner import Reasoner
 from viper.tuning.agent.masking import MaskedWorkflow
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.errors import UnknownNameError
+from viper.models.llm.messages import Prompt, assistant, user
 from viper.prompting.compact import (
     PromptExample,
     compact_document,
@@ -31,7 +32,6 @@ from viper.prompting.compact import (
 from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
 from viper.prompting.feedback import FailedProgram, feedback_text
-from viper.prompting.messages import Prompt, assistant, user
 from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.sandbox.outcome import describe_failure
 from viper.schema import PROMPT_STYLES, Query

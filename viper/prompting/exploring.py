@@ -35,16 +35,11 @@ from typing import Literal
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
+from viper.models.llm.messages import Conversation, Picture, Prompt, assistant, user
+from viper.models.llm.replies import final_answer, json_fields, without_reasoning
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
-from viper.prompting.messages import Conversation, Picture, Prompt, assistant, user
-from viper.prompting.replies import (
-    final_answer,
-    in_fences,
-    is_script,
-    json_fields,
-    without_reasoning,
-)
+from viper.prompting.replies import in_fences, is_script
 from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.schema import Query
 

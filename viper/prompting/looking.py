@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
+from viper.models.llm.messages import Conversation, Message, Picture, assistant, user
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.exploring import (
     FINAL,
@@ -36,7 +37,6 @@ from viper.prompting.exploring import (
     guidance_on,
     result_text,
 )
-from viper.prompting.messages import Conversation, Message, Picture, assistant, user
 from viper.prompting.template import MODULE_NAMES, facts_section, fill_turns
 from viper.schema import Query
 

@@ -34,6 +34,8 @@ from typing import Any
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
 from viper.errors import UnknownNameError
+from viper.models.llm.messages import Prompt
+from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting.builder import (
     FailedProgram,
     chat_query,
@@ -44,8 +46,7 @@ from viper.prompting.builder import (
     program_prompt,
 )
 from viper.prompting.compact import END_OF_PROGRAM, compact_query, compact_request, one_line
-from viper.prompting.messages import Prompt
-from viper.prompting.replies import is_refusal, json_parts, without_reasoning
+from viper.prompting.replies import is_refusal
 from viper.prompting.template import fill, fill_turns
 from viper.schema import Example, Query
 

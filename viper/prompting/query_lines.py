@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from viper.agreement import normalise_answer
+from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
-from viper.prompting.replies import without_reasoning
 from viper.prompting.template import fill
 from viper.schema import Query
 

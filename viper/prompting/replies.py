@@ -1,18 +1,18 @@
-r"""Reads the replies of language models; every use of a reply begins here.
+"""Reads the code in the replies of language models.
 
-A reply may open with reasoning, wrap its code in fences, tags, JSON or tool calls, state its answer
-in prose, refuse, or stop at its limit. These readers understand the forms; the parser of each use
-(program, action, plan, choice, verdict) then reads what remains.
+A reply may wrap its code in fences, tags, JSON or tool calls, refuse, or stop at its limit.
+:func:`read_program` removes the reasoning (:mod:`viper.models.llm.replies`), puts code of any form
+in fences (:func:`in_fences`) and judges what it finds. The parsers of other uses (action, plan,
+choice, verdict) begin with the same readers.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
+from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting.extract import (
     FENCE,
     defines_entry,
@@ -24,79 +24,10 @@ from viper.prompting.extract import (
 )
 from viper.schema import Failure
 
-# Marks around the reasoning of the common families of models, as regular expressions.
-_REASONING = (
-    (r"<think>", r"</think>"),
-    (r"<thinking>", r"</thinking>"),
-    (r"<reasoning>", r"</reasoning>"),
-    (r"<seed:think>", r"</seed:think>"),
-    (r"\[THINK\]", r"\[/THINK\]"),
-    ("◁think▷", "◁/think▷"),
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    (r"<\|channel>\s*thought", r"<channel\|>"),
-)
-
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
-_SPECIAL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
-
+# Characters of a reply that a failure quotes.
 _LONGEST_QUOTE = 120
-# Number of tags, and of brackets at which JSON may begin, that are tried in a reply.
+# Tags of code that are tried in a reply: a reply full of tags must not take seconds to read.
 _MOST_MARKS = 50
-
-
-def without_reasoning(text: str) -> str:
-    """Return a reply without the model's reasoning.
-
-    A closing mark without an opening one ends reasoning that the prompt opened. An opening mark at
-    the start of a line that is never closed begins reasoning that was cut off.
-    """
-    channels = list(_CHANNEL.finditer(text))
-    if channels:
-        final = [channel for channel in channels if channel[1] == "final"]
-        text = _SPECIAL.split(text[final[-1].end() :])[0] if final else ""
-    for opening, closing in _REASONING:
-        text = re.sub(f"{opening}.*?{closing}", "", text, flags=re.DOTALL | re.IGNORECASE)
-        text = re.split(closing, text, flags=re.IGNORECASE)[-1]
-        text = re.split(rf"^[ \t]*{opening}", text, flags=re.MULTILINE | re.IGNORECASE)[0]
-    return text
-
-
-def first_line(reply: str) -> str:
-    """Return the first line of a reply that is not blank, without reasoning; "" if there is
-    none.
-    """
-    lines = map(str.strip, without_reasoning(reply).splitlines())
-    return next(filter(None, lines), "")
-
-
-def json_parts(text: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield begin, end and value of each JSON object and array in a text."""
-    decoder, end = json.JSONDecoder(strict=False), 0
-    for bracket in list(re.finditer(r"[{\[]", text))[:_MOST_MARKS]:
-        if bracket.start() < end:
-            continue
-        try:
-            value, end = decoder.raw_decode(text, bracket.start())
-        except (ValueError, RecursionError):
-            continue
-        yield bracket.start(), end, value
-
-
-def json_fields(text: str) -> dict[str, str]:
-    """Return the fields of the first JSON object in a text as texts, nested ones included."""
-    objects = (value for _, _, value in json_parts(text) if isinstance(value, dict) and value)
-    return _flat(next(objects, {}))
-
-
-def _flat(value: Mapping[str, Any]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for key, item in value.items():
-        if isinstance(item, dict):
-            fields |= _flat(item)
-        elif item is not None:
-            fields[str(key).lower()] = item if isinstance(item, str) else json.dumps(item)
-    return fields
-
 
 _CODE_KEYS = ("code", "program", "python", "python_code", "source", "script")
 _CALL_KEYS = ("arguments", "parameters", "args", "input", "action_input", "function", "action")
@@ -204,32 +135,6 @@ _REFUSAL = re.compile(
 def is_refusal(text: str) -> bool:
     """Return whether a text without code or steps opens as a refusal does."""
     return _REFUSAL.match(text) is not None
-
-
-_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ANSWER_TAG = re.compile(r"<(?:final_)?answer>\s*(.*?)\s*</(?:final_)?answer>", re.DOTALL | re.I)
-_ANSWER_LINE = re.compile(
-    r"^[^\w\n]*(?:(?:so|thus|hence|therefore),?\s+)?(?:(?:my|the)\s+)?"
-    r"(?:(?:final|correct|best|right)\s+)?answer(?:\s+to\s[^:\n]{1,80}?)?[\s*_`]*(?:is\b\s*:?|:|=)[\s*_`]*"
-    r"(?!not\b|unclear|unknown|probably|still)(\S.{0,200})$",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-def final_answer(reply: str) -> str:
-    r"""Return the answer that a reply states in words, or "" if it states none.
-
-    The last ``\boxed{3}`` counts, else ``<answer>3</answer>``, the field ``answer`` of JSON, and
-    lines such as ``The answer is 3.`` and ``**Final answer:** 3``.
-    """
-    text = without_reasoning(reply)
-    if boxed := _BOXED.findall(text):
-        return re.sub(r"\\(?:text|mathrm|textbf)\{([^{}]*)\}", r"\1", boxed[-1]).strip(" $")
-    if tagged := _ANSWER_TAG.findall(text):
-        return str(tagged[-1])
-    fields = json_fields(text)
-    lines = [fields.get("final_answer", fields.get("answer", "")), *_ANSWER_LINE.findall(text)]
-    return lines[-1].strip().strip("*_`$\"'").removesuffix(".").strip("*_`$\"' ")
 
 
 def read_program(text: str, finish_reason: str = "stop", tokens: int = 0) -> str | Failure:

@@ -35,9 +35,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from viper.models.llm.messages import Prompt
+from viper.models.llm.replies import final_answer, first_line, json_fields, without_reasoning
 from viper.prompting.compact import one_line
-from viper.prompting.messages import Prompt
-from viper.prompting.replies import final_answer, first_line, json_fields, without_reasoning
 from viper.prompting.template import fill, fill_turns
 
 STYLES_ASKED_IN_WORDS = ("full", "chat")

@@ -10,9 +10,9 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from viper.models.llm.replies import final_answer, without_reasoning
 from viper.prompting.builder import info_text
 from viper.prompting.compact import one_line
-from viper.prompting.replies import final_answer, without_reasoning
 from viper.prompting.template import fill
 
 # Words that a reply may put before its letter, such as ``The correct answer is``, even twice.
@@ -50,7 +50,7 @@ def build_choice_prompt(info: Any, question: str, options: Sequence[str]) -> str
 def parse_choice(reply: str, options: Sequence[str]) -> int | None:
     """Return the index of the option that a reply names, or None if it names none or several.
 
-    An answer that the reply states counts first, see :func:`viper.prompting.replies.final_answer`.
+    An answer that the reply states counts first, see :func:`viper.models.llm.replies.final_answer`.
     Otherwise the first line that is not blank counts, and the last line if the first names none.
 
     Each is read in this order: a letter by itself, as in ``B``, ``(B)``, ``**B.** a ball`` or ``The

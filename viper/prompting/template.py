@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from viper.prompting.messages import Conversation, system, user
+from viper.models.llm.messages import Conversation, system, user
 from viper.sandbox.facades import MODULES
 
 # The line of a template after which the user's message begins.

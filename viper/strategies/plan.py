@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from viper.api.sets import ApiEntry
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
-from viper.prompting.messages import Prompt, as_text
 from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_prompt, read_plan
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, RunContext

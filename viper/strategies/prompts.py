@@ -11,10 +11,10 @@ import numpy as np
 from viper.api.registry import IMAGE_TASKS
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
+from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.media import Media
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
-from viper.prompting.messages import Picture, Prompt, as_text, with_pictures
 from viper.schema import Example, Query
 from viper.strategies.base import Components, RunContext
 from viper.strategies.examples import ExampleRequest

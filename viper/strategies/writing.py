@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from viper.errors import CancelledError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.prompting.builder import FailedProgram
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
-from viper.prompting.messages import Prompt, as_text
 from viper.prompting.replies import read_program
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext

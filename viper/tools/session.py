@@ -15,9 +15,9 @@ from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, ViperError
 from viper.models.edited import Origin
 from viper.models.llm.charging import Charge, charging, uncharged
+from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
-from viper.prompting.messages import MAX_PIXELS, Picture
 from viper.sandbox import Ref
 from viper.sandbox.shared_arrays import Arrays
 from viper.schema import Box, PixelBox, ToolCall

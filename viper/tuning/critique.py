@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viper.ace.critique import LOCATIONS, TOOL, Critique, CritiqueError
-from viper.prompting.replies import json_parts, without_reasoning
+from viper.models.llm.replies import json_parts, without_reasoning
 
 LONGEST_REASON = 600
 

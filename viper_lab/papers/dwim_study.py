@@ -20,10 +20,10 @@ from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.learning.workflows import WorkflowSettings, make_workflows
 from viper.models.llm.adapters import ADAPTER_CONFIG
+from viper.models.llm.messages import as_text
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.llm.wrapped import BATCH, GatheredLLM
 from viper.prompting.exploring import explore_prompt
-from viper.prompting.messages import as_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components

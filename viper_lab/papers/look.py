@@ -17,8 +17,8 @@ from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.intervals import proportion
 from viper.evaluate.sample_result import SampleResult
+from viper.models.llm.messages import Picture, Prompt, messages_of, pictures_of, user
 from viper.models.llm.protocol import LLM, Completion, Sampling
-from viper.prompting.messages import Picture, Prompt, messages_of, pictures_of, user
 from viper.reasoner import RunOptions
 from viper.strategies.base import Components
 from viper_lab.datasets.fine import KINDS

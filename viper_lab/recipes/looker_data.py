@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from viper.models.llm.messages import Conversation, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate
-from viper.prompting.messages import Conversation, pictures_of
 from viper_lab.recipes.looker_episodes import episode
 from viper_lab.recipes.looker_model import END, IMAGE, PICTURE_TOKENS, SIDE
 from viper_lab.world.fine.kinds import FACTS

@@ -16,10 +16,10 @@ import numpy as np
 
 from viper.api import prelude
 from viper.api.image_patch import ImagePatch
+from viper.models.llm.messages import Conversation, Picture, assistant, pictures_of, user
 from viper.models.media import Media, media_from
 from viper.prompting.exploring import Step, read_action
 from viper.prompting.looking import compact_opening, look_conversation
-from viper.prompting.messages import Conversation, Picture, assistant, pictures_of, user
 from viper.strategies.explore.environment import NOTHING, format_value
 from viper.tools.models import ModelSet
 from viper.tools.parent_routines import api_client

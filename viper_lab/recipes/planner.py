@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from viper.api.library import library_for
+from viper.models.llm.messages import as_text
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.media import Media, media_from
 from viper.prompting.compact import END_OF_PROGRAM, compact_document
 from viper.prompting.extract import extract_code
-from viper.prompting.messages import as_text
 from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
 from viper.sandbox import Sandbox
 from viper.schema import Failure

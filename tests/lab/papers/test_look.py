@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from viper.evaluate.sample_result import SampleResult
+from viper.models.llm.messages import Picture, pictures_of
 from viper.models.llm.scripted import ScriptedLLM
 from viper.prompting.looking import compact_opening
-from viper.prompting.messages import Picture, pictures_of
 from viper_lab.datasets.fine import KINDS
 from viper_lab.papers.cell_runner import Cell, Scale
 from viper_lab.papers.look import ChangedPrompts, FinePart, LookStudy

@@ -11,11 +11,11 @@ from transformers import AutoProcessor
 
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.models.llm.messages import pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate
 from viper.models.media import media_from
 from viper.profiles.choices import EMBEDDED
 from viper.prompting.exploring import read_action
-from viper.prompting.messages import pictures_of
 from viper.tools.session import SHOW
 from viper_lab.datasets import fine
 from viper_lab.recipes.looker_data import encoded

@@ -11,8 +11,8 @@ from openai_server import Answer
 from PIL import Image
 
 from viper.errors import ModelError, UsageError
+from viper.models.llm.messages import Picture, assistant, system, user
 from viper.models.llm.protocol import Sampling
-from viper.prompting.messages import Picture, assistant, system, user
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (30, 50, 3)).astype(np.uint8)
 ASKED = (system("rules"), user(Picture(PIXELS), "what?"), assistant("a cube"), user("sure?"))

@@ -11,8 +11,8 @@ import pytest
 from jinja2 import TemplateError
 
 from viper.errors import UsageError
+from viper.models.llm.messages import Picture, assistant, system, user
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, picture_tokens, tail_scores
-from viper.prompting.messages import Picture, assistant, system, user
 
 
 class _Letters:

@@ -24,11 +24,11 @@ from viper.errors import (
     UsageError,
 )
 from viper.models.llm import vllm_llm
+from viper.models.llm.messages import Picture, Prompt, assistant, system, user
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.vllm_llm import VllmLLM
 from viper.models.llm.wrapped import GatheredLLM, generate_each
 from viper.models.vision.vlm import ChatRequest, EndpointVLM
-from viper.prompting.messages import Picture, Prompt, assistant, system, user
 
 SHORT = Sampling(max_tokens=300)
 RED, BLUE = (Picture(np.full((4, 6, 3), shade, np.uint8)) for shade in (20, 200))

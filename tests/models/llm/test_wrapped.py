@@ -11,6 +11,7 @@ import pytest
 
 from viper.errors import ModelError, ScriptExhaustedError, UsageError
 from viper.models.llm.endpoint import LLMUsage
+from viper.models.llm.messages import system, user
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.transformers_llm import TransformersLLM
@@ -21,7 +22,6 @@ from viper.models.llm.wrapped import (
     all_answered,
     generate_each,
 )
-from viper.prompting.messages import system, user
 from viper.testing.conformance import check_llm
 from viper.tools.models import ModelSet
 

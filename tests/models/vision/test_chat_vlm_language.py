@@ -8,10 +8,10 @@ import torch
 
 from tests.models.llm.engine.copies import Copies
 from viper.errors import PromptTooLongError
+from viper.models.llm.messages import Picture, Prompt, assistant, system, user
 from viper.models.llm.protocol import Sampling, sees_pictures
 from viper.models.vision.chat_vlm import ChatVLM, _draws
 from viper.models.vision.vlm import ChatRequest
-from viper.prompting.messages import Picture, Prompt, assistant, system, user
 from viper.testing.conformance import check_llm
 
 FAMILIES = ["llava", "qwen3_vl", "idefics3"]

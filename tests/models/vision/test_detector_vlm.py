@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from viper.errors import ToolError
+from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.vision.detector_vlm import VlmDetector
 from viper.models.vision.roles import Detection, Detector
 from viper.models.vision.vlm import ChatRequest
-from viper.prompting.messages import MAX_PIXELS, Picture
 
 PICTURE = np.zeros((200, 400, 3), np.uint8)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from viper.errors import ProfileError, ToolError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
 from viper.models.vision.matcher_vlm import VlmMatcher
 from viper.models.vision.video_frames import FramesVideo
 from viper.models.vision.vlm import ChatRequest, EndpointVLM
-from viper.prompting.messages import Prompt, as_text
 from viper.sandbox import Ref
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

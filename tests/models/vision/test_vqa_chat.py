@@ -8,10 +8,10 @@ import pytest
 import tiny_chat
 
 from tests.models.vision.swapping import answer_with
+from viper.models.llm.replies import first_line
 from viper.models.vision.chat_vlm import ChatVLM
 from viper.models.vision.vlm import ChatRequest
 from viper.models.vision.vqa_chat import INSTRUCTION, ChatAnswerer, tidy
-from viper.prompting.replies import first_line
 from viper.testing.conformance import check_vqa
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.tuning.agent.tiny import CHAT_TEMPLATES, tokenizer
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, failed, workflow
+from viper.models.llm.messages import as_text
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.prompting.exploring import action_text
-from viper.prompting.messages import as_text
 from viper.tuning.agent.masking import (
     HOLE,
     IGNORED,

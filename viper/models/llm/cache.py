@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from viper.errors import ViperError
+from viper.models.llm.messages import Prompt, as_key
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.llm.wrapped import Attempt, WrappedLLM, all_answered
-from viper.prompting.messages import Prompt, as_key
 from viper.storage.responses import MemoryStore, ResponseStore
 
 KEY_VERSION = 1

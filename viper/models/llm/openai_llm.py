@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from viper.errors import PromptTooLongError, UsageError, ViperError
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import gathered
+from viper.models.llm.messages import Picture, Prompt, messages_of, pictures_of, without_roles
 from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
 from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
@@ -26,7 +27,6 @@ from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.wrapped import Attempt
-from viper.prompting.messages import Picture, Prompt, messages_of, pictures_of, without_roles
 
 APIS = ("chat", "completions")
 Result = TypeVar("Result")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import PromptTooLongError, UsageError
-from viper.models.llm.protocol import check_no_pictures
-from viper.prompting.messages import (
+from viper.models.llm.messages import (
     Picture,
     Prompt,
     as_text,
@@ -19,6 +18,7 @@ from viper.prompting.messages import (
     without_roles,
     without_system,
 )
+from viper.models.llm.protocol import check_no_pictures
 
 Template = Literal["plain", "chat", "auto"]
 

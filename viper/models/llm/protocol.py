@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from viper.errors import UsageError
-from viper.prompting.messages import Prompt, pictures_of
+from viper.models.llm.messages import Prompt, pictures_of
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from viper.errors import ScriptExhaustedError
+from viper.models.llm.messages import Conversation, Prompt, as_text, messages_of
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
-from viper.prompting.messages import Conversation, Prompt, as_text, messages_of
 
 # Prompt as text to answer; None if the script has no answer for the prompt.
 Matcher = Callable[[str], str | None]
@@ -19,7 +19,7 @@ class RecordedCall:
     """Request as the model saw it. ``kind`` is ``generate`` or ``score``.
 
     Attributes:
-        prompt: as text, see :func:`viper.prompting.messages.as_text`.
+        prompt: as text, see :func:`viper.models.llm.messages.as_text`.
         messages: the conversation, with its pictures.
     """
 

@@ -18,11 +18,11 @@ from viper.models.hub import local_copy, published_as
 from viper.models.llm.adapters import weights_hash, with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.prompt_tokens import PromptTokens, Template, common
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
-from viper.prompting.messages import Prompt, as_text
 
 if TYPE_CHECKING:
     import torch

@@ -22,13 +22,13 @@ from typing import Any, TypeVar
 from viper.errors import MissingExtraError, ModelError, ViperError
 from viper.models.hub import local_copy
 from viper.models.llm.event_loop import EventLoop, gathered
+from viper.models.llm.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id, sample_seed
 from viper.models.llm.wrapped import Attempt
 from viper.models.loading import LoadOptions, load_processor, reason_of
 from viper.models.vision.video_windows import check_at_least
-from viper.prompting.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 
 # Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
 #

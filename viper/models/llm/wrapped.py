@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
 from viper.models.llm.endpoint import LLMUsage
+from viper.models.llm.messages import Prompt, without_roles
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
 from viper.models.memory import MemoryBudget, Weights
-from viper.prompting.messages import Prompt, without_roles
 
 Result = TypeVar("Result")
 

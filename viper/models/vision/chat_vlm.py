@@ -17,8 +17,10 @@ from typing import Any, Self
 from viper.errors import ModelError, PromptTooLongError
 from viper.models.hub import local_copy
 from viper.models.llm.charging import charge
+from viper.models.llm.messages import MAX_PIXELS, Prompt, as_text, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.replies import without_reasoning
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.transformers_llm import sample_seed
 from viper.models.loading import (
@@ -32,8 +34,6 @@ from viper.models.loading import (
 )
 from viper.models.vision.video_windows import check_at_least
 from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
-from viper.prompting.messages import MAX_PIXELS, Prompt, as_text, pictures_of
-from viper.prompting.replies import without_reasoning
 
 # Number of last tokens that are searched for a stop string.
 STOP_WINDOW = 24

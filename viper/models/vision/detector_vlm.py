@@ -13,11 +13,11 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.llm.messages import Picture, framed
+from viper.models.llm.replies import json_parts
 from viper.models.vision.boxes import suppress
 from viper.models.vision.roles import Detection, Pixels
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
-from viper.prompting.messages import Picture, framed
-from viper.prompting.replies import json_parts
 
 INSTRUCTION = """Find every object in the picture that fits one of these names: {names}.
 Reply with a JSON list and nothing else. Write one entry for each object:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viper.models.llm.replies import without_reasoning
 from viper.models.vision.roles import EventWindow, Pixels
 from viper.models.vision.video_windows import (
     check_at_least,
@@ -17,7 +18,6 @@ from viper.models.vision.video_windows import (
     overlapping,
 )
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
-from viper.prompting.replies import without_reasoning
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
 DESCRIPTION_REQUEST = "Describe what happens in it, in the order of time."

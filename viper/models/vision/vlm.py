@@ -12,10 +12,10 @@ import numpy as np
 
 from viper.errors import ProfileError, ToolError
 from viper.models.llm.charging import charge
+from viper.models.llm.messages import Picture, Prompt, user
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
+from viper.models.llm.replies import without_reasoning
 from viper.models.vision.roles import Pixels
-from viper.prompting.messages import Picture, Prompt, user
-from viper.prompting.replies import without_reasoning
 
 # Maximum number of tokens of a written yes or no.
 YES_OR_NO_TOKENS = 8

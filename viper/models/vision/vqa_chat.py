@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from viper.models.llm.replies import final_answer, first_line
 from viper.models.vision.roles import Pixels
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel, as_shown
-from viper.prompting.replies import final_answer, first_line
 
 INSTRUCTION = "Answer in a few words, not in a sentence."
 EXPLAIN_INSTRUCTION = "Answer in one sentence."

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from viper.errors import PromptTooLongError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM, Completion, Sampling
+from viper.models.llm.replies import without_reasoning
 from viper.prompting.exploring import (
     CUT_OFF,
     EXPECTED,
@@ -29,8 +31,6 @@ from viper.prompting.exploring import (
     read_action,
 )
 from viper.prompting.extract import syntax_tree
-from viper.prompting.messages import Prompt, as_text
-from viper.prompting.replies import without_reasoning
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.llm.messages import Picture
 from viper.models.media import Media
 from viper.prompting.exploring import FINAL
-from viper.prompting.messages import Picture
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, ToolCall
 from viper.strategies.base import Components, RunContext

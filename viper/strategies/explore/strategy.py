@@ -11,9 +11,9 @@ from contextlib import closing
 
 from viper.api.sets import ApiEntry
 from viper.errors import UsageError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import Step, explore_prompt
-from viper.prompting.messages import Prompt, as_text
 from viper.schema import Failure, Trial, Usage
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore import ExploreSettings

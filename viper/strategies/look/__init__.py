@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from viper.prompting.messages import MAX_PIXELS
+from viper.models.llm.messages import MAX_PIXELS
 from viper.strategies.settings import Settings, setting
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from viper.errors import UsageError
+from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import Step
 from viper.prompting.looking import Opening, chat_opening, compact_opening, look_conversation
-from viper.prompting.messages import Prompt, as_text
 from viper.schema import Trial
 from viper.strategies.base import Components, RunContext
 from viper.strategies.explore import ExploreSettings

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viper.errors import CancelledError, ViperError
+from viper.models.llm.messages import Message, Prompt, assistant, user
 from viper.models.llm.protocol import LLM, Sampling
-from viper.prompting.messages import Message, Prompt, assistant, user
-from viper.prompting.replies import without_reasoning
+from viper.models.llm.replies import without_reasoning
 from viper.prompting.seeking import (
     AT_ONCE,
     MAX_FOUND,

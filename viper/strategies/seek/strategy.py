@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from viper.errors import UsageError
+from viper.models.llm.messages import as_text
 from viper.models.llm.protocol import LLM
-from viper.prompting.messages import as_text
 from viper.prompting.seeking import split_prompt
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial

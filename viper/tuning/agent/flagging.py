@@ -20,9 +20,9 @@ from string import Template
 from typing import Any
 
 from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import FINAL, step_text
-from viper.prompting.replies import without_reasoning
 from viper.schema import Turn
 from viper.tuning.agent.code import CANDIDATES, view
 from viper.tuning.agent.workflow import Workflow, step_of

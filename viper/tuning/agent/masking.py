@@ -22,9 +22,9 @@ from random import Random
 from typing import Any
 
 from viper.api.sets import ApiEntry
+from viper.models.llm.messages import Prompt, user
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
-from viper.prompting.messages import Prompt, user
 from viper.tuning.agent.flagging import flagged, is_rethinking
 from viper.tuning.agent.workflow import Workflow, step_of
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from viper.agreement import normalise_answer
 from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import rethink_thought, step_text
-from viper.prompting.replies import without_reasoning
 from viper.schema import Answer, Query, Turn
 from viper.strategies.base import UsageMeter
 from viper.tuning.agent.code import view

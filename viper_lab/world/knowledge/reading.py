@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from viper.prompting.messages import as_text
+from viper.models.llm.messages import as_text
 from viper.prompting.seeking import Decision, judge_prompt, parts_of
 from viper.strategies.seek.actions import MAX_PASSAGES
 from viper_lab.world.knowledge.catalogue import Look

@@ -16,7 +16,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from viper.prompting.messages import Prompt, as_text
+from viper.models.llm.messages import Prompt, as_text
 from viper.prompting.ranking import Scores, by_words
 from viper.prompting.seeking import (
     MAX_FOUND,

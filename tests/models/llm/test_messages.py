@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from viper.prompting.messages import (
+from viper.models.llm.messages import (
     MAX_ASPECT,
     Picture,
     as_key,

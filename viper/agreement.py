@@ -1,6 +1,7 @@
-"""Compares answers: normalises words and measures the overlap of boxes.
+"""Compares answers: normalises words, measures the overlap of boxes, and says what is correct.
 
 Metrics use it to compare answers with annotations, and voting to compare answers with each other.
+Reports, mining and learning ask it whether a score counts as correct.
 """
 
 from __future__ import annotations
@@ -10,6 +11,13 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
+
+# Most metrics score 0 or 1. Graded ones (an IoU, OK-VQA's share of annotators) are cut like acc@0.5
+# of visual grounding, which counts an IoU of exactly .5.
+CORRECT = 0.5
+
+# The same cut for two boxes: from this IoU on they are one object.
+SAME_BOX = 0.5
 
 _ARTICLES = {"a", "an", "the"}
 _NUMBERS = {
@@ -53,6 +61,16 @@ def box_iou(first: Sequence[float], second: Sequence[float]) -> float:
     if not all(map(math.isfinite, (*first, *second, inter, union))) or union <= 0:
         return 0.0
     return min(inter / union, 1.0)
+
+
+def is_correct(score: float) -> bool:
+    """Decide for every metric, report and learner whether a score counts as a correct answer."""
+    return score >= CORRECT
+
+
+def same_box(first: Sequence[float], second: Sequence[float]) -> bool:
+    """Decide whether two boxes are the same answer; never if one is empty or not finite."""
+    return box_iou(first, second) >= SAME_BOX
 
 
 def _text(answer: Any) -> str:

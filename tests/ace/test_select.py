@@ -36,7 +36,7 @@ def chosen(found: list[Candidate], **selection: object) -> list[str]:
 
 def test_what_scores_is_kept_best_first() -> None:
     found = [
-        ran("half", score=0.5),
+        ran("half", score=0.49),
         ran("long", "longer", score=0.8),
         ran("short", "p", score=0.8),
         ran("best", "the longest", score=0.9),

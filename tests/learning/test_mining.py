@@ -11,17 +11,10 @@ from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import a_set
 from viper.api.library import Library
 from viper.api.spec import api_hash
-from viper.data.sample import DatasetSpec, Sample
+from viper.data.sample import DatasetSpec, Sample, kind_of
 from viper.errors import DataError, UsageError
 from viper.evaluate.sample_result import Prediction, SampleResult
-from viper.learning.mining import (
-    ExampleSource,
-    Shots,
-    candidates,
-    kind_of,
-    of_each_kind,
-    work_folder,
-)
+from viper.learning.mining import ExampleSource, Shots, candidates, of_each_kind, work_folder
 from viper.strategies.settings import RunSettings
 
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"

@@ -15,14 +15,8 @@ from random import Random
 from statistics import fmean
 from typing import Literal
 
-from viper.agreement import box_iou, normalise_answer
+from viper.agreement import is_correct, normalise_answer, same_box
 from viper.schema import Example, PixelBox
-
-# A score above it counts as right.
-RIGHT = 0.5
-
-# Boxes with at least this IoU are the same answer.
-_SAME_BOX = 0.5
 
 # Key of similar examples: task, API, type of query, shape of program.
 Sort = tuple[str, ...]
@@ -191,7 +185,7 @@ def same_answer(first: Answered | None, second: Answered | None) -> bool:
     if isinstance(first, str) or isinstance(second, str):
         both = isinstance(first, str) and isinstance(second, str)
         return both and normalise_answer(first) == normalise_answer(second)
-    return box_iou(first, second) >= _SAME_BOX
+    return same_box(first, second)
 
 
 def _at_random(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
@@ -206,7 +200,7 @@ def _at_random(candidates: Sequence[Candidate], selection: Selection) -> list[Ex
 
 
 def _right(candidate: Candidate) -> bool:
-    return candidate.answer is not None and candidate.example.score > RIGHT
+    return candidate.answer is not None and is_correct(candidate.example.score)
 
 
 def _merit(example: Example, support: Mapping[Sort, float] | None) -> tuple[float, float, int, int]:

@@ -134,7 +134,7 @@ def check(options: CheckOptions, bank: Path) -> int:
 
     No model writes a program. Each program is first parsed and checked: it may call only what the
     API offers. Then it runs on its own sample, and the metric of the data set scores it. It passes
-    if the score is above 0.5 or not below the score of mining. If the sample is missing, only the
+    if the score is at least .5 or not below the score of mining. If the sample is missing, only the
     text is checked (`not run`). The exit code is 1 if an example is broken.
 
     \b

@@ -77,7 +77,7 @@ class MineOptions(cli.ProfileChoice):
 def mine(options: MineOptions) -> int:
     """Answer labelled samples without examples and keep the best programs as BANK.
 
-    The metric of the data set scores each program; a score above 0.5 counts as correct. Every
+    The metric of the data set scores each program; a score of at least .5 counts as correct. Every
     answer is stored at once in BANK.mining. After Ctrl-C or a crash, the same command continues.
     With another --keep, --agree or --random-keep it selects again without asking a model. The
     bank is written in one step at the end. The exit code is 1 if no program is correct.

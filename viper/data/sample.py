@@ -48,6 +48,11 @@ class Sample:
         return Query(self.text, self.task, self.media, self.options, self.sample_id)
 
 
+def kind_of(groups: Mapping[str, str]) -> str:
+    """Name the type of a query: ``query_type`` if the set has one, else its first group, or ""."""
+    return groups.get("query_type") or next(iter(groups.values()), "")
+
+
 @dataclass(frozen=True)
 class MediaFiles:
     """Callable that returns the paths of a sample's media. It can be pickled."""

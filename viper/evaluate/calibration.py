@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from viper.agreement import is_correct
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, Floats, share
 from viper.evaluate.runs.store import RunStore
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
-
-# Score from which an answer counts as right.
-RIGHT = 0.5
 
 LEAST_ANSWERS = 50
 # Least number of right and of wrong answers to fit.
@@ -46,7 +44,7 @@ def labelled_answers(store: RunStore) -> list[Labelled]:
         if trace is not None:
             values = features(record_from_json(Trace, trace))
             if UNCALIBRATED not in values:
-                answers.append(Labelled(values, row.score >= RIGHT))
+                answers.append(Labelled(values, is_correct(row.score)))
     return answers
 
 

@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from viper.agreement import normalise_answer
+from viper.agreement import is_correct, normalise_answer
 from viper.api.library import Library
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import StoreError, ViperError
 from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.workflows import kind_of
 from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.record import record_from_json
@@ -359,10 +358,6 @@ def _labels(workflow: Workflow) -> list[Any]:
     return list(workflow.label) if isinstance(workflow.label, list | tuple) else [workflow.label]
 
 
-# Lowest score that counts as right, as in the viewer.
-RIGHT_FROM = 0.5
-
-
 # Most wrong answers whose code is run again, because a person waits for the page.
 MAX_RERUNS = 100
 
@@ -414,7 +409,7 @@ def _workflow(result: SampleResult, trace: Trace, set_name: str) -> Workflow:
     if result.failure is not None or result.prediction is None:
         outcome = "unanswered"
     else:
-        outcome = "right" if result.score >= RIGHT_FROM else "wrong"
+        outcome = "right" if is_correct(result.score) else "wrong"
     return Workflow(
         id=result.sample_id,
         set=set_name,

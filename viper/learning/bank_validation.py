@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from viper.ace.select import DESCRIPTION, RIGHT
+from viper.ace.select import DESCRIPTION
 from viper.ace.soundness import api_changed, problems
+from viper.agreement import is_correct
 from viper.api.library import Library
 from viper.data.registry import data_set, samples_by_id
 from viper.data.sample import DatasetSpec, Sample
@@ -142,7 +143,7 @@ def check_program(
         note = "; ".join(filter(None, (checked.note, "answers; no label judges it")))
         return replace(checked, state="ok", note=note)
     score = metric(example_sample.metric).score(sample, Prediction.of(result.answer)).value
-    if score > RIGHT or score >= example.score:
+    if is_correct(score) or score >= example.score:
         return replace(checked, state="ok", score=score)
     why = f"scores {score:.2f}, {example.score:.2f} when it was mined"
     return replace(checked, state="broken", why=why, score=score)

@@ -17,13 +17,14 @@ from typing import TypeVar
 from viper.ace.critique import Critique
 from viper.ace.growth import Origin, demonstrations_of
 from viper.ace.pool_example import PoolExample, pool_example
-from viper.ace.select import RIGHT, diverse
+from viper.ace.select import diverse
+from viper.agreement import is_correct
 from viper.api.spec import api_hash
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import ExampleSource, kind_of
+from viper.learning.mining import ExampleSource
 from viper.learning.validation import BudgetSpentError, ValidationRun
 from viper.record import record_from_json
 from viper.schema import Example, Trace
@@ -55,7 +56,9 @@ def solved_samples(
 ) -> list[SolvedSample]:
     """Return the samples that a mining run answered right, in the run's order."""
     by_id = {sample.sample_id: sample for sample in samples}
-    right = [result for result in store.rows() if result.score > RIGHT and result.failure is None]
+    right = [
+        result for result in store.rows() if is_correct(result.score) and result.failure is None
+    ]
     candidates = [_solved(store, result, by_id[result.sample_id], source) for result in right]
     return [candidate for candidate in candidates if candidate is not None]
 

@@ -7,7 +7,7 @@ resumes and nothing is answered twice. Examples are selected from the stored pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +16,7 @@ from viper.ace.select import Answered, Candidate
 from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.registry import data_set, training_split
-from viper.data.sample import DatasetSpec, DrawnSet, Sample
+from viper.data.sample import DatasetSpec, DrawnSet, Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import Prediction, SampleResult
@@ -161,11 +161,6 @@ def _example(
         set=source.evaluation.set_name,
         split=source.evaluation.spec.split or "",
     )
-
-
-def kind_of(groups: Mapping[str, str]) -> str:
-    """Return the type of a query: ``query_type`` if the set has one, else its first group."""
-    return groups.get("query_type") or next(iter(groups.values()), "")
 
 
 def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:

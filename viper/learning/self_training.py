@@ -22,7 +22,7 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
-from viper.ace.select import RIGHT
+from viper.agreement import is_correct
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.sample_result import SampleResult
@@ -82,7 +82,7 @@ def drafts_of(
         key = keys[result.sample_id]
         draws[key] += 1
         if result.program:
-            is_right = result.failure is None and result.score > RIGHT
+            is_right = result.failure is None and is_correct(result.score)
             scores[key][result.program].append(is_right)
     return {
         key: [

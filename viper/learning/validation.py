@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from viper.ace.growth import TrialPool
 from viper.ace.pool_example import PoolExample
-from viper.ace.select import RIGHT
+from viper.agreement import is_correct
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.metrics import Metric
@@ -167,7 +167,7 @@ class ValidationRun:
         verdict: Correctness = "none"
         if result.answer is not None:
             score = self._judge.score(sample, Prediction.of(result.answer)).value
-            verdict = "right" if score > RIGHT else "wrong"
+            verdict = "right" if is_correct(score) else "wrong"
         trace = result.trace
         prompt_ids = {name for trial in trace.trials for name in trial.demonstrations}
         was_shown = {demonstration.id for demonstration in demonstrations} <= prompt_ids or bool(

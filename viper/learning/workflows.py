@@ -9,13 +9,13 @@ Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from viper.data.sample import Sample
+from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, DataError, StoreError, UsageError
 from viper.evaluate.engines.runner import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
@@ -277,18 +277,6 @@ def utilisation(workflows: Sequence[Workflow]) -> tuple[Estimate, float]:
     right = sum(workflow.outcome == "right" for workflow in workflows)
     copied = sum(workflow.outcome == "copied" for workflow in workflows)
     return proportion(right, len(workflows)), copied / max(1, len(workflows))
-
-
-# Names of groups that hold the type of a question. The first one that a sample has counts.
-_KINDS = ("query_type", "question_type", "type", "semantic")
-
-
-def kind_of(groups: Mapping[str, str]) -> str:
-    """Return the type of a question from the groups of its sample, or "" if it has none."""
-    for name in _KINDS:
-        if name in groups:
-            return groups[name]
-    return next(iter(groups.values()), "")
 
 
 def _in_words(sample: Sample, desired: Any) -> str:

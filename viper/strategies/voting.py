@@ -11,12 +11,9 @@ import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from viper.agreement import box_iou, normalise_answer
+from viper.agreement import SAME_BOX, box_iou, normalise_answer
 from viper.schema import Answer, Trial
 from viper.strategies.base import RunContext
-
-# Boxes with at least this IoU count as the same answer.
-SAME_BOX = 0.5
 
 # Least number of programs that are written for verification.
 LEAST_CANDIDATES = 3

@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.agreement import box_iou, normalise_answer
+from viper.agreement import normalise_answer, same_box
 from viper.errors import UsageError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
-
-# Least IoU of two boxes that are the same answer, as in metrics of grounding.
-SAME_BOX = 0.5
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
     if answer is None or desired is None:
         return False
     if task == "ground":
-        return answer.box is not None and box_iou(answer.box, desired) >= SAME_BOX
+        return answer.box is not None and same_box(answer.box, desired)
     if task == "choice":
         return answer.choice_index == desired
     if task == "statement":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from viper.agreement import box_iou
+from viper.agreement import box_iou, same_box
 from viper.models.media import media_from
 from viper.schema import ToolCall
 from viper.tools.picture_tools import segment
@@ -26,9 +26,6 @@ from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collect
 
 # Most words of a concept's name in a phrase.
 LONGEST_NAME = 3
-
-# Least IoU of a detected box and an annotated one.
-SAME_OBJECT = 0.5
 
 _COMMON = (
     "a an and any are as at by color colour each for from has in is it kind large left material "
@@ -179,7 +176,7 @@ def _same_boxes(boxes: Sequence[Sequence[float]], picture: AnnotatedPicture) -> 
     unmatched = [picture.things[place].box for place in picture.positives]
     for box in boxes:
         best = max(unmatched, key=lambda other: box_iou(box, other), default=None)
-        if best is None or box_iou(box, best) < SAME_OBJECT:
+        if best is None or not same_box(box, best):
             return False
         unmatched.remove(best)
     return not unmatched

@@ -18,6 +18,7 @@ from viper.ace.critique import Critique, CritiqueError
 from viper.ace.growth import CritiquedPart, Origin, demonstrations_of
 from viper.ace.pool import DemonstrationPool
 from viper.ace.pool_example import PoolExample
+from viper.agreement import is_correct
 from viper.errors import StoreError, UsageError, ViperError
 from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
@@ -26,9 +27,6 @@ from viper.tuning.case import Case
 from viper.tuning.learning_record import LearningRecord, Update
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
-
-# A higher score counts as right.
-SOLVED = 0.5
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class ScoredAnswer:
 
     @property
     def solved(self) -> bool:
-        return self.score > SOLVED
+        return is_correct(self.score)
 
 
 @dataclass(frozen=True)

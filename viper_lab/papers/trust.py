@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from viper.agreement import is_correct
 from viper.commands.options import open_profile
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
-from viper.evaluate.calibration import RIGHT, risk_coverage
+from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.intervals import Estimate, OverSeeds, proportion
 from viper.evaluate.sample_result import SampleResult
@@ -156,7 +157,7 @@ def _confidence(
 ) -> tuple[list[TableCell], list[Claim]]:
     """Return what warnings and confidence tell of right and wrong answers."""
     table = "what answers say of themselves"
-    right = [row.score >= RIGHT for row in rows]
+    right = [is_correct(row.score) for row in rows]
     told = [_is_doubted(row) for row in rows]
     wrong_told = proportion(sum(t for t, r in zip(told, right, strict=True) if not r),
                             right.count(False))  # fmt: skip
@@ -171,7 +172,7 @@ def _confidence(
                   0.6),
         _at_most("of right answers at most 8 %", right_told, 0.08),
     ]  # fmt: skip
-    known = [(row.prediction.confidence, row.score >= RIGHT) for row in rows
+    known = [(row.prediction.confidence, is_correct(row.score)) for row in rows
              if row.prediction is not None and row.prediction.confidence is not None]  # fmt: skip
     if not known:
         claims.append(Claim("calibration", None, "the profile is not calibrated"))
@@ -290,7 +291,7 @@ class Programs:
                 yield row, samples[row.sample_id]
 
     def _right(self, cell: Cell, part: TrustPart) -> Iterator[tuple[SampleResult, WorldSample]]:
-        return (pair for pair in self._samples(cell, part) if pair[0].score >= RIGHT)
+        return (pair for pair in self._samples(cell, part) if is_correct(pair[0].score))
 
     def _fails(self, row: SampleResult, sample: WorldSample) -> bool:
         """Return whether a program differs from the canonical one on exact inputs with a truth."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.agreement import normalise_answer
+from viper.agreement import is_correct, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
 from viper.evaluate.metrics.figures import Figures, clusters, figures_of, scores, share_of
@@ -194,7 +194,7 @@ class Consistency(Accuracy):
 def _consistency(results: Sequence[SampleResult]) -> Estimate:
     whole: dict[str, bool] = defaultdict(lambda: True)
     for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
-        whole[result.cluster or f"\0{index}"] &= score > 0.5
+        whole[result.cluster or f"\0{index}"] &= is_correct(score)
     return proportion(sum(whole.values()), len(whole))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from viper.agreement import box_iou
+from viper.agreement import same_box
 from viper.data.coco_masks import mask_of
 from viper.data.edit_target import EditTarget
 from viper.data.sample import Sample
@@ -121,10 +121,6 @@ def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:
     return True
 
 
-# Least IoU of a detected box with the box of the edit.
-LEAST_IOU = 0.5
-
-
 @dataclass(frozen=True)
 class RolesJudge:
     """Judge that uses the detector and the matcher of a profile.
@@ -143,7 +139,7 @@ class RolesJudge:
         whole = Region("image0", (0, 0, width, height), (width, height))
         least = session.threshold("detector.threshold")
         is_detected = any(
-            detection.score >= least and box_iou(detection.box, box) >= LEAST_IOU
+            detection.score >= least and same_box(detection.box, box)
             for detection in detections(session, whole, phrase)
         )
         x0, y0, x1, y1 = (round(edge) for edge in box)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from viper.agreement import is_correct
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
@@ -65,7 +66,7 @@ def clusters(results: Iterable[SampleResult]) -> list[str]:
 def share_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """Return the share of right results, or of results with a detail; both are 0 or 1."""
     values = scores(results) if detail is None else details(results, detail)
-    return share([value > 0.5 for value in values], clusters(results))
+    return share([is_correct(value) for value in values], clusters(results))
 
 
 def mean_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:

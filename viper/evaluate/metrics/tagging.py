@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viper.agreement import box_iou, normalise_answer
+from viper.agreement import normalise_answer, same_box
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
 from viper.evaluate.metrics.figures import Figures, clusters, details, figures_of, mean_of
@@ -83,7 +83,7 @@ def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
         return TagCounts(0, len(mine), len(theirs))
     fits = np.array(
         [
-            [label == target_label and box_iou(box, place) >= 0.5 for target_label, place in theirs]
+            [label == target_label and same_box(box, place) for target_label, place in theirs]
             for label, box in mine
         ]
     )

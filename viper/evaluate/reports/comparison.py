@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from viper.agreement import is_correct
 from viper.api.library import called_names
 from viper.errors import UsageError
 from viper.evaluate.intervals import Estimate, PairedTest, mean, paired
@@ -13,9 +14,6 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.storage.json_lines import plain
-
-# A sample counts as right from this score on: all of a 0-or-1 score, acc@0.5 of an overlap.
-RIGHT = 0.5
 
 _NAMED = 3
 
@@ -101,8 +99,12 @@ def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Compa
             [new.score for _, new in pairs],
             [old.cluster or f"sample {old.sample_id}" for old, _ in pairs],
         ),
-        to_right=_changes(pair for pair in pairs if pair[0].score < RIGHT <= pair[1].score),
-        to_wrong=_changes(pair for pair in pairs if pair[1].score < RIGHT <= pair[0].score),
+        to_right=_changes(
+            pair for pair in pairs if not is_correct(pair[0].score) and is_correct(pair[1].score)
+        ),
+        to_wrong=_changes(
+            pair for pair in pairs if is_correct(pair[0].score) and not is_correct(pair[1].score)
+        ),
         changed_program=_changes(_differing(pairs, "program"), "program"),
         changed_failure=_changes(_differing(pairs, "failure"), "failure"),
     )

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from viper.agreement import is_correct
 from viper.evaluate.intervals import Estimate, proportion
-from viper.evaluate.reports.comparison import RIGHT
 from viper.evaluate.sample_result import SampleResult
 
 # The highest IoU of each range, itself included.
@@ -87,7 +87,7 @@ def part_of(result: SampleResult) -> str:
         return FALLBACK
     iou = result.details.get("iou")
     if iou is None:
-        return OTHERS[0] if result.score >= RIGHT else OTHERS[1]
+        return OTHERS[0] if is_correct(result.score) else OTHERS[1]
     return next((name for most, name in _OVERLAPS if iou <= most), BEST_OVERLAP)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from viper.evaluate.calibration import RIGHT, risk_coverage
+from viper.agreement import is_correct
+from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import Estimate, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
@@ -128,7 +129,7 @@ def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
 def _confidence(store: RunStore) -> dict[str, Any] | None:
     """Return how well the confidence of answers tells right from wrong; None if none has one."""
     known = [
-        (row.prediction.confidence, row.score >= RIGHT)
+        (row.prediction.confidence, is_correct(row.score))
         for row in store.rows()
         if row.prediction is not None and row.prediction.confidence is not None
     ]

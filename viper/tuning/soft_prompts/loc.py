@@ -33,8 +33,9 @@ from viper.tuning.soft_prompts.pasting import MaskedPicture
 # Score of a box that is as likely the concept as not; the threshold at which profiles start.
 CUT = 0.3
 
-# Least IoU of a detected box and its object when a prompt is validated.
-SAME_BOX = 0.6
+# Stricter than `viper.agreement.SAME_BOX`: at .5 a box around the object and its neighbour would
+# pass validation.
+VALIDATED_IOU = 0.6
 
 # Largest share of held-out pictures without the concept in which a prompt may find it.
 MOST_FALSE = 0.5
@@ -144,7 +145,7 @@ class _LocSession(TrainingSession[Proposed]):
 
 def _f1(boxes: Sequence[Sequence[float]], targets: Sequence[Sequence[float]]) -> float:
     near = np.array([[box_iou(box, other) for other in targets] for box in boxes], np.float64)
-    return f1(near.reshape(len(boxes), len(targets)), SAME_BOX)
+    return f1(near.reshape(len(boxes), len(targets)), VALIDATED_IOU)
 
 
 class LocTuner(AnnotatedTuner):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from viper.evaluate.reports.comparison import RIGHT
+from viper.agreement import CORRECT, is_correct
 from viper.evaluate.reports.error_diagram import PARTS, part_of
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.evaluate.runs.store import RunStore
@@ -35,8 +35,8 @@ VERDICTS = ("wrong", "doubtful", "right")
 
 # Changes of a sample from the first run to the second, as SQL conditions.
 CHANGES = {
-    "to right": f"a.score < {RIGHT} AND b.score >= {RIGHT}",
-    "to wrong": f"a.score >= {RIGHT} AND b.score < {RIGHT}",
+    "to right": f"a.score < {CORRECT} AND b.score >= {CORRECT}",
+    "to wrong": f"a.score >= {CORRECT} AND b.score < {CORRECT}",
     "another program": "a.program IS NOT b.program",
     "another failure": "a.failure IS NOT b.failure",
     "another answer": "a.answer IS NOT b.answer",
@@ -118,7 +118,7 @@ class Facets:
 
 def verdict_of(result: SampleResult) -> str:
     """Return ``wrong``, ``right``, or ``doubtful`` for a right result with a warning."""
-    if result.failure is not None or result.score < RIGHT:
+    if result.failure is not None or not is_correct(result.score):
         return "wrong"
     return "doubtful" if any(mark.startswith("warning:") for mark in result.marks) else "right"
 

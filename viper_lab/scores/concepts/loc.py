@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.agreement import box_iou
+from viper.agreement import SAME_BOX, box_iou, same_box
 from viper.models.media import Media
 from viper.schema import PixelBox
 from viper.tools.tool_functions import detections
@@ -29,9 +29,6 @@ from viper_lab.scores.concepts.measurement import (
 from viper_lab.world.reserved import CONCEPTS, reserved_still
 from viper_lab.world.scene import RenderedScene, SceneObject
 
-# Least IoU of a box and its object.
-SAME_BOX = 0.5
-
 # First scene without reserved concepts in a split, after all scenes that others draw.
 _OLD_FIRST = 9 * 10**8
 
@@ -45,7 +42,7 @@ def _answers(
     boxes = detections(session, session.region(whole(still.image)), phrase)
     threshold = session.threshold("detector.threshold")
     accepted = [item.box for item in boxes if item.score >= threshold]
-    first = any(box_iou(boxes[0].box, box) >= SAME_BOX for box in targets) if boxes else False
+    first = any(same_box(boxes[0].box, box) for box in targets) if boxes else False
     return float(matches(accepted, targets)), float(first)
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(viper.__file__).parent
 ROOT = PACKAGE.parent
 
 LAYERS = (
-    "errors", "agreement", "schema", "record", "plugins",
+    "errors", "escape", "agreement", "schema", "record", "plugins",
     "storage",
     "sandbox",
     "api",

@@ -14,7 +14,7 @@ from viper.commands.present import answer_line
 from viper.commands.process import end_with
 from viper.commands.terminal import echo_json, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.profiles.exported import ExportedProgram
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions

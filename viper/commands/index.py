@@ -13,7 +13,7 @@ import click
 from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
 from viper.commands.terminal import Advance, counter, echo_json, echo_table
 from viper.errors import UsageError
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.models.media import read_picture
 from viper.profiles.files import state_dir
 from viper.search.named import NamedPictures, NamedTexts, named_indexes

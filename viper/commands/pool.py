@@ -16,7 +16,7 @@ from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
 from viper.commands.terminal import echo_json, echo_table, indented
 from viper.errors import UsageError
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.profiles.files import state_dir
 from viper.schema import to_json
 from viper.storage.versioned import VersionedStore

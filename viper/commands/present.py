@@ -21,7 +21,7 @@ import click
 from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.terminal import echo_json, echo_thumbnail, indented, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, ModelError, ViperError
-from viper.evaluate.reports.escape import for_terminal, python_on_terminal
+from viper.escape import for_terminal, python_on_terminal
 from viper.models.hub import local_copy
 from viper.models.llm.messages import Picture
 from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN

@@ -12,7 +12,7 @@ from viper.commands.options import state_option
 from viper.commands.pool import echo_versions, roll_back
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.profiles.files import state_dir
 from viper.schema import to_json
 from viper.tuning.prompt_pool import FOLDER, PromptPool

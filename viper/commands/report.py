@@ -12,10 +12,10 @@ import click
 from viper.commands.options import OutPath, given_by, need_packages, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
 from viper.errors import UsageError
+from viper.escape import for_terminal
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
-from viper.evaluate.reports.escape import for_terminal
 from viper.evaluate.reports.page import errors_page, report_page
 from viper.evaluate.reports.report import report as report_of
 from viper.evaluate.runs.store import RunStore

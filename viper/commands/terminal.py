@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,9 +18,9 @@ from viper.commands.terminal import Advance, counter, indented, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
+from viper.escape import for_terminal
 from viper.evaluate.engines.runner import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
-from viper.evaluate.reports.escape import for_terminal
 from viper.learning import flags as flagging
 from viper.learning.workflows import WorkflowSettings, make_workflows, read_workflows, utilisation
 from viper.prompting.exploring import step_text

@@ -16,7 +16,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.evaluate.reports.escape import for_csv
+from viper.escape import for_csv
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file

@@ -19,11 +19,11 @@ from typing import Literal
 from viper.data.sample import Sample
 from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UsageError
+from viper.escape import for_csv
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
 from viper.evaluate.metrics.editing import JudgeOf, NeedsEditJudge
 from viper.evaluate.predictions.score import first_few
-from viper.evaluate.reports.escape import for_csv
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels

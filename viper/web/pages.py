@@ -10,8 +10,8 @@ from typing import Any
 
 import jinja2
 
+from viper.escape import python_lines
 from viper.evaluate.reports.error_diagram import PARTS
-from viper.evaluate.reports.escape import python_lines
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.web.values import DisplayValue
 

@@ -23,7 +23,7 @@ from viper.commands.options import (
     root_option,
 )
 from viper.errors import EXIT_OK, UsageError
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
 from viper.storage.files import write_file
 from viper.strategies.seek.graph import graph_text

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import click
 
 from viper.commands.terminal import Advance, counter
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper_lab.papers.cell_runner import Cell, CellRunner, StoredRun
 from viper_lab.papers.parts import Part
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.evaluate.reports.plots import BAR, INK, PAPER, drawing
 from viper_lab.papers.result import Gain, TableCell
 

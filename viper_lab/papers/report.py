@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from viper.evaluate.reports.escape import for_terminal
+from viper.escape import for_terminal
 from viper.evaluate.reports.page import rendered_page
 from viper.evaluate.reports.tables import aligned
 from viper.storage.files import write_file

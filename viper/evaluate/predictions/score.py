@@ -13,10 +13,10 @@ from typing import Any, Literal
 from viper.data.sample import Sample
 from viper.data.source import brief
 from viper.errors import DataError
+from viper.escape import for_csv, for_terminal
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.predictions import read as reading
-from viper.evaluate.reports.escape import for_csv, for_terminal
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 

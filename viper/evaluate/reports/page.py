@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from viper.escape import for_html, python_lines
 from viper.evaluate.reports import tables
-from viper.evaluate.reports.escape import for_html, python_lines
 from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot, risk_plot
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult

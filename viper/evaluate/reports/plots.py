@@ -17,8 +17,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from viper.escape import for_html, for_terminal
 from viper.evaluate.reports.error_diagram import PARTS
-from viper.evaluate.reports.escape import for_html, for_terminal
 from viper.evaluate.reports.tables import NamedErrors, parts_of
 
 # Placeholders that the page's colours replace in the finished drawing.

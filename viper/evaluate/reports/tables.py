@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from viper.escape import for_csv, for_markdown, for_terminal
 from viper.evaluate.reports.error_diagram import PARTS
-from viper.evaluate.reports.escape import for_csv, for_markdown, for_terminal
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from viper.evaluate.reports import page
-from viper.evaluate.reports.escape import (
+from viper.escape import (
     for_csv,
     for_html,
     for_markdown,
@@ -16,6 +15,7 @@ from viper.evaluate.reports.escape import (
     python_lines,
     python_on_terminal,
 )
+from viper.evaluate.reports import page
 
 
 @pytest.mark.parametrize(

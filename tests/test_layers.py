@@ -15,7 +15,7 @@ PACKAGE = Path(viper.__file__).parent
 ROOT = PACKAGE.parent
 
 LAYERS = (
-    "errors", "escape", "agreement", "schema", "record", "plugins",
+    "errors", "escape", "threads", "agreement", "schema", "record", "plugins",
     "storage",
     "sandbox",
     "api",

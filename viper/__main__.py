@@ -17,6 +17,9 @@ def main() -> None:
     """Run the command line and end the process with its exit code, or with 130 if interrupted."""
     try:
         sys.unraisablehook = _exit_on_interrupt
+        from viper.threads import wait_passively
+
+        wait_passively()
         from viper.cli import main as run
 
         run()

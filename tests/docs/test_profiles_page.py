@@ -46,7 +46,9 @@ def documented(section: str) -> dict[str, Any]:
 def test_the_tables_have_every_key_and_its_default(section: str, kind: type) -> None:
     expected = {one.name: default_of(one) for one in fields(kind) if one.name != "sensitivities"}
     if kind is ProfileDocument:
-        expected = {name: expected[name] for name in ("bank", "preload", "max_memory_gb")}
+        expected = {
+            name: expected[name] for name in ("bank", "preload", "max_memory_gb", "threads")
+        }
     assert documented(section) == expected
 
 

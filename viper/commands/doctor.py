@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import readiness
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import REQUIRED_LAYERS
+from viper.threads import COUNT, PASSIVE, available_cores, thread_count
 
 # Package, extra that brings it, and purpose, by the name in the report.
 EXTRAS = {
@@ -33,13 +36,14 @@ EXTRAS = {
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @state_option
 def doctor(as_json: bool, state: Path | None) -> int:
-    """Check what works on this machine: Python, torch, devices, extras, sandbox, profiles.
+    """Check what works on this machine: Python, torch, devices, threads, extras, sandbox, profiles.
 
     The exit code is 1 if the embedded profile or the strict sandbox cannot run.
     """
     findings: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "torch": _torch(),
+        "threads": _threads(state),
         "extras": {name: _extra(*about) for name, about in EXTRAS.items()},
         "sandbox": _sandbox(),
         "profiles": _profiles(state),
@@ -68,6 +72,21 @@ def _torch() -> dict[str, Any]:
     if torch.backends.mps.is_available():
         devices.append("mps")
     return {"version": torch.__version__, "devices": devices, "problem": None}
+
+
+def _threads(state: Path | None) -> dict[str, Any]:
+    """Return how many threads profiles compute with, and what decides how these wait."""
+    profiles = {}
+    for name in known_profiles(state):
+        with suppress(ViperError):  # the list of profiles says what is wrong with it
+            wanted = load_profile(name, state=state).document.threads
+            profiles[name] = thread_count(wanted or None)
+    return {
+        "cores": available_cores(),
+        "environment": os.environ.get(COUNT),
+        "profiles": profiles,
+        "waiting": {name: os.environ[name] for name in PASSIVE if name in os.environ},
+    }
 
 
 def _extra(package: str, extra: str, purpose: str) -> dict[str, Any]:
@@ -119,6 +138,12 @@ def _print(findings: dict[str, Any]) -> None:
     click.echo(f"Python   {findings['python']['version']}")
     click.echo(f"torch    {torch['version'] or torch['problem']}")
     click.echo(f"devices  {', '.join(torch['devices']) or 'none'}")
+    threads = findings["threads"]
+    usual = thread_count()
+    others = [f"{name} {count}" for name, count in threads["profiles"].items() if count != usual]
+    source = f"{COUNT} in the environment" if threads["environment"] else "one for each core"
+    waiting = " ".join(f"{name}={value}" for name, value in threads["waiting"].items())
+    click.echo(f"threads  {', '.join([f'{usual} ({source})', *others])}; {waiting}")
     click.echo("extras")
     for name, extra in findings["extras"].items():
         state = "installed" if extra["installed"] else f"missing; {extra['install']}"

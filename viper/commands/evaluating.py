@@ -38,6 +38,7 @@ from viper.evaluate.trackers.tracking import Tracker, open_tracker
 from viper.profiles import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
+from viper.threads import thread_count
 
 
 def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
@@ -199,7 +200,7 @@ def on_ray(
         MissingExtraError: the package ``ray`` is not installed.
         UsageError, ModelError: Ray is not running, has no room, or an actor cannot start.
     """
-    profile_of(options, options.examples)  # report a wrong name or file before Ray starts
+    profile = profile_of(options, options.examples)  # report a wrong name before Ray starts
     actors, cpus = options.actors, options.cpus_per_actor
     with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
@@ -209,7 +210,7 @@ def on_ray(
             evaluation,
             str(Path.cwd()),
             options.workers,
-            max(1, int(share.cpus)),
+            thread_count(profile.document.threads or max(1, int(share.cpus))),
             bool(share.gpus),
         )
         pool = WorkerPool(settings, share, actors)

@@ -123,12 +123,15 @@ class _Resources:
     bank: str | None = None
     preload: bool = False
     max_memory_gb: float = 0.0
+    threads: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.max_memory_gb < math.inf:
             raise UsageError(
                 f"max_memory_gb is {self.max_memory_gb}; expected 0 (no bound) or more"
             )
+        if self.threads < 0:
+            raise UsageError(f"threads is {self.threads}; expected 0 (one for each core) or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +150,8 @@ class ProfileDocument(_Header, _Resources):
         load: options of :class:`viper.models.loading.LoadOptions` for every model that is loaded
             locally; a role's own options take precedence.
         max_memory_gb: most memory in GiB for the weights of all models together; 0 sets no limit.
+        threads: threads that numerical libraries compute with, if the environment does not say; 0
+            is one for each core. See :mod:`viper.threads`.
         hardware: the machine that the profile promises to fit, or None.
         domain: the words and pictures that the models know; None if they know everything.
         confidence: calibrations of answers by name; see :mod:`viper.strategies.confidence`.

@@ -35,6 +35,7 @@ from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings, all_settings
+from viper.threads import compute_with, wait_passively
 from viper.tools.toolbox import Toolbox
 from viper.tuning.prompt_pool import FOLDER as PROMPTS
 from viper.tuning.prompt_pool import PromptPool
@@ -70,6 +71,8 @@ class Profile(ModelChoices):
             UsageError: a file of routines cannot be used.
         """
         document, library = self.document, self.library()
+        wait_passively()
+        compute_with(document.threads)
         for role, choice in self.choices():
             self._check_backend(role, choice)
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb

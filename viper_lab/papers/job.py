@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from viper.evaluate.engines.runner import bound_arenas
 from viper.profiles.files import known_profiles
 from viper.schema import to_json
 from viper.strategies.base import Components
+from viper.threads import available_cores
 from viper_lab.papers import workers
 from viper_lab.papers.cell_runner import CellRunner, Scale
 from viper_lab.papers.options import Options
@@ -64,8 +64,6 @@ class PaperJob(ABC):
             processes: at work side by side; None chooses.
         """
         count = processes or self._processes()
-        if count > 1:  # read when torch is imported
-            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, workers.cores() // count)))
         with self.runner() as runner, hint_to_go_on():
             with status("drawing samples, counting stored answers"):
                 study = self.study(runner)
@@ -80,7 +78,7 @@ class PaperJob(ABC):
         """Return 2 where all models come with the package and there are two cores, else 1."""
         models = [choice.model or "" for _, choice in self.options.opened().choices()]
         small = all(model.startswith("embedded:") for model in models if model)
-        return min(2, workers.cores()) if small else 1
+        return min(2, available_cores()) if small else 1
 
 
 def second_writer(options: Options, second: str | None, main: Components) -> dict[str, Components]:

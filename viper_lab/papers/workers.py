@@ -196,8 +196,3 @@ def _listen(receiver: Connection, progress: Progress) -> None:
     with suppress(EOFError, OSError):
         while True:
             progress.tell(*receiver.recv())
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from PIL import Image
 
 from viper.models.llm.messages import Conversation, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate
+from viper.threads import available_cores
 from viper_lab.recipes.looker_episodes import episode
 from viper_lab.recipes.looker_model import END, IMAGE, PICTURE_TOKENS, SIDE
 from viper_lab.world.fine.kinds import FACTS
@@ -45,7 +45,7 @@ def draw(folder: Path, processor: Any, seed: int, count: int) -> list[Episode]:
     folder.mkdir(parents=True, exist_ok=True)
     cv2.setNumThreads(1)  # threads of OpenCV do not survive in forked workers
     files = range(math.ceil(count / PER_FILE))
-    with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0))) as pool:
+    with multiprocessing.get_context("fork").Pool(available_cores()) as pool:
         for number, _ in enumerate(pool.imap(partial(_write, folder, processor, seed), files)):
             if number % 10 == 9:
                 print(f"{(number + 1) * PER_FILE} of {count} episodes", flush=True)

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import ViperError
+from viper.threads import COUNT, wait_passively
 
 if TYPE_CHECKING:
     from viper.evaluate.engines.sample_runner import Item, ItemOutcome
@@ -180,7 +181,7 @@ def _settle(settings: ActorSettings) -> None:
     """Set working folder, threads and devices. Call this before heavy packages are imported."""
     if Path(settings.folder).is_dir():
         os.chdir(settings.folder)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(settings.threads)
+    os.environ[COUNT] = str(settings.threads)  # Ray has set it to the actor's share
+    wait_passively()
     if not settings.sees_gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""

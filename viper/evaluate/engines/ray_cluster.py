@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import MissingExtraError, ModelError, UsageError
+from viper.threads import available_cores
 
 # Rows are small, and a container's shared memory often is, too.
 _OBJECT_STORE_BYTES = 128 << 20
@@ -122,8 +123,7 @@ def share_of(nodes: Sequence[Node], actors: int, cpus: float | None, gpus: float
 
 def local_cpus(actors: int, per_actor: float | None) -> float:
     """Return the processors for a Ray started here: those of this process, or more on request."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    here = float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1)
+    here = float(available_cores())
     return max(here, math.ceil(actors * per_actor)) if per_actor else here
 
 

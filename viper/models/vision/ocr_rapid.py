@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.roles import Pixels, TextLine
+from viper.threads import thread_count
+
+_THREADS = "EngineConfig.onnxruntime.intra_op_num_threads"
 
 # Least score of a line.
 LEAST = 0.5
@@ -30,8 +33,10 @@ class RapidOcr:
         from rapidocr import RapidOCR
 
         self.model_id = f"rapidocr-{version('rapidocr')}:{threshold}"
-        # Otherwise its log would go to standard output, among the answers.
-        self._engine: Any = RapidOCR(params={"Global.log_level": "critical"})
+        # Otherwise its log would go to standard output, among the answers, and threads of ONNX
+        # Runtime would spin while they wait.
+        settings = {"Global.log_level": "critical", _THREADS: thread_count()}
+        self._engine: Any = RapidOCR(params=settings)
         self._threshold = threshold
         self._lock = threading.Lock()
 

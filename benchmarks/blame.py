@@ -23,11 +23,11 @@ from pathlib import Path
 from random import Random
 
 from viper.ace.critique import Critique, CritiqueError
+from viper.embedded import WEIGHTS
 from viper.evaluate.intervals import proportion
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
-from viper.profiles.choices import WEIGHTS
 from viper.profiles.learning import reflectors_of
 from viper.strategies.base import Components
 from viper.tuning.case import Case

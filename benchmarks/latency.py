@@ -15,9 +15,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 
-MEDIA = EMBEDDED / "media"
 FIRST = (str(MEDIA / "table.png"), "the ball closest to the cyan cube")
 SECOND = (str(MEDIA / "cones.png"), "what color is the second cone from the left?")
 CLASSES = (

@@ -31,17 +31,17 @@ from typing import Any
 
 import numpy as np
 
+from viper.embedded import WEIGHTS
 from viper.models.llm.openai_llm import OpenAILLM
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
-from viper.profiles.choices import EMBEDDED
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.writing import attempt_sampling
 from viper_lab.world.queries.generate import generate
 
-WRITER = EMBEDDED / "weights" / "writer"
+WRITER = WEIGHTS / "writer"
 FAMILIES = ("referring", "question", "video")
 BATCH = 16
 LOOKUP = {"prompt_lookup_num_tokens": 12, "max_matching_ngram_size": 4}

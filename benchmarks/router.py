@@ -22,7 +22,7 @@ from pathlib import Path
 from viper.api.library import library_for
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
-from viper.profiles.choices import WEIGHTS
+from viper.embedded import WEIGHTS
 from viper.prompting.router import ESSENTIAL, Router
 
 QUALITIES = {

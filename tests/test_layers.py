@@ -19,7 +19,7 @@ LAYERS = (
     "storage",
     "sandbox",
     "api",
-    "models", "prompting",
+    "models", "prompting", "embedded",
     "search",
     "tools",
     "strategies", "draw", "run_result", "reasoner",

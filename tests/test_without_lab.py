@@ -14,10 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 
 REMOVED = "import sys; sys.modules['viper_lab'] = None; from viper.__main__ import main; main()"
-TABLE = EMBEDDED / "media" / "table.png"
+TABLE = MEDIA / "table.png"
 WAIT_S = 60
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from viper.ace.bank import Bank, read_bank, write_bank
+from viper.embedded import BANKS
 from viper.errors import UnknownNameError, UsageError
-from viper.profiles.choices import BANKS
 from viper.schema import Example, Query
 from viper.strategies.examples import ExampleRequest
 

@@ -12,7 +12,7 @@ from viper.ace.soundness import api_changed, problems
 from viper.api.library import Library
 from viper.api.registry import REGISTRY
 from viper.api.spec import api_hash
-from viper.profiles.choices import BANKS
+from viper.embedded import BANKS
 
 
 def wrong(body: str, **changes: str) -> list[str]:

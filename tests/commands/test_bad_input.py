@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from viper.cli import main
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 from viper.strategies import STRATEGIES
 
 
@@ -53,7 +53,7 @@ def test_zero_bytes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 
 def test_half_a_video(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    clip = (EMBEDDED / "media" / "clip.mp4").read_bytes()
+    clip = (MEDIA / "clip.mp4").read_bytes()
     (tmp_path / "x.mp4").write_bytes(clip[: len(clip) // 2])
     said = refused(capsys, "run", str(tmp_path / "x.mp4"), "what moves first?")
     assert said.startswith(f"viper: {tmp_path}/x.mp4: ") and "neither a picture nor a video" in said

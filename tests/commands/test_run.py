@@ -18,11 +18,11 @@ from PIL import Image
 from tests.serve.bench import FAINT, Writer, served
 from tests.strategies.test_pictures import POP
 from viper.cli import main
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 from viper.record import RecordError, trace_from_record
 
-TABLE = str(EMBEDDED / "media" / "table.png")
-CONES = str(EMBEDDED / "media" / "cones.png")
+TABLE = str(MEDIA / "table.png")
+CONES = str(MEDIA / "cones.png")
 CYAN = "the ball closest to the cyan cube"
 WAIT_S = 120
 
@@ -86,7 +86,7 @@ def test_costs_are_told_without_torch_and_transformers() -> None:
 def test_the_prompt_shown_is_the_prompt_that_the_model_gets() -> None:
     from viper import Reasoner, load_profile
 
-    video = str(EMBEDDED / "media" / "clip.mp4")
+    video = str(MEDIA / "clip.mp4")
     with Reasoner(load_profile("embedded", learned=True)) as reasoner:
         for arguments, changes in (
             ((TABLE, CYAN), {}),

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from tests.hub.server import PIECE, TOKEN, Hub, serve, use_endpoint
 from tests.models.vision import built, tiny_chat
 from viper.cli import cli
+from viper.embedded import MEDIA, WEIGHTS
 from viper.profiles import load_profile
-from viper.profiles.choices import EMBEDDED
 from viper.profiles.files import default_profile, proposed_profiles, read_profile
 from viper.profiles.fit import Machine
 from viper.profiles.inventory import downloads
@@ -38,15 +38,15 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     config["text_config"]["max_position_embeddings"] = 32_768
     (vlm / "config.json").write_text(json.dumps(config))
     encoder = root / "encoder"
-    shutil.copytree(EMBEDDED / "weights" / "vqa", encoder)  # any network with a tokenizer
+    shutil.copytree(WEIGHTS / "vqa", encoder)  # any network with a tokenizer
     return {
         "Qwen3-VL": vlm,
         "owlv2": built.save("owlv2", root / "owlv2"),
         "llmdet": built.save("mm_grounding_dino", root / "llmdet"),
         "Depth-Anything": built.save("depth_anything", root / "depth"),
         "sam2": built.save("sam2", root / "sam2"),
-        "SigLIP2": EMBEDDED / "weights" / "matcher",
-        "inpainting": EMBEDDED / "weights" / "inpainter",
+        "SigLIP2": WEIGHTS / "matcher",
+        "inpainting": WEIGHTS / "inpainter",
         "MiniLM": encoder,
     }
 
@@ -186,7 +186,7 @@ def test_without_a_hub_one_line_lists_what_is_missing(
     (line,) = [line for line in result.stdout.splitlines() if "not on this disk" in line]
     sources = [str(each.model) for each in downloads(load_profile("cpu"))]
     assert result.return_value == 1 and all(source in line for source in sources)
-    picture = str(EMBEDDED / "media" / "table.png")
+    picture = str(MEDIA / "table.png")
     for command in (["run", picture, "how many?"], ["eval", "world", "--limit", "1"]):
         line = [*command, "--profile", "cpu"]
         line += ["--out", str(tmp_path / "run")] if command[0] == "eval" else []

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from viper.models.checkpoints import catalogue
 from viper.profiles import load_profile
 from viper.profiles.document import BackendChoice
-from viper.profiles.files import SHIPPED, read_profile
+from viper.profiles.files import read_profile, shipped_profiles
 from viper.profiles.fit import promised
 
-PROFILES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
+PROFILES = sorted(shipped_profiles())
 
 
 def checkpoints(profile: str) -> set[str]:

@@ -23,12 +23,11 @@ from tests.processes import descendants
 from tests.serve.bench import LEFTMOST, WAIT_S, Writer, png
 from tests.strategies.bench import Bench
 from viper import Reasoner, load_profile
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 from viper.serve.mcp_server import API_CHARACTERS, create_server
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
 
-MEDIA = EMBEDDED / "media"
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 TASKS = [
     (COUNT, "table.png"),

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from tests.serve.bench import Served, media, png, served
+from viper.embedded import MEDIA
 from viper.errors import UsageError
-from viper.profiles.choices import EMBEDDED
 from viper.serve.refusals import error_body
 
-CLIP = (EMBEDDED / "media" / "clip.mp4").read_bytes()
+CLIP = (MEDIA / "clip.mp4").read_bytes()
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> str:

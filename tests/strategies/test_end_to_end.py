@@ -11,13 +11,12 @@ import pytest
 
 from tests.strategies.bench import HEIGHT, WIDTH, Bench, picture
 from viper import Reasoner, load_profile
+from viper.embedded import MEDIA
 from viper.errors import UsageError
-from viper.profiles.choices import EMBEDDED
 from viper.record import result_record
 from viper.strategies import STRATEGIES, strategy
 from viper.testing.fake_models import FakeAnswerer
 
-MEDIA = EMBEDDED / "media"
 OPTIONS = ["the cube stops", "the ball falls"]
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from tests.models.vision.tiny_open_clip import digest, tiny_matcher
+from viper.embedded import WEIGHTS
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.soft_prompts import LearnedPrompt, mix
-from viper.profiles.choices import WEIGHTS
 from viper.testing.fake_models import FakeMatcher
 from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_training as judging

@@ -17,9 +17,9 @@ from viper.commands import options as cli
 from viper.commands.doctor import strict_holds
 from viper.commands.present import answer_line, print_details
 from viper.commands.terminal import status
+from viper.embedded import MEDIA
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.profiles.backends import SHIPPED
-from viper.profiles.choices import EMBEDDED
 from viper.profiles.document import ProfileDocument
 from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox.sandbox import Mode
@@ -131,8 +131,7 @@ def demo_questions(out: Path) -> int:
             "goes on with --sandbox=weak",
             err=True,
         )
-    folder = EMBEDDED / "media"
-    questions: list[dict[str, Any]] = json.loads((folder / "demo.json").read_text())
+    questions: list[dict[str, Any]] = json.loads((MEDIA / "demo.json").read_text())
     out.mkdir(parents=True, exist_ok=True)
     answered = 0
     choice = cli.ProfileChoice(profile="embedded", sandbox=mode, offline=True)
@@ -143,7 +142,7 @@ def demo_questions(out: Path) -> int:
                 options=tuple(item.get("options", ())),
                 strategy=item.get("strategy", "program"),
             )
-            result = reasoner.run(str(folder / item["media"]), item["query"], options)
+            result = reasoner.run(str(MEDIA / item["media"]), item["query"], options)
             answered += result.answer is not None
             picture = out / f"{number}-{item['task']}.png"
             result.save(picture)

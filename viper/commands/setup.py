@@ -13,11 +13,11 @@ import click
 from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
 from viper.commands.terminal import echo_table, status
+from viper.embedded import MEDIA
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
-from viper.profiles.choices import EMBEDDED
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
 from viper.profiles.inventory import ModelState, downloads
@@ -160,7 +160,7 @@ def _try_out(profile: Profile) -> None:
     """
     from viper.reasoner import Reasoner
 
-    picture, started = EMBEDDED / "media" / "table.png", time.perf_counter()
+    picture, started = MEDIA / "table.png", time.perf_counter()
     with (
         status(f"asking {profile.name}: {_QUESTION}"),
         Reasoner(profile, preload=False) as reasoner,

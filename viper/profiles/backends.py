@@ -90,7 +90,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "json": "viper.search.web_text:WebTexts",
         },
         "video": {
-            "video_events": "viper.models.vision.video_events:VideoEvents",
+            "video_events": "viper.embedded.video_events:VideoEvents",
             VLM: "viper.models.vision.video_chat:ChatVideo",
             "chat": "viper.models.vision.video_chat:ChatVideo",
             "video_actions": "viper.models.vision.video_actions:VideoActions",

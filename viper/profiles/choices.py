@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from viper.embedded import WEIGHTS
 from viper.errors import ProfileError
 from viper.models.checkpoints import weights_gib
 from viper.models.libraries import import_libraries
@@ -20,12 +21,6 @@ from viper.profiles.backends import (
     shared_model,
 )
 from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
-
-# The data of the profile ``embedded``: weights, example banks, media.
-EMBEDDED = Path(__file__).parents[1] / "embedded"
-WEIGHTS = EMBEDDED / "weights"
-BANKS = EMBEDDED / "banks"
-DOMAINS = EMBEDDED / "domains"
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,6 @@ def _pinned(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a profile's values without secrets, settings of strategies and paths of viper."""
     values: dict[str, Any] = redacted(plain(document))
     values["run"] = {key: each for key, each in values["run"].items() if key != "own"}
-    if values.get("path") and Path(values["path"]).expanduser().parent == SHIPPED:
+    if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
         values["path"] = None
     return values

@@ -15,12 +15,14 @@ from typing import Any
 import platformdirs
 
 from viper.api.library import split_api
+from viper.embedded import EMBEDDED
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.profiles.document import Hardware, ProfileDocument, document_of, language_models
 from viper.record import RecordError, read_toml, record_from_toml, toml_line
 from viper.strategies.settings import all_settings
 
-SHIPPED = Path(__file__).parent
+# The profile of the embedded models lies beside them.
+SHIPPED = (Path(__file__).parent, EMBEDDED)
 
 # Name that stands for the default profile; see :func:`default_profile`.
 AUTO = "auto"
@@ -64,17 +66,23 @@ def default_profile(state: Path | None = None) -> str:
     return (record_from_toml(Config, path) if path.is_file() else Config()).profile
 
 
+def shipped_profiles() -> dict[str, Path]:
+    """Return the profiles of the package by name, in alphabetical order."""
+    files = (path for folder in SHIPPED for path in folder.glob("*.toml"))
+    return {path.stem: path for path in sorted(files, key=lambda path: path.name)}
+
+
 def known_profiles(state: Path | None = None) -> dict[str, Path]:
     """Return the shipped and the user's own profiles by name. The user's take precedence."""
     own = state_dir(state) / "profiles"
-    profiles = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    profiles = shipped_profiles()
     profiles.update({path.stem: path for path in sorted(own.glob("*.toml"))})
     return profiles
 
 
 def proposed_profiles() -> list[tuple[Hardware, ProfileDocument]]:
     """Return the shipped profiles that ``viper setup`` may propose, the least demanding first."""
-    documents = [_read(path, None)[0] for path in sorted(SHIPPED.glob("*.toml"))]
+    documents = [_read(path, None)[0] for path in shipped_profiles().values()]
     proposed = [(each.hardware, each) for each in documents if each.hardware]
     proposed = [(hardware, each) for hardware, each in proposed if hardware.proposed]
     return sorted(proposed, key=lambda pair: (pair[0].gpu_gib, pair[0].ram_gib))
@@ -137,7 +145,7 @@ def _extended(name: Any, path: Path, state: Path | None) -> Path:
         return path.parent / Path(name).expanduser()
     profiles = known_profiles(state)
     if profiles.get(name) == path:  # a user's profile may extend the shipped one of its name
-        profiles = {each.stem: each for each in SHIPPED.glob("*.toml")}
+        profiles = shipped_profiles()
     if name not in profiles:
         raise RecordError(["extends"], str(UnknownNameError("profile", name, profiles)))
     return profiles[name]

@@ -12,6 +12,7 @@ from viper.ace.bank import read_bank
 from viper.ace.pool import FOLDER as DEMONSTRATIONS
 from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
+from viper.embedded import BANKS, DOMAINS
 from viper.errors import ProfileError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.endpoint import find_endpoint
@@ -26,7 +27,7 @@ from viper.profiles.backends import (
     takes_pictures,
     vlm_options,
 )
-from viper.profiles.choices import BANKS, DOMAINS, ModelChoices
+from viper.profiles.choices import ModelChoices
 from viper.profiles.document import EYES, BackendChoice, DomainFiles
 from viper.profiles.files import read_profile, state_dir
 from viper.profiles.models import ProfileModels

@@ -29,9 +29,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.functional import avg_pool2d
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.depth import DepthMaps
 from viper.models.vision.roles import DepthEstimator, Floats
-from viper.profiles.choices import WEIGHTS
 from viper.tools.crops import box_depth
 from viper_lab.recipes.detector_batches import IMAGE_MEAN, IMAGE_STD
 from viper_lab.recipes.object_views import ObjectViews, normalised

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.adapter_inpainter import NO_PROMPT, encode_prompts
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.profiles.choices import WEIGHTS
 from viper_lab.recipes.inpainter_batches import draw_example, tensors
 from viper_lab.recipes.inpainter_model import (
     InpainterShape,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Detector, Inpainter, Mask, Matcher, Pixels
-from viper.profiles.choices import WEIGHTS
 from viper.schema import PixelBox
 from viper.tools.crops import object_crop
 from viper_lab.recipes.detector_score import HIT_IOU, iou

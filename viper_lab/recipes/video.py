@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from viper.models.vision.roles import EventWindow, VideoModel
-from viper.models.vision.video_events import VideoEvents
-from viper.models.vision.video_events_model import (
+from viper.embedded.video_events import VideoEvents
+from viper.embedded.video_events_model import (
     EventOutput,
     TextFeatures,
     VideoEventsConfig,
     VideoEventsModel,
 )
+from viper.models.vision.roles import EventWindow, VideoModel
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit, save_half
 from viper_lab.recipes.video_looks import learn_looks
 from viper_lab.recipes.video_texts import NOWHERE, ClipText, claims, words

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from viper.models.vision.video_events_model import CROP
+from viper.embedded.video_events_model import CROP
 from viper_lab.recipes.optim import FitOptions, fit
 from viper_lab.world.clips import render_frames, sample_clip
 from viper_lab.world.scene import CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from viper.embedded import WEIGHTS
 from viper.evaluate.metrics.accuracy import answer_correct
 from viper.models.vision.vqa_blip import BlipAnswerer
-from viper.profiles.choices import WEIGHTS
 from viper_lab.datasets.world import world_media
 from viper_lab.recipes.object_views import resized, to_input
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit

@@ -21,7 +21,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from viper.profiles.choices import WEIGHTS
+from viper.embedded import WEIGHTS
 from viper_lab.recipes.optim import FitOptions, TrainOptions, fit
 from viper_lab.recipes.writer_documents import DocumentOptions, Piece, document
 from viper_lab.recipes.writer_growth import grown_tokenizer, grown_writer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.roles import Floats
-from viper.profiles.choices import WEIGHTS
 from viper_lab.papers import fine_tuning
 
 WORDS = ("egg", "pyramid")

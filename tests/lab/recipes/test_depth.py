@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import MEDIA
 from viper_lab.recipes import depth
 from viper_lab.recipes.depth import DETECTOR
-
-MEDIA = EMBEDDED / "media"
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.roles import Detection
-from viper.profiles.choices import EMBEDDED
 from viper.schema import PixelBox
 from viper_lab.recipes import detector as recipe
 from viper_lab.recipes.detector_batches import (
@@ -258,7 +258,7 @@ def test_a_perfect_detector_scores_one() -> None:
 
 @pytest.mark.models
 def test_the_shipped_detector_finds_what_full_phrases_name() -> None:
-    weights = EMBEDDED / "weights" / "detector"
+    weights = WEIGHTS / "detector"
     assert sum(f.stat().st_size for f in weights.glob("*.safetensors")) < 16e6
     detector = Owlv2Detector.from_pretrained(weights)
     assert 0.1 < detector.default_threshold < 0.9

@@ -10,8 +10,8 @@ import pytest
 import torch
 from diffusers.models.autoencoders.vae import DiagonalGaussianDistribution
 
+from viper.embedded import WEIGHTS
 from viper.models.vision.inpainter_diffusers import DiffusersInpainter
-from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes import inpainter as recipe
 from viper_lab.recipes import inpainter_score as score
 from viper_lab.recipes import optim
@@ -37,7 +37,7 @@ from viper_lab.world.scene import SceneObject
 from viper_lab.world.stills import FreshStills
 from viper_lab.world.vocabulary import HELD_OUT_COMBINATIONS
 
-DETECTOR = EMBEDDED / "weights" / "detector"
+DETECTOR = WEIGHTS / "detector"
 TINY = InpainterShape(
     side=32, autoencoder_widths=(8, 16), latent_channels=6, unet_widths=(8, 16), heads=2, groups=4
 )

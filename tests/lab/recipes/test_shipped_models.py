@@ -2,11 +2,10 @@
 
 import pytest
 
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import WEIGHTS
 from viper_lab.recipes.object_views import ObjectViews
 from viper_lab.world.stills import FreshStills
 
-WEIGHTS = EMBEDDED / "weights"
 SCENES = range(5000, 5008)
 
 pytestmark = pytest.mark.models

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from viper.models.vision.video_events_model import CROP
+from viper.embedded.video_events_model import CROP
 from viper_lab.recipes.video import batch_loss, build_model, build_tokenizer, coverage, varied
 from viper_lab.recipes.video_looks import FIRST_CLIP, WINDOW, cutouts, varied_crop
 from viper_lab.recipes.video_texts import NOWHERE, claims, words

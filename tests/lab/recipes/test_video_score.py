@@ -2,15 +2,15 @@ from typing import Any
 
 import pytest
 
+from viper.embedded import WEIGHTS
+from viper.embedded.video_events import VideoEvents
 from viper.models.vision.roles import EventWindow
-from viper.models.vision.video_events import VideoEvents
-from viper.profiles.choices import EMBEDDED
 from viper_lab.recipes.video import evaluate, rivals, temporal_iou
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.events import event_phrase
 from viper_lab.world.scene import ClipEvent
 
-WEIGHTS = EMBEDDED / "weights" / "video"
+VIDEO = WEIGHTS / "video"
 
 
 class Seer:
@@ -59,6 +59,6 @@ def test_rivals_are_untrue() -> None:
 
 @pytest.mark.models
 def test_the_shipped_weights_locate_events_of_unseen_clips() -> None:
-    reached = evaluate(VideoEvents.from_pretrained(WEIGHTS), "test", 4)
+    reached = evaluate(VideoEvents.from_pretrained(VIDEO), "test", 4)
     assert reached["temporal_iou"] > 0.8
     assert reached["right_object"] > 0.6

@@ -11,10 +11,10 @@ from transformers import AutoProcessor
 
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.embedded import WEIGHTS
 from viper.models.llm.messages import pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate
 from viper.models.media import media_from
-from viper.profiles.choices import EMBEDDED
 from viper.prompting.exploring import read_action
 from viper.tools.session import SHOW
 from viper_lab.datasets import fine
@@ -132,7 +132,7 @@ def test_an_episode_has_a_fact_entry_for_each_picture() -> None:
 
 @pytest.mark.parametrize("mode", ["look", "blind", "one_shot", "whole"])
 def test_training_reads_the_tokens_that_the_model_gets(mode: Mode) -> None:
-    processor = AutoProcessor.from_pretrained(EMBEDDED / "weights" / "looker")
+    processor = AutoProcessor.from_pretrained(WEIGHTS / "looker")
     template = ChatTemplate(processor, processor.tokenizer, takes_parts=True)
     messages = conversation(SAMPLES[1], mode, 6)
     tokens = encoded(messages, processor).tokens.tolist()

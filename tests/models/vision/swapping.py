@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from viper.embedded import EMBEDDED
 from viper.profiles import load_profile
-from viper.profiles.files import SHIPPED
 from viper.reasoner import Reasoner
 
 IMAGE_PROGRAMS = {
@@ -28,7 +28,7 @@ def answer_with(role: str, line: str, folder: Path) -> Any:
         line: as it stands under ``[roles]``, such as ``{ backend = "dpt", model = "…" }``.
         folder: where the profile is written.
     """
-    text = (SHIPPED / "embedded.toml").read_text("utf-8")
+    text = (EMBEDDED / "embedded.toml").read_text("utf-8")
     text, replaced = re.subn(rf"(?m)^{role} = .*$", lambda _: f"{role} = {line}", text)
     assert replaced == 1
     path = folder / f"{role}.toml"

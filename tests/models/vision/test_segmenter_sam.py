@@ -14,6 +14,7 @@ from PIL import Image
 
 from tests.models.vision.built import save
 from tests.models.vision.heads import SHAPES, rectangle, see_masks
+from viper.embedded import EMBEDDED, MEDIA
 from viper.errors import ModelError, ProfileError
 from viper.models.vision.roles import Detection, Detector, Segmenter
 from viper.models.vision.segmenter_sam import (
@@ -24,8 +25,6 @@ from viper.models.vision.segmenter_sam import (
     Sam3Segmenter,
 )
 from viper.profiles import load_profile
-from viper.profiles.choices import EMBEDDED
-from viper.profiles.files import SHIPPED
 from viper.testing.conformance import KnownObject, check_detector, check_segmenter
 
 
@@ -381,7 +380,7 @@ def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
 
 def profile(folder: Path, sam2: Path, *, detector: bool) -> Path:
     """The embedded profile with SAM 2 as its segmenter, with or without its detector."""
-    text = (SHIPPED / "embedded.toml").read_text("utf-8")
+    text = (EMBEDDED / "embedded.toml").read_text("utf-8")
     line = f'segmenter = {{ backend = "sam2", model = "{sam2}", options = {{ threshold = 0.3 }} }}'
     text, replaced = re.subn(r"(?m)^segmenter = .*$", lambda _: line, text)
     text = text if detector else re.sub(r"(?m)^detector = .*$", "", text)
@@ -395,7 +394,7 @@ def test_a_profile_s_own_detector_finds_the_boxes(sam2: Path, tmp_path: Path) ->
     profile_ = load_profile(str(profile(tmp_path, sam2, detector=True)))
     assert profile_.problems() == []
     models = profile_.components().toolbox.models
-    image = np.asarray(Image.open(EMBEDDED / "media" / "table.png").convert("RGB"))
+    image = np.asarray(Image.open(MEDIA / "table.png").convert("RGB"))
     with models.using("segmenter") as segmenter:
         see_masks(segmenter._model)
         segments = segmenter.segments(segmenter.encode(image), ["cube", "ball"])

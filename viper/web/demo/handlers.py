@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import gradio as gr
 
+from viper.embedded import MEDIA
 from viper.errors import UsageError, ViperError
 from viper.evaluate.reports.tables import answer_words
 from viper.learning.feedback import RIGHT_IS
@@ -76,15 +77,14 @@ class Demo:
 
         Those of a strategy whose model the first profile lacks are left out.
         """
-        folder = Path(__file__).parents[2] / "embedded" / "media"
-        items = json.loads((folder / "demo.json").read_text("utf-8")) if self.scenes else []
+        items = json.loads((MEDIA / "demo.json").read_text("utf-8")) if self.scenes else []
         roles = ("", *self.managers[0].reasoner.components.models)
         found = []
         for item in items:
             strategy = item.get("strategy", "program")
             example = DemoExample(item["query"], tuple(item.get("options", ())), strategy)
             if model_role(strategy) in roles:
-                found.append((folder / item["media"], example))
+                found.append((MEDIA / item["media"], example))
         return found
 
 

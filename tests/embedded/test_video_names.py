@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from viper.models.vision.video_names import crops_at, names_in_view
+from viper.embedded.video_events_model import crops_at, names_in_view
 
 COLOURS, SHAPES = ("red", "blue"), ("cube", "ball")
 NAMES = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.vision.swapping import answer_with
-from viper.errors import ModelError
-from viper.models.vision.roles import EventWindow, VideoModel
-from viper.models.vision.video_events import (
+from viper.embedded.video_events import (
     NOTHING,
     ClipEncoding,
     SeenEvent,
@@ -16,6 +14,8 @@ from viper.models.vision.video_events import (
     mentioned,
     without_rivals,
 )
+from viper.errors import ModelError
+from viper.models.vision.roles import EventWindow, VideoModel
 from viper_lab.recipes.optim import save_half
 from viper_lab.recipes.video import build_model, build_tokenizer
 

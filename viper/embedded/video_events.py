@@ -1,4 +1,4 @@
-"""Events in a clip by :class:`~viper.models.vision.video_events_model.VideoEventsModel`."""
+"""Events in a clip by :class:`~viper.embedded.video_events_model.VideoEventsModel`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viper.models.vision.video_windows import MIN_SCORE, NOTHING
 from viper.storage.cache import RecentTexts
 
 if TYPE_CHECKING:
-    from viper.models.vision.video_events_model import ClipFeatures, EventOutput, TextFeatures
+    from viper.embedded.video_events_model import ClipFeatures, EventOutput, TextFeatures
 
 # Shortest and longest event window.
 MIN_FRAMES, MAX_FRAMES = 2, 12
@@ -45,7 +45,7 @@ class VideoEvents(Checkpoint):
     objects in view is scored, and those above a threshold are listed.
     """
 
-    network = "viper.models.vision.video_events_model:VideoEventsModel"
+    network = "viper.embedded.video_events_model:VideoEventsModel"
     readers = ("transformers:PreTrainedTokenizerFast",)
     takes_names = True
 
@@ -85,7 +85,7 @@ class VideoEvents(Checkpoint):
         """Return the events whose middle is in frames ``[start, end)``, in order of time.
 
         E.g. ``the red cube hits the blue ball. the blue ball starts moving.`` A question selects
-        among them, see :func:`~viper.models.vision.video_events.bearing_on`. The objects that it
+        among them, see :func:`~viper.embedded.video_events.bearing_on`. The objects that it
         names are assumed to be in the clip, and so are those in the texts ``names``.
         """
         text = (question or "").lower()
@@ -122,7 +122,7 @@ class VideoEvents(Checkpoint):
     def _names_in_view(self, encoding: ClipEncoding, named: Collection[str]) -> list[str]:
         import torch
 
-        from viper.models.vision.video_names import names_in_view
+        from viper.embedded.video_events_model import names_in_view
 
         with torch.inference_mode():
             texts = self._text_features([f"the {name}" for name in self._names])
@@ -147,13 +147,13 @@ class VideoEvents(Checkpoint):
         """Return features of the texts in order; those of recent texts are cached."""
         import torch
 
-        from viper.models.vision.video_events_model import TextFeatures
+        from viper.embedded.video_events_model import TextFeatures
 
         rows = self._texts.get(texts, self._encoded_texts)
         return TextFeatures(*(torch.stack(part) for part in zip(*rows, strict=True)))
 
     def _encoded_texts(self, texts: list[str]) -> list[TextFeatures]:
-        from viper.models.vision.video_events_model import TextFeatures
+        from viper.embedded.video_events_model import TextFeatures
 
         limit = self._model.config.text_config.max_position_embeddings
         tokens = self._processor(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -25,7 +25,16 @@ from viper.run_result import RunResult
 from viper.schema import TASKS, Query, Trace, Trial
 from viper.strategies import strategy as named_strategy
 from viper.strategies.answers import outside_value, resolve_task
-from viper.strategies.base import Components, RunContext, ShowsPrompt, Strategy, UsageMeter
+from viper.strategies.base import (
+    Components,
+    Conclusion,
+    RunContext,
+    ShowsPrompt,
+    StoppedError,
+    Strategy,
+    UsageMeter,
+    answering_trial,
+)
 from viper.strategies.confidence import judged, limit_of
 from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import run_program
@@ -201,18 +210,20 @@ class Reasoner:
             limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
         started = time.perf_counter()
         trials: list[Trial] = []
-        for trial in strategy.trials(self.components, context):
-            trials.append(trial)
-            yield trial
-        if context.settings.verify:
-            verify(self.components, context, trials)
-        if context.final_value is None and using is None:
+        conclusion = yield from _collected(strategy, self.components, context, trials)
+        if settings.verify:
+            conclusion = verify(self.components, context, conclusion)
+        if using is None and answering_trial(trials) is None:
             fallback = fall_back(self.components, context, len(trials))
             if fallback is not None:
-                trials.append(fallback)
-                yield fallback
+                name, trial = fallback
+                conclusion = replace(conclusion, fallback=name if trial.ok else None)
+                trials.append(trial)
+                yield trial
         names_things = not getattr(strategy, "searches_texts", False)
-        yield self._result(context, reason, strategy.name, trials, started, names_things)
+        yield self._result(
+            context, reason, strategy.name, trials, started, conclusion, names_things
+        )
 
     async def arun(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
@@ -249,7 +260,7 @@ class Reasoner:
         started = time.perf_counter()
         generation = Generation(program, "", "first", None, None)
         trials = list(run_program(self.components, context, generation))
-        return self._result(context, reason, "exec", trials, started)
+        return self._result(context, reason, "exec", trials, started, Conclusion())
 
     def patch(self, picture: Any) -> ImagePatch:
         """Return a picture as a patch, whose methods ask the models at once, without a program.
@@ -295,7 +306,7 @@ class Reasoner:
         """
         run_options = (request or RunOptions()).changed(**changes)
         context, _ = self.context(media, query, run_options, None)
-        return write_prompt(self.components, context)
+        return write_prompt(self.components, context).prompt
 
     def context(
         self, media: Any, text: str, options: RunOptions, cancel: threading.Event | None = None
@@ -333,20 +344,23 @@ class Reasoner:
         strategy_name: str,
         trials: Sequence[Trial],
         started: float,
+        conclusion: Conclusion,
         names_things: bool = True,
     ) -> RunResult:
-        answer, value = context.final_value or (None, None)
+        chosen = conclusion.chosen
+        if chosen is None:
+            chosen = max((i for i, each in enumerate(trials) if each.answer), default=None)
+        answering = None if chosen is None else trials[chosen]
+        answer = None if answering is None else answering.answer
         failures = [trial.failure for trial in trials if trial.correction != "fallback"]
-        failure = failures[-1] if failures else context.stopped
-        chosen = context.chosen
-        if chosen is None and answer is not None and trials:
-            chosen = len(trials) - 1
+        failure = failures[-1] if failures else conclusion.stopped
         warnings = warnings_of(
             self.components,
             context,
-            None if chosen is None else trials[chosen],
+            answering,
             strategy=strategy_name,
             names_things=names_things,
+            fallback=conclusion.fallback,
         )
         trace = Trace(
             query=context.query,
@@ -354,30 +368,51 @@ class Reasoner:
             task_reason=reason,
             answer=answer,
             failure=None if answer is not None else failure,
-            trials=tuple(trials),
+            trials=tuple(replace(trial, value=None) for trial in trials),
             usage=context.usage.snapshot(),
             seconds=round(time.perf_counter() - started, 4),
             strategy=strategy_name,
             profile=self.components.profile_name,
             api=context.settings.api,
-            left_out=context.left_out,
-            fallback=context.fallback,
+            left_out=conclusion.left_out,
+            fallback=conclusion.fallback,
             chosen=chosen,
-            votes=context.votes,
-            examples_shown=context.examples_shown,
-            examples_left_out=context.examples_left_out,
+            votes=conclusion.votes,
+            examples_shown=conclusion.examples_shown,
+            examples_left_out=conclusion.examples_left_out,
             seed=context.settings.seed,
             warnings=warnings,
-            checks=context.checks,
-            **_parts(context.parts),
+            checks=conclusion.checks,
+            **_parts(conclusion.parts),
         )
-        value = outside_value(value, context.media)
+        value = None if answering is None else outside_value(answering.value, context.media)
         settings = context.settings
         trace = judged(
             trace, self.components.confidence, verified=settings.verify, risk=settings.abstain
         )
         kept = None if trace.answer is None else value
         return RunResult(trace, context.media, kept, self.components.page)
+
+
+def _collected(
+    strategy: Strategy, components: Components, context: RunContext, trials: list[Trial]
+) -> Generator[Trial, None, Conclusion]:
+    """Yield the trials of a strategy, add them to the list, and return its conclusion."""
+    conclusion = None
+    try:
+        running = iter(strategy.trials(components, context))
+        while True:
+            trials.append(next(running))
+            yield trials[-1]
+    except StopIteration as end:
+        conclusion = end.value
+    except StoppedError as stop:
+        conclusion = Conclusion(stopped=stop.failure)
+    earlier = vars(context).get("final_value")
+    if trials and earlier is not None:
+        trials[-1] = replace(trials[-1], answer=earlier[0], value=earlier[1])
+    conclusion = conclusion or Conclusion()
+    return replace(conclusion, parts={**context.parts, **conclusion.parts})
 
 
 # Names of strategy parts that have their own field in a trace; the shipped strategies use them.

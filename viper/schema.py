@@ -19,10 +19,6 @@ SCHEMA_VERSION = 1
 Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
 TASKS: tuple[str, ...] = ("ground", "question", "choice", "statement", "edit", "tag", "auto")
 
-Correction = Literal[
-    "first", "self_debug", "self_debug_feedback", "self_tune", "look_for_options", "fallback"
-]
-
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")
 
@@ -42,6 +38,11 @@ MAX_VOTES = 25
 
 # ``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive.
 PixelBox = tuple[float, float, float, float]
+
+
+def _unstored() -> Any:
+    """Declare a field that JSON leaves out; pydantic reads ``exclude`` as :func:`to_json` does."""
+    return field(default=None, repr=False, compare=False, metadata={"exclude": True})
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,10 @@ class Trial:
     ``demonstrations`` holds the ids of the demonstrations in either prompt, each once, in their
     order. ``rests_on_nothing`` holds the indices of calls that found nothing and whose result may
     have reached the answer.
+
+    ``answer`` and ``value`` are not stored, because the trace holds the answer of the run:
+    ``answer`` is that of this trial, and ``value`` what its program returned, with arrays and
+    references; a finished trace has no values.
     """
 
     index: int
@@ -190,6 +195,8 @@ class Trial:
     plan_prompt: str | None = None
     demonstrations: tuple[str, ...] = ()
     rests_on_nothing: tuple[int, ...] = ()
+    answer: Answer | None = _unstored()
+    value: Any = _unstored()
 
 
 @dataclass(frozen=True)
@@ -414,7 +421,8 @@ class Example:
 def to_json(record: Any) -> Any:
     """Return a record (nested dataclasses, tuples, mappings) as plain JSON values."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        return {f.name: to_json(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        stored = (item for item in dataclasses.fields(record) if "exclude" not in item.metadata)
+        return {item.name: to_json(getattr(record, item.name)) for item in stored}
     if isinstance(record, Mapping):
         return {str(key): to_json(value) for key, value in record.items()}
     if isinstance(record, list | tuple):

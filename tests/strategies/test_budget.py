@@ -12,8 +12,8 @@ from viper.errors import UsageError
 from viper.models.media import media_from
 from viper.record import result_record
 from viper.run_result import RunResult
-from viper.schema import Query, Trial
-from viper.strategies.base import RunContext, UsageMeter
+from viper.schema import Failure, Query, Trial
+from viper.strategies.base import RunContext, StoppedError, UsageMeter
 from viper.strategies.program import ProgramStrategy
 from viper.strategies.settings import RunSettings
 
@@ -65,9 +65,11 @@ def test_a_budget_that_allows_no_request_is_a_failure_of_its_own() -> None:
             threading.Event(),
             usage=UsageMeter(llm_calls=2),
         )
-        assert list(ProgramStrategy().trials(bench.reasoner.components, context)) == []
-    assert context.stopped is not None and context.stopped.kind == "budget"
-    assert context.stopped.message == "2 used of max_llm_calls 2; set a higher bound or 0"
+        with pytest.raises(StopIteration) as ended:
+            next(ProgramStrategy().trials(bench.reasoner.components, context))
+    stopped = ended.value.value.stopped
+    assert stopped is not None and stopped.kind == "budget"
+    assert stopped.message == "2 used of max_llm_calls 2; set a higher bound or 0"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +100,7 @@ def test_a_bound_is_reached_by_requests_by_all_tokens_and_by_cost(
 def test_a_run_without_a_trial_can_be_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(self: object, components: object, context: RunContext) -> list[Trial]:
         context.usage.llm_calls = 5
-        context.stopped = context.over_budget()
-        return []
+        raise StoppedError(Failure("budget", "5 used of max_llm_calls 5"))
 
     monkeypatch.setattr(ProgramStrategy, "trials", stopped)
     with Bench([]) as bench:

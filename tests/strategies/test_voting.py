@@ -13,7 +13,7 @@ from viper.record import result_record
 from viper.run_result import RunResult
 from viper.schema import Answer, to_json
 from viper.strategies.settings import RunSettings
-from viper.strategies.voting import Vote, central, groups_of, is_decided, short_text
+from viper.strategies.voting import central, groups_of, is_decided, short_text
 from viper.strategies.writing import attempt_sampling
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
@@ -40,12 +40,12 @@ def ask(programs: list[str], **settings: object) -> tuple[RunResult, int]:
         return result, len(bench.llm.calls)
 
 
-def word(value: str) -> Vote:
-    return Vote(0, Answer(value, "text"))
+def word(value: str) -> Answer:
+    return Answer(value, "text")
 
 
-def box(*sides: float, index: int = 0) -> Vote:
-    return Vote(0, Answer(list(sides), "box", box=sides, image_index=index))  # type: ignore[arg-type]
+def box(*sides: float, index: int = 0) -> Answer:
+    return Answer(list(sides), "box", box=sides, image_index=index)  # type: ignore[arg-type]
 
 
 def test_the_most_frequent_answer_counts_with_its_trial_and_program() -> None:
@@ -201,15 +201,15 @@ def test_words_are_compared_as_metrics_compare_them(first: str, second: str, sam
 
 
 def test_numbers_options_truths_tags_and_pictures() -> None:
-    numbers = [Vote(0, Answer(value, "number")) for value in (2, 2.0, 2.5)]
+    numbers = [Answer(value, "number") for value in (2, 2.0, 2.5)]
     assert groups_of(numbers) == [(0, 1), (2,)]
-    options = [Vote(0, Answer("same text", "choice", choice_index=index)) for index in (1, 0, 1)]
+    options = [Answer("same text", "choice", choice_index=index) for index in (1, 0, 1)]
     assert groups_of(options) == [(0, 2), (1,)]
-    truths = [Vote(0, Answer(value, "truth")) for value in (True, False, False)]
+    truths = [Answer(value, "truth") for value in (True, False, False)]
     assert groups_of(truths) == [(1, 2), (0,)]
-    tags = [Vote(0, Answer([{"label": label}], "tags")) for label in "aba"]
+    tags = [Answer([{"label": label}], "tags") for label in "aba"]
     assert groups_of(tags) == [(0, 2), (1,)]
-    images = [Vote(0, Answer({"picture": f"edit-{name}"}, "image")) for name in "aba"]
+    images = [Answer({"picture": f"edit-{name}"}, "image") for name in "aba"]
     assert groups_of(images) == [(0, 2), (1,)]
 
 
@@ -234,7 +234,7 @@ def test_short_texts() -> None:
     assert short_text(Answer("x\n" * 200, "text")).endswith("x…")
     assert len(short_text(Answer("x " * 200, "text"))) == 80
     assert short_text(Answer(None, "image")) == "a picture"
-    assert short_text(box(1, 2, 3.5, 4, index=2).answer) == "[1, 2, 3.5, 4] in picture 2"
+    assert short_text(box(1, 2, 3.5, 4, index=2)) == "[1, 2, 3.5, 4] in picture 2"
 
 
 def test_votes_are_told_and_stored() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.api.routines.arrays import API as ARRAYS_API
-from viper.errors import UsageError
+from viper.errors import UsageError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.protocol import LLM, Completion
 from viper.models.media import Media
@@ -161,36 +161,16 @@ class UsageMeter:
 
 @dataclass
 class RunContext:
-    """State of one run: its query, media and settings, and the results so far.
-
-    ``final_value`` is the answer with the return value of the last good program, which may hold
-    arrays and references. ``left_out`` holds the names of the API that a router kept out of the
-    prompt. ``stopped`` is the reason why a strategy ended, if no trial holds it. ``fallback`` names
-    the fallback that answered. ``examples_shown`` holds the sample ids of the prompt's examples,
-    and ``examples_left_out`` counts further examples for which there was no room. ``chosen`` is the
-    index of the trial that gave the answer, if that is not the last. ``votes`` holds the answers of
-    a vote, each with its count, the winner first, and ``ballots`` its votes. ``checks`` holds
-    the tests by verification. ``parts`` holds further data of the strategy for the trace, by name,
-    such as ``path`` of strategy ``seek`` and ``turns`` of strategy ``explore``. Its values are JSON
-    values or records of them, and may still grow.
-    """
+    """Input of one run: its query, media and settings, and the meter of its cost."""
 
     query: Query
     media: Media
     settings: RunSettings
     cancel: threading.Event
     usage: UsageMeter = field(default_factory=UsageMeter)
-    final_value: Any = None
-    left_out: tuple[str, ...] = ()
-    stopped: Failure | None = None
-    fallback: str | None = None
-    examples_shown: tuple[str, ...] = ()
-    examples_left_out: int = 0
-    chosen: int | None = None
-    votes: tuple[tuple[str, int], ...] = ()
-    ballots: tuple[Any, ...] = ()
-    checks: tuple[Check, ...] = ()
-    parts: dict[str, Any] = field(default_factory=dict)
+    # Plug-ins written for earlier versions leave the parts of their trace here, and their answer
+    # in an attribute ``final_value``; others return a Conclusion and yield trials with answers.
+    parts: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def over_budget(self) -> Failure | None:
         """Return the reason why the budget allows no further request, or None if it does."""
@@ -209,12 +189,55 @@ class RunContext:
         return None
 
 
+class StoppedError(ViperError):
+    """A strategy cannot go on; the trials so far count.
+
+    Attributes:
+        failure: the reason, which the trace states if there is no trial.
+    """
+
+    code = "stopped"
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What is known of a run beside its trials; most fields are those of the trace.
+
+    Attributes:
+        chosen: index of the trial that answers; None for the last one with an answer.
+        stopped: the reason why the strategy ended, if no trial holds it.
+        ballots: the trials that voted.
+        parts: further data of the strategy by name, such as ``path`` of strategy ``seek`` and
+            ``turns`` of strategy ``explore``: JSON values, or records of them.
+    """
+
+    chosen: int | None = None
+    stopped: Failure | None = None
+    ballots: tuple[Trial, ...] = ()
+    votes: tuple[tuple[str, int], ...] = ()
+    checks: tuple[Check, ...] = ()
+    fallback: str | None = None
+    left_out: tuple[str, ...] = ()
+    examples_shown: tuple[str, ...] = ()
+    examples_left_out: int = 0
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def answering_trial(trials: Iterable[Trial]) -> Trial | None:
+    """Return the last trial with an answer; None without an answer."""
+    return next((each for each in reversed([*trials]) if each.answer is not None), None)
+
+
 class Strategy(Protocol):
     """A way of answering; yields its trials as they happen, the trial with the answer last.
 
-    A strategy whose answering trial is not the last sets ``context.chosen``. One that looks words
-    of the query up in texts has the attribute ``searches_texts = True``: words that the models do
-    not know are then no reason for a warning.
+    A generator of trials may return a :class:`Conclusion`, for example if another trial answers. A
+    strategy that looks words of the query up in texts has the attribute ``searches_texts = True``:
+    words that the models do not know are then no reason for a warning.
     """
 
     name: str

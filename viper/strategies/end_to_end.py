@@ -26,7 +26,7 @@ from viper.models.media import Media
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, RunContext, StoppedError
 from viper.tools.session import ToolSession
 
 FRAMES = 8
@@ -124,18 +124,18 @@ def one_trial(
     session = components.toolbox.session(
         context.media, cancel=context.cancel, charge=context.usage.add
     )
+    value: Any = None
     try:
-        value = ask(session, context.query)
-        answer = value
+        value = answer = ask(session, context.query)
         if not isinstance(value, Failure):
             answer = read_answer(value, context.query, context.media, by="the model")
     except ToolError as error:
         last = session.calls[-1]
         answer = Failure("tool", str(error), tool=last.tool, call_index=last.index)
+    except StoppedError as stop:
+        answer = stop.failure
     context.usage.model_calls += session.model_calls
     failure = answer if isinstance(answer, Failure) else None
-    if failure is None:
-        context.final_value = (answer, value)
     return Trial(
         index=index,
         program="",
@@ -146,6 +146,8 @@ def one_trial(
         tool_calls=tuple(session.calls),
         stdout="",
         seconds=round(time.perf_counter() - started, 4),
+        answer=None if failure else answer,
+        value=None if failure else value,
     )
 
 
@@ -228,10 +230,10 @@ def _join(names: Iterable[str]) -> str:
     return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
-def fall_back(components: Components, context: RunContext, index: int) -> Trial | None:
-    """Run the fallback and return its trial, or None if no fallback applies.
+def fall_back(components: Components, context: RunContext, index: int) -> tuple[str, Trial] | None:
+    """Run the fallback and return its name and its trial, or None if no fallback applies.
 
-    ``context.fallback`` names the fallback if it answers. It is off unless ``RunSettings.fallback``
+    It is off unless ``RunSettings.fallback``
     asks for it. Groundings in one picture get the average box; questions and choices about one
     picture or a video go to the VQA model. ``vipergpt`` repeats ViperGPT's published code. A trace
     names the fallback that answered, so that its scores can be told apart from those of programs
@@ -253,10 +255,7 @@ def fall_back(components: Components, context: RunContext, index: int) -> Trial 
     if fallback is None:
         return None
     name, ask = fallback
-    trial = one_trial(components, context, ask, index, correction="fallback")
-    if trial.ok:
-        context.fallback = name
-    return trial
+    return name, one_trial(components, context, ask, index, correction="fallback")
 
 
 def _fallback_for(context: RunContext) -> tuple[str, Ask] | None:

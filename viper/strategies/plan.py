@@ -11,7 +11,7 @@ prompt, those most like the query. Differs: CLOVA does not correct itself while 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -20,16 +20,22 @@ from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
 from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_prompt, read_plan
 from viper.schema import Example, Failure, Trial
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import run_with_corrections
-from viper.strategies.prompts import fit_prompt, in_order, is_lines, query_for_prompt
+from viper.strategies.prompts import (
+    FittedPrompt,
+    WriterPrompt,
+    fit_prompt,
+    in_order,
+    is_lines,
+    query_for_prompt,
+)
 from viper.strategies.settings import RunSettings
 from viper.strategies.writing import (
     MAX_RESAMPLES,
     AttemptNumber,
     PromptBuilder,
-    WriterPrompt,
     attempt_sampling,
     feedback_on,
     raise_temperature,
@@ -51,11 +57,13 @@ class PlanStrategy:
         self._prompter = prompt_with_plan if plan is None else prompts_for_plan(plan)
         self._plans = plan is None
 
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
         """Yield the trials in order, each with its plan; see
-        :func:`viper.strategies.program.corrected`.
+        :func:`viper.strategies.program.run_with_corrections`.
 
-        If no plan can be read from the planner's replies, ``context.stopped`` states it.
+        If no plan can be read from the planner's replies, the conclusion states it.
 
         Raises:
             UsageError: the program writer was not trained to plan, and there is no planner.
@@ -65,7 +73,7 @@ class PlanStrategy:
             planner, style = planner_of(components, context.settings)
             if style == context.settings.prompt_style == "compact":
                 components = components.with_models(llm=planner)
-        yield from run_with_corrections(components, context, self._prompter)
+        return (yield from run_with_corrections(components, context, self._prompter))
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first plan.
@@ -73,7 +81,7 @@ class PlanStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        return as_text(plan_prompt(components, context)[0])
+        return as_text(plan_prompt(components, context).prompt)
 
 
 def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]:
@@ -92,34 +100,31 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
 
 def prompt_with_plan(
     components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
-) -> WriterPrompt | None:
+) -> WriterPrompt:
     """Return the prompt of a program with its plan: a new plan, or that of the failed program.
 
-    Return None if the budget is used up, or if the planner writes no plan.
+    Raises:
+        StoppedError: the budget is used up, or the planner writes no plan.
     """
     if failed is not None and failed.plan is not None:
         earlier = WriterPrompt("", failed.plan, failed.plan_prompt, failed.demonstrations)
         return _program_prompt(components, context, earlier, failed)
     planner, style = planner_of(components, context.settings)
-    prompt, demonstrations = plan_prompt(components, context)
+    prompt, demonstrations, _ = plan_prompt(components, context)
     vote, attempt = number
     sampling = attempt_sampling(context.settings, attempt, vote=vote)
     sampling = replace(sampling, stop=PLAN_STOP[style])
     for _ in range(1 + MAX_RESAMPLES):
-        reply = sample_once(planner, context, prompt, sampling)
-        if reply is None:
-            return None
-        plan = read_plan(reply)
+        plan = read_plan(sample_once(planner, context, prompt, sampling))
         if plan:
             ids = tuple(demonstration.id for demonstration in demonstrations)
             return _program_prompt(components, context, WriterPrompt("", plan, prompt, ids), None)
         sampling = raise_temperature(sampling)
-    context.stopped = Failure(
-        "plan",
+    message = (
         f"no plan could be read from {1 + MAX_RESAMPLES} replies of {planner.model_id}; see what "
-        "it is asked with --show-prompt, or use --strategy program",
+        "it is asked with --show-prompt, or use --strategy program"
     )
-    return None
+    raise StoppedError(Failure("plan", message))
 
 
 def prompts_for_plan(plan: str) -> PromptBuilder:
@@ -137,10 +142,8 @@ def prompts_for_plan(plan: str) -> PromptBuilder:
     return program_prompt
 
 
-def plan_prompt(
-    components: Components, context: RunContext
-) -> tuple[Prompt, Sequence[Demonstration]]:
-    """Return the prompt that asks for a plan, and the demonstrations in it.
+def plan_prompt(components: Components, context: RunContext) -> FittedPrompt[Demonstration]:
+    """Return the prompt that asks for a plan.
 
     Raises:
         UsageError: as :func:`planner_of`.
@@ -179,10 +182,15 @@ def _program_prompt(
         )
 
     best = _best(components, context, "program")
-    prompt, demonstrations = fit_prompt(components, context, best, build)
-    context.examples_left_out = len(best) - len(demonstrations)
+    prompt, demonstrations, left_out = fit_prompt(components, context, best, build)
     ids = dict.fromkeys([*base.demonstrations, *(item.id for item in demonstrations)])
-    return replace(base, prompt=prompt, demonstrations=tuple(ids))
+    return replace(
+        base,
+        prompt=prompt,
+        demonstrations=tuple(ids),
+        left_out=left_out,
+        examples_left_out=len(best) - len(demonstrations),
+    )
 
 
 def _best(components: Components, context: RunContext, part: Part) -> list[Demonstration]:

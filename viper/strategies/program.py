@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,16 +17,18 @@ from viper.agreement import normalise_answer
 from viper.api.library import Library
 from viper.api.static_check import api_misuse
 from viper.errors import ToolError
+from viper.models.llm.messages import as_text
 from viper.models.media import Media
 from viper.models.vision.video_windows import NOTHING
 from viper.prompting.expected_answer import expected_answer
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.prompts import query_for_prompt
 from viper.strategies.voting import answer_by_vote
 from viper.strategies.writing import (
+    Attempts,
     Generation,
     PromptBuilder,
     check_cancelled,
@@ -42,28 +44,15 @@ ENTRY = "execute_command"
 WITHOUT_PROGRAM = ("refusal", "no_program")
 
 
-@dataclass
-class Attempts:
-    """The programs of one query so far, so that none runs twice.
-
-    Attributes:
-        failed: programs that failed.
-        answered: programs that answered, each with the index of its trial.
-        count: number of trials so far.
-    """
-
-    failed: set[str] = field(default_factory=set)
-    answered: dict[str, int] = field(default_factory=dict)
-    count: int = 0
-
-
 class ProgramStrategy:
     """Generate, run, diagnose and correct, up to the number of programs in the settings."""
 
     name = "program"
     writes_programs = True
 
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
         """Return the trials in order; see :func:`run_with_corrections`.
 
         Raises:
@@ -74,12 +63,12 @@ class ProgramStrategy:
 
 def run_with_corrections(
     components: Components, context: RunContext, prompter: PromptBuilder
-) -> Iterator[Trial]:
+) -> Generator[Trial, None, Conclusion]:
     """Yield trials in order, including re-runs by self-tuning, until one answers.
 
-    With several votes this holds for each vote, and ``context.chosen`` names the trial with the
-    winning answer. Trials end early if the next request would exceed the settings' budget. If the
-    budget allows no trial at all, ``context.stopped`` states it.
+    With several votes this holds for each vote, and the conclusion names the trial with the winning
+    answer. Trials end early if the next request would exceed the settings' budget; the conclusion
+    then says so.
 
     Args:
         prompter: builds the prompt of each program.
@@ -87,11 +76,21 @@ def run_with_corrections(
     Raises:
         CancelledError: ``context.cancel`` was set.
     """
-    answer_once = partial(_answer_once, components, context, prompter, Attempts())
+    attempts, conclusion = Attempts(), Conclusion()
+    answer_once = partial(_answer_once, components, context, prompter, attempts)
     if context.settings.votes > 1 or context.settings.verify:
-        yield from answer_by_vote(context, answer_once)
+        conclusion = yield from answer_by_vote(context.settings, answer_once)
     else:
-        yield from answer_once(0)
+        try:
+            yield from answer_once(0)
+        except StoppedError as stop:
+            conclusion = Conclusion(stopped=stop.failure)
+    return replace(
+        conclusion,
+        left_out=attempts.request.left_out,
+        examples_shown=attempts.request.examples_shown,
+        examples_left_out=attempts.request.examples_left_out,
+    )
 
 
 # Earlier name of :func:`run_with_corrections`, for plug-ins.
@@ -104,17 +103,11 @@ def _answer_once(
     prompter: PromptBuilder,
     attempts: Attempts,
     vote: int,
-) -> Generator[Trial, None, int | None]:
-    """Yield the trials of one vote; return the index of the trial that answers, even an earlier
-    one.
-    """
+) -> Generator[Trial, None, Trial | None]:
+    """Yield the trials of one vote; return the trial that answers, even an earlier one."""
     last: Trial | None = None
     for attempt in range(context.settings.trials):
-        generation = write_program(
-            components, context, (vote, attempt), last, attempts.failed, prompter
-        )
-        if generation is None:
-            return None
+        generation = write_program(components, context, (vote, attempt), last, attempts, prompter)
         if generation.program in attempts.answered:
             return attempts.answered[generation.program]
         if generation.program in attempts.failed:
@@ -123,7 +116,7 @@ def _answer_once(
             attempts.count, last = trial.index + 1, trial
             yield trial
             if trial.ok:
-                attempts.answered[generation.program] = trial.index
+                attempts.answered[generation.program] = trial
         if generation.program in attempts.answered:
             return attempts.answered[generation.program]
         attempts.failed.add(generation.program)
@@ -142,15 +135,12 @@ def run_program(
     self_tune = context.settings.self_tune
     thresholds = components.toolbox.settings.start_thresholds(self_tune=self_tune)
     look_for: tuple[str, ...] = ()
-    answering: int | None = None
+    has_answered = False
     index = first_index
     while True:
         trial = run_once(components, context, generation, index, thresholds, look_for=look_for)
-        is_worse = answering is not None and not trial.ok
-        if trial.ok:
-            answering = trial.index
-        elif is_worse:
-            context.chosen = answering
+        is_worse = has_answered and not trial.ok
+        has_answered |= trial.ok
         yield trial
         if not self_tune or is_worse:
             return
@@ -174,7 +164,7 @@ def run_once(
     overrides: Mapping[int, Any] | None = None,
     look_for: tuple[str, ...] = (),
 ) -> Trial:
-    """Run one program once; an answer is stored in ``context.final_value``.
+    """Run one program once.
 
     A generation without a program gives a failed trial, for which no sandbox is started.
 
@@ -220,8 +210,7 @@ def run_once(
             answer = result
     if failure is not None:
         failure = _attribute_to_threshold(failure, outcome, session)
-    else:
-        context.final_value = (answer, outcome.value)
+    request = generation.request
     return Trial(
         index=index,
         program=""
@@ -240,9 +229,11 @@ def run_once(
         prompt=generation.prompt,
         writing=generation.usage,
         writing_seconds=round(generation.seconds, 4),
-        plan=generation.plan,
-        plan_prompt=generation.plan_prompt,
-        demonstrations=generation.demonstrations,
+        plan=request.plan,
+        plan_prompt=None if request.plan_prompt is None else as_text(request.plan_prompt),
+        demonstrations=request.demonstrations,
+        answer=answer,
+        value=None if answer is None else outcome.value,
     )
 
 
@@ -372,7 +363,7 @@ def _lower_to_evidence(
         if schedule is None or not call.scores:
             continue
         floor = schedule.floor
-        if may_rest_on_nothing(context.final_value[0]):
+        if trial.answer is not None and may_rest_on_nothing(trial.answer):
             floor = schedule.start if schedule.fixed is None else schedule.fixed
         value = schedule.lower(trial.thresholds[str(call.rejected_by)])
         while value is not None and value > call.scores[0]:

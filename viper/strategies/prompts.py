@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -91,9 +91,43 @@ class ShowsProgram(Protocol):
 ExampleT = TypeVar("ExampleT", bound=ShowsProgram)
 
 
+class FittedPrompt(NamedTuple, Generic[ExampleT]):
+    """A prompt that fits its reader.
+
+    Attributes:
+        examples: the examples in it, best first.
+        left_out: names of the API that a router kept out of it.
+    """
+
+    prompt: Prompt
+    examples: Sequence[ExampleT]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WriterPrompt:
+    """Prompt for the program writer, with the plan of the program if there is one.
+
+    Attributes:
+        plan_prompt: prompt of the planner.
+        demonstrations: ids of the demonstrations in either prompt.
+        left_out: names of the API that a router kept out of the prompt.
+        examples_shown: sample ids of the prompt's examples.
+        examples_left_out: number of further examples for which there was no room.
+    """
+
+    prompt: Prompt
+    plan: str | None = None
+    plan_prompt: Prompt | None = None
+    demonstrations: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    examples_shown: tuple[str, ...] = ()
+    examples_left_out: int = 0
+
+
 def write_prompt(
     components: Components, context: RunContext, feedback: FailedProgram | None = None
-) -> Prompt:
+) -> WriterPrompt:
     """Return the prompt of a query under the run's settings."""
     settings, query = context.settings, query_for_prompt(context.query)
     request = ExampleRequest(
@@ -117,11 +151,14 @@ def write_prompt(
             facts=components.facts,
         )
 
-    prompt, examples = fit_prompt(components, context, best, build)
+    prompt, examples, left_out = fit_prompt(components, context, best, build)
     ordered = in_order(examples, settings.example_order)
-    context.examples_shown = tuple(example.sample_id for example in ordered)
-    context.examples_left_out = len(best) - len(examples)
-    return prompt
+    return WriterPrompt(
+        prompt,
+        left_out=left_out,
+        examples_shown=tuple(example.sample_id for example in ordered),
+        examples_left_out=len(best) - len(examples),
+    )
 
 
 def fit_prompt(
@@ -130,11 +167,10 @@ def fit_prompt(
     best: Sequence[ExampleT],
     build: Callable[[Sequence[ApiEntry], Sequence[ExampleT]], Prompt],
     role: str = "llm",
-) -> tuple[Prompt, Sequence[ExampleT]]:
-    """Return the prompt with as many of the best examples as fit, and these examples.
+) -> FittedPrompt[ExampleT]:
+    """Return the prompt with as many of the best examples as fit.
 
-    The prompt of a model that sees holds the query's pictures. ``context.left_out`` holds the names
-    of the API that the router kept out of it.
+    The prompt of a model that sees holds the query's pictures.
 
     Args:
         best: the candidates, best first.
@@ -165,8 +201,8 @@ def fit_prompt(
         settings.max_tokens + picture_tokens(shown_to(role, "", components, context)),
     )
     listed = {entry.name for entry in names(fitting)}
-    context.left_out = tuple(entry.name for entry in entries if entry.name not in listed)
-    return shown_to(role, prompt, components, context), fitting
+    left_out = tuple(entry.name for entry in entries if entry.name not in listed)
+    return FittedPrompt(shown_to(role, prompt, components, context), fitting, left_out)
 
 
 def shown_to(role: str, prompt: Prompt, components: Components, context: RunContext) -> Prompt:

@@ -20,13 +20,13 @@ from viper.errors import UsageError
 from viper.models.media import Media
 from viper.plugins import entry_points_of
 from viper.sandbox import ToolClient
-from viper.schema import Answer, Check, Query, Trial
+from viper.schema import Answer, Check, Query
 from viper.strategies.answers import read_answer
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
 from viper.strategies.program import ENTRY, program_arguments, run_program
 from viper.strategies.relations import Variant, variants
-from viper.strategies.voting import Group, agree, answer_key, set_winner, short_text
-from viper.strategies.writing import Generation, write_program
+from viper.strategies.voting import Group, agree, answer_key, short_text, with_winner
+from viper.strategies.writing import Attempts, Generation, write_program
 
 # Group under which an installed package offers exact inputs; a profile's domain names them.
 ENTRY_POINTS = "viper.exact_inputs"
@@ -60,32 +60,29 @@ def check_writes_programs(strategy: Any) -> None:
         )
 
 
-def verify(components: Components, context: RunContext, trials: Sequence[Trial]) -> None:
-    """Choose the answer of a run among its votes, test it and store the checks in the context.
+def verify(components: Components, context: RunContext, conclusion: Conclusion) -> Conclusion:
+    """Return the conclusion with the answer chosen among its ballots, and with checks of it.
 
-    Without a vote nothing is done.
-
-    Args:
-        trials: those of the run, in order.
+    Without a ballot nothing is done.
     """
-    votes = context.ballots
-    if not votes:
-        return
+    ballots = conclusion.ballots
+    if not ballots:
+        return conclusion
     make_inputs = exact_inputs_named(components.exact_inputs)
     inputs = [] if make_inputs is None else make_inputs(context.query, INPUTS)
     checks: list[Check] = []
     if inputs:
-        programs = [trials[vote.trial].program for vote in votes]
+        programs = [trial.program for trial in ballots]
         known = {each: behaviour(components, context, each, inputs) for each in {*programs}}
         behaviours = [known[program] for program in programs]
-        set_winner(context, votes, groups_by_behaviour(behaviours))
-        chosen = next(i for i, vote in enumerate(votes) if vote.trial == context.chosen)
-        checks += _exact_checks(behaviours, behaviours[chosen])
-    answering = trials[context.chosen or 0]
-    answer = context.final_value[0]
-    for variant in variants(context.query, context.media, answer, answering):
+        conclusion = with_winner(conclusion, groups_by_behaviour(behaviours))
+    answering = next(trial for trial in ballots if trial.index == conclusion.chosen)
+    assert answering.answer is not None
+    if inputs:
+        checks += _exact_checks(behaviours, known[answering.program])
+    for variant in variants(context.query, context.media, answering.answer, answering):
         checks.append(_ask_variant(components, context, variant, answering.program))
-    context.checks = tuple(checks)
+    return replace(conclusion, checks=tuple(checks))
 
 
 def exact_inputs_named(name: str) -> ExactInputs | None:
@@ -141,17 +138,18 @@ def _ask_variant(
     components: Components, context: RunContext, variant: Variant, program: str
 ) -> Check:
     """Ask a changed query: with the same program, or a new one if the words changed."""
-    other = replace(
-        context, query=variant.query, media=variant.media, final_value=None, chosen=None
-    )
+    other = replace(context, query=variant.query, media=variant.media)
     if variant.query.text != context.query.text:
-        written = write_program(components, other, (0, 0), None, set())
-        program = "" if written is None or written.failure is not None else written.program
+        try:
+            written = write_program(components, other, (0, 0), None, Attempts())
+            program = "" if written.failure is not None else written.program
+        except StoppedError:
+            program = ""
+    answering = None
     if program:
         generation = Generation(program, "", "first", None, None)
-        for _ in run_program(components, other, generation):
-            pass
-    answer = other.final_value[0] if other.final_value else None
+        answering = answering_trial(run_program(components, other, generation))
+    answer = None if answering is None else answering.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)
     return Check("relation", variant.name, passed, short_text(variant.expected), seen)

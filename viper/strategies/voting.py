@@ -8,12 +8,14 @@ sampled, not reasons; boxes agree by overlap; a round that cannot change the win
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from viper.agreement import SAME_BOX, box_iou, normalise_answer
 from viper.schema import Answer, Trial
-from viper.strategies.base import RunContext
+from viper.strategies.base import Conclusion, StoppedError
+from viper.strategies.settings import RunSettings
 
 # Least number of programs that are written for verification.
 LEAST_CANDIDATES = 3
@@ -21,70 +23,63 @@ LEAST_CANDIDATES = 3
 _LONGEST_TEXT = 80
 
 # Answers the query once more; the argument is the number of earlier rounds.
-#
-# It returns the index of the trial that answered, possibly of an earlier round, or None.
-Round = Callable[[int], Generator[Trial, None, int | None]]
+# It returns the trial that answered, possibly of an earlier round, or None.
+Round = Callable[[int], Generator[Trial, None, Trial | None]]
 
 # Indices of votes that agree, the earliest first.
 Group = tuple[int, ...]
 
 
-class Vote(NamedTuple):
-    """One answer: the trial that gave it, and the return value of its program."""
-
-    trial: int
-    answer: Answer
-    value: Any = None
-
-
-def answer_by_vote(context: RunContext, answer_once: Round) -> Iterator[Trial]:
-    """Yield the trials of as many rounds as needed and store the result in the context.
+def answer_by_vote(settings: RunSettings, answer_once: Round) -> Generator[Trial, None, Conclusion]:
+    """Yield the trials of as many rounds as needed; the conclusion names the winner.
 
     A round without an answer casts no vote. The rounds end if a further one cannot change the
-    winner, or if the budget is used up. For verification, all rounds are held.
+    winner, or if the strategy cannot go on. For verification, all rounds are held.
     """
-    verifies = context.settings.verify
-    rounds = max(context.settings.votes, LEAST_CANDIDATES if verifies else 1)
-    votes: list[Vote] = []
-    vote_by_trial: dict[int, Vote] = {}
+    rounds = max(settings.votes, LEAST_CANDIDATES if settings.verify else 1)
+    ballots: list[Trial] = []
+    stopped = None
     for number in range(rounds):
-        index = yield from answer_once(number)
-        if index is not None:
-            if index not in vote_by_trial:
-                vote_by_trial[index] = Vote(index, *context.final_value)
-            votes.append(vote_by_trial[index])
-        decided = not verifies and is_decided(groups_of(votes), rounds - number - 1)
-        if context.stopped is not None or decided:
+        try:
+            trial = yield from answer_once(number)
+        except StoppedError as stop:
+            stopped = stop.failure
             break
-    context.ballots = tuple(votes)
-    if votes:
-        set_winner(context, votes, groups_of(votes))
+        if trial is not None:
+            ballots.append(trial)
+        left = rounds - number - 1
+        if not settings.verify and is_decided(groups_of(answers_of(ballots)), left):
+            break
+    conclusion = Conclusion(stopped=stopped, ballots=tuple(ballots))
+    return with_winner(conclusion, groups_of(answers_of(ballots))) if ballots else conclusion
 
 
-def set_winner(context: RunContext, votes: Sequence[Vote], groups: Sequence[Group]) -> None:
-    """Let the first group's vote be the answer of the run."""
-    best = [votes[central(votes, group)] for group in groups]
-    context.chosen = best[0].trial
-    context.final_value = (best[0].answer, best[0].value)
-    context.votes = tuple(
-        (short_text(vote.answer), len(group)) for vote, group in zip(best, groups, strict=True)
-    )
+def with_winner(conclusion: Conclusion, groups: Sequence[Group]) -> Conclusion:
+    """Return the conclusion that lets the first group of the ballots answer."""
+    answers = answers_of(conclusion.ballots)
+    best = [central(answers, group) for group in groups]
+    votes = ((short_text(answers[i]), len(group)) for i, group in zip(best, groups, strict=True))
+    return replace(conclusion, chosen=conclusion.ballots[best[0]].index, votes=tuple(votes))
 
 
-def groups_of(votes: Sequence[Vote]) -> list[Group]:
-    """Group the votes that agree: the largest group first; of equal sizes, that with the earliest
-    vote.
+def answers_of(ballots: Sequence[Trial]) -> list[Answer]:
+    return [trial.answer for trial in ballots if trial.answer is not None]
+
+
+def groups_of(answers: Sequence[Answer]) -> list[Group]:
+    """Group the answers that agree: the largest group first; of equal sizes, that with the earliest
+    answer.
     """
-    boxes = all(vote.answer.box is not None for vote in votes)
-    groups = _group_by_overlap(votes) if boxes else _group_equal(votes)
+    boxes = all(answer.box is not None for answer in answers)
+    groups = _group_by_overlap(answers) if boxes else _group_equal(answers)
     return sorted(groups, key=_rank)
 
 
-def central(votes: Sequence[Vote], group: Group) -> int:
-    """Return the index that represents a group: the earliest vote, or the box with most overlap."""
-    if votes[group[0]].answer.box is None:
+def central(answers: Sequence[Answer], group: Group) -> int:
+    """Return the index that represents a group: its first answer, or the box with most overlap."""
+    if answers[group[0]].box is None:
         return group[0]
-    return max(group, key=lambda i: sum(_overlap(votes[i], votes[other]) for other in group))
+    return max(group, key=lambda i: sum(_overlap(answers[i], answers[other]) for other in group))
 
 
 def is_decided(groups: Sequence[Group], left: int) -> bool:
@@ -119,16 +114,16 @@ def _rank(group: Group) -> tuple[int, int]:
     return -len(group), group[0]
 
 
-def _group_equal(votes: Sequence[Vote]) -> list[Group]:
+def _group_equal(answers: Sequence[Answer]) -> list[Group]:
     by_key: dict[Any, list[int]] = {}
-    for index, vote in enumerate(votes):
-        by_key.setdefault(answer_key(vote.answer), []).append(index)
+    for index, answer in enumerate(answers):
+        by_key.setdefault(answer_key(answer), []).append(index)
     return [tuple(indices) for indices in by_key.values()]
 
 
 def agree(answer: Answer, other: Answer) -> bool:
     """Return whether two answers count as the same."""
-    return len(groups_of([Vote(0, answer), Vote(1, other)])) == 1
+    return len(groups_of([answer, other])) == 1
 
 
 def answer_key(answer: Answer) -> Any:
@@ -140,15 +135,15 @@ def answer_key(answer: Answer) -> Any:
     return json.dumps(answer.value, sort_keys=True)
 
 
-def _group_by_overlap(votes: Sequence[Vote]) -> list[Group]:
+def _group_by_overlap(answers: Sequence[Answer]) -> list[Group]:
     """Group the box that most others agree with, together with these; repeat for the rest."""
-    remaining, groups = list(range(len(votes))), []
+    remaining, groups = list(range(len(answers))), []
     while remaining:
         neighbours = [
             tuple(
                 other
                 for other in remaining
-                if other == index or _overlap(votes[index], votes[other]) >= SAME_BOX
+                if other == index or _overlap(answers[index], answers[other]) >= SAME_BOX
             )
             for index in remaining
         ]
@@ -158,9 +153,8 @@ def _group_by_overlap(votes: Sequence[Vote]) -> list[Group]:
     return groups
 
 
-def _overlap(vote: Vote, other: Vote) -> float:
+def _overlap(first: Answer, second: Answer) -> float:
     """Return the IoU of two boxes; 0 in different pictures."""
-    first, second = vote.answer, other.answer
     if first.box is None or second.box is None or first.image_index != second.image_index:
         return 0.0
     return box_iou(first.box, second.box)

@@ -21,31 +21,32 @@ def warnings_of(
     *,
     strategy: str = "program",
     names_things: bool = True,
+    fallback: str | None = None,
 ) -> tuple[RunWarning, ...]:
     """Return the reasons to doubt the answer of a run, those about the query first.
 
     Args:
-        answering: the trial that gave the answer.
+        answering: the trial that gave the answer; None without an answer.
         strategy: name of the strategy that answered.
         names_things: the query names what the models look for; unknown words of others, such as
             those of a search in texts, are no reason to doubt.
+        fallback: name of the fallback that answered, if one did.
     """
     found: list[RunWarning] = []
     domain = components.domain
     if domain is not None:
         domain = domain.roles.get(model_role(strategy), domain)
         found += _outside_domain(components, domain, context, names_things)
-    answer = context.final_value[0] if context.final_value else None
-    if answer is None:
+    answer = None if answering is None else answering.answer
+    if answering is None or answer is None:
         return tuple(found)
-    if context.fallback is not None:
-        text = f"Every trial failed; the fallback {context.fallback} answered."
-        found.append(RunWarning("fallback", text, {"fallback": context.fallback}))
+    if fallback is not None:
+        text = f"Every trial failed; the fallback {fallback} answered."
+        found.append(RunWarning("fallback", text, {"fallback": fallback}))
     misfit = wrong_type(answer, context.query, components.toolbox.settings)
     if misfit is not None:
         found.append(RunWarning("wrong_type", f"{misfit.message[0].upper()}{misfit.message[1:]}."))
-    if answering is not None:
-        found += _on_evidence(components, answer, answering)
+    found += _on_evidence(components, answer, answering)
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from viper.errors import CancelledError
 from viper.models.llm.messages import Prompt, as_text
@@ -14,8 +14,8 @@ from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.prompting.replies import read_program
 from viper.schema import Failure, Trial, Usage
-from viper.strategies.base import Components, RunContext
-from viper.strategies.prompts import write_prompt
+from viper.strategies.base import Components, RunContext, StoppedError
+from viper.strategies.prompts import WriterPrompt, write_prompt
 from viper.strategies.settings import RunSettings
 
 # Number of times that a program which has failed already is resampled within one attempt.
@@ -31,25 +31,9 @@ _VOTE_SEED = 10_000_000
 AttemptNumber = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class WriterPrompt:
-    """Prompt for the program writer, with the plan of the program if there is one.
-
-    Attributes:
-        plan_prompt: prompt of the planner.
-        demonstrations: ids of the demonstrations in either prompt.
-    """
-
-    prompt: Prompt
-    plan: str | None = None
-    plan_prompt: Prompt | None = None
-    demonstrations: tuple[str, ...] = ()
-
-
 # Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
-#
-# It returns None if the program writer cannot be asked; ``context.stopped`` then holds the reason.
-PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt | None]
+# It raises StoppedError if the program writer cannot be asked.
+PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt]
 
 
 @dataclass(frozen=True)
@@ -59,6 +43,7 @@ class Generation:
     Attributes:
         program: the code of the reply as far as it can be read; not run if there is a failure.
         failure: the reason why the reply holds no program that can be run.
+        request: the prompt, unless the caller wrote the program.
     """
 
     program: str
@@ -68,17 +53,32 @@ class Generation:
     temperature: float | None
     usage: Usage = Usage()
     seconds: float = 0.0
-    plan: str | None = None
-    plan_prompt: str | None = None
-    demonstrations: tuple[str, ...] = ()
     failure: Failure | None = None
+    request: WriterPrompt = WriterPrompt("")
+
+
+@dataclass
+class Attempts:
+    """The programs of one query so far, so that none runs twice.
+
+    Attributes:
+        failed: programs that failed.
+        answered: programs that answered, each with its trial.
+        count: number of trials so far.
+        request: the last prompt.
+    """
+
+    failed: set[str] = field(default_factory=set)
+    answered: dict[str, Trial] = field(default_factory=dict)
+    count: int = 0
+    request: WriterPrompt = WriterPrompt("")
 
 
 def prompt_for_query(
     components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
 ) -> WriterPrompt:
     """Return the prompt of strategy ``program``."""
-    return WriterPrompt(write_prompt(components, context, feedback_on(failed)))
+    return write_prompt(components, context, feedback_on(failed))
 
 
 def write_program(
@@ -86,31 +86,28 @@ def write_program(
     context: RunContext,
     number: AttemptNumber,
     last: Trial | None,
-    failed: set[str],
+    attempts: Attempts,
     prompter: PromptBuilder = prompt_for_query,
-) -> Generation | None:
+) -> Generation:
     """Write the program of a vote's attempt; resample it at a higher temperature if it failed
     before.
 
-    Return None if the budget is used up before there is a new program, or if the prompter has no
-    prompt.
+    Raises:
+        StoppedError: the budget is used up before there is a new program, or the prompter has no
+            prompt.
     """
     settings, (vote, attempt) = context.settings, number
     before, started = context.usage.snapshot(), time.perf_counter()
     has_feedback = bool(attempt) and settings.feedback and feedback_on(last) is not None
     request = prompter(components, context, number, last if has_feedback else None)
-    if request is None:
-        return None
+    attempts.request = request
     sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
-    result = _sample_program(components, context, request.prompt, sampling)
+    program, failure = _sample_program(components, context, request.prompt, sampling)
     for _ in range(MAX_RESAMPLES):
-        if result is None or result[0] not in failed:
+        if program not in attempts.failed:
             break
         sampling = raise_temperature(sampling)
-        result = _sample_program(components, context, request.prompt, sampling)
-    if result is None:
-        return None
-    program, failure = result
+        program, failure = _sample_program(components, context, request.prompt, sampling)
     correction = "first"
     if attempt:
         correction = "self_debug_feedback" if has_feedback else "self_debug"
@@ -122,10 +119,8 @@ def write_program(
         sampling.temperature,
         context.usage.since(before),
         time.perf_counter() - started,
-        request.plan,
-        None if request.plan_prompt is None else as_text(request.plan_prompt),
-        request.demonstrations,
         failure,
+        request,
     )
 
 
@@ -145,24 +140,21 @@ def raise_temperature(sampling: Sampling) -> Sampling:
     )
 
 
-def sample_once(llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling) -> str | None:
+def sample_once(llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling) -> str:
     """Return the text of :func:`complete_once`."""
-    completion = complete_once(llm, context, prompt, sampling)
-    return None if completion is None else completion.text
+    return complete_once(llm, context, prompt, sampling).text
 
 
-def complete_once(
-    llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling
-) -> Completion | None:
-    """Return one completion of a language model, or None if the budget is used up.
+def complete_once(llm: LLM, context: RunContext, prompt: Prompt, sampling: Sampling) -> Completion:
+    """Return one completion of a language model.
 
     Raises:
         CancelledError: the run was cancelled.
+        StoppedError: the budget is used up.
     """
     check_cancelled(context)
-    context.stopped = context.over_budget()
-    if context.stopped is not None:
-        return None
+    if over := context.over_budget():
+        raise StoppedError(over)
     completion = llm.generate([prompt], sampling)[0][0]
     context.usage.add(completion)
     return completion
@@ -170,11 +162,9 @@ def complete_once(
 
 def _sample_program(
     components: Components, context: RunContext, prompt: Prompt, sampling: Sampling
-) -> tuple[str, Failure | None] | None:
+) -> tuple[str, Failure | None]:
     """Return the code of a reply, and the reason why it cannot be run."""
     completion = complete_once(components.llm, context, prompt, sampling)
-    if completion is None:
-        return None
     if context.settings.prompt_style == "compact":
         # A small writer continues a document: it neither reasons nor refuses.
         return extract_code(completion.text), None

@@ -272,8 +272,7 @@ class Intervention:
         generation = Generation(program or case.trial.program, "", "first", None, None)
         thresholds = case.trial.thresholds
         trial = run_once(self._components, context, generation, 0, thresholds, overrides)
-        answer = context.final_value[0] if context.final_value else None
-        return trial, is_desired(answer, case.desired, case.query.task)
+        return trial, is_desired(trial.answer, case.desired, case.query.task)
 
 
 def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:

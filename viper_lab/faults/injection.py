@@ -12,7 +12,7 @@ from viper.ace.critique import Critique
 from viper.errors import ToolError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trial
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, RunContext, answering_trial
 from viper.strategies.program import run_program
 from viper.strategies.writing import Generation
 from viper.tools.toolbox import Toolbox
@@ -154,4 +154,5 @@ def _run(components: Components, solved: SolvedQuery, program: str) -> tuple[Tri
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
     generation = Generation(program, "", "first", None, None)
     trials: Sequence[Trial] = list(run_program(components, context, generation))
-    return trials[-1], context.final_value[0] if context.final_value else None
+    answering = answering_trial(trials)
+    return trials[-1], None if answering is None else answering.answer

@@ -19,7 +19,7 @@ from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
 from viper.schema import Answer
-from viper.strategies.base import Components, RunContext, Strategy
+from viper.strategies.base import Components, RunContext, Strategy, answering_trial
 from viper.strategies.end_to_end import captions, description, detector, language, vqa
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.world.queries.generate import generate
@@ -237,10 +237,8 @@ def baselines(
 
 def _right(strategy: Strategy, components: Components, sample: WorldSample, media: Media) -> bool:
     context = RunContext(sample.query, media, components.settings, threading.Event())
-    for _ in strategy.trials(components, context):
-        pass
-    answer, _ = context.final_value or (None, None)
-    return is_right(sample, answer)
+    answering = answering_trial(strategy.trials(components, context))
+    return is_right(sample, None if answering is None else answering.answer)
 
 
 _STRATEGIES: Mapping[str, Mapping[str, Strategy]] = {

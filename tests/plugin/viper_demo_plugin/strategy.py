@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from viper.models.llm.protocol import Sampling
+from viper.strategies.base import Conclusion
 from viper.strategies.program import run_program
 from viper.strategies.settings import Settings, setting
 from viper.strategies.writing import Generation, sample_once
@@ -41,6 +42,6 @@ class NamedBox:
         )
         most = context.settings.of(NamedSettings).name_tokens
         name = sample_once(namer, context, context.query.text, Sampling(max_tokens=most))
-        context.parts["named"] = [{"name": name, "style": style, "tokens": most}]
         program = PROGRAM.format(name=name)
         yield from run_program(components, context, Generation(program, "", "first", None, None))
+        return Conclusion(parts={"named": [{"name": name, "style": style, "tokens": most}]})

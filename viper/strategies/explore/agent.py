@@ -34,7 +34,7 @@ from viper.prompting.extract import syntax_tree
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
-from viper.strategies.base import RunContext
+from viper.strategies.base import RunContext, StoppedError
 from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.writing import complete_once
 from viper.tools.call_log import plain
@@ -112,10 +112,10 @@ class Agent:
                 if not self.turns:
                     raise
                 return self._stop_early(f"the turns outgrew the context of {self.llm.model_id}")
-            self.writing_seconds += time.perf_counter() - request_start
-            if completion is None:
-                failure = self.context.over_budget()
-                return self._stop_early(failure.message if failure else "no more may be asked")
+            except StoppedError as stop:
+                return self._stop_early(stop.failure.message)
+            finally:
+                self.writing_seconds += time.perf_counter() - request_start
             usage = self.context.usage.since(before)
             action = read_action(completion.text, in_words=self.in_words)
             if self._is_cut_off(completion, action):
@@ -128,8 +128,8 @@ class Agent:
                 return self._stop_early(f"{unreadable} replies in a row held no action")
         return self._stop_early(f"max_turns {self.max_turns} reached")
 
-    def _request_action(self, is_last: bool) -> Completion | None:
-        """Request the next action and return the reply, or None if the budget is used up."""
+    def _request_action(self, is_last: bool) -> Completion:
+        """Request the next action and return the reply."""
         settings = self.context.settings
         prompt = self.prompt(self._steps, is_last)
         self.first_prompt = self.first_prompt or as_text(prompt)

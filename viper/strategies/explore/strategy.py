@@ -6,7 +6,7 @@ Source: DWIM (2025), supplement, sec. 6.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from viper.api.sets import ApiEntry
@@ -15,7 +15,7 @@ from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import Step, explore_prompt
 from viper.schema import Failure, Trial, Usage
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Agent, NoVerifier, Verifier
 from viper.strategies.explore.environment import Environment
@@ -36,7 +36,9 @@ class ExploreStrategy:
     def __init__(self, verifier: Verifier | None = None, hint: str = "") -> None:
         self._verifier, self._hint = verifier or NoVerifier(), hint
 
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
 
         Raises:
@@ -70,6 +72,7 @@ class ExploreStrategy:
                 verifier=self._verifier,
             )
             yield run_agent(agent, started, before)
+        return Conclusion(parts={"turns": agent.turns})
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request; no model is asked for the caption.
@@ -108,20 +111,17 @@ def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...
 
 
 def run_agent(agent: Agent, started: float, before: Usage) -> Trial:
-    """Run an agent to its end; the turns become a part of the trace.
+    """Run an agent to its end.
 
     Args:
         started: time on the performance counter when the run began.
         before: usage at that time.
     """
     context, environment = agent.context, agent.environment
-    context.parts["turns"] = agent.turns
     value = agent.explore()
     answer = value if isinstance(value, Failure) else environment.read(value)
     context.usage.model_calls += environment.tools.model_calls
     failure = answer if isinstance(answer, Failure) else None
-    if failure is None:
-        context.final_value = (answer, value)
     return Trial(
         index=0,
         program="",
@@ -137,6 +137,8 @@ def run_agent(agent: Agent, started: float, before: Usage) -> Trial:
         prompt=agent.first_prompt or None,
         writing=_writing_usage(context, before),
         writing_seconds=round(agent.writing_seconds, 4),
+        answer=None if isinstance(answer, Failure) else answer,
+        value=None if failure else value,
     )
 
 

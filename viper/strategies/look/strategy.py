@@ -9,7 +9,7 @@ operations on pixels are a closed vocabulary that the parent answers, so code ho
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from viper.errors import UsageError
@@ -18,7 +18,7 @@ from viper.models.llm.protocol import LLM
 from viper.prompting.exploring import Step
 from viper.prompting.looking import Opening, chat_opening, compact_opening, look_conversation
 from viper.schema import Trial
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Agent
 from viper.strategies.explore.environment import Environment
@@ -37,7 +37,9 @@ class LookStrategy:
 
     name = "look"
 
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
         """Yield one trial without a program; the trace's ``turns`` holds its turns.
 
         Raises:
@@ -66,6 +68,7 @@ class LookStrategy:
                 is_conversation=True,
             )
             yield run_agent(agent, started, before)
+        return Conclusion(parts={"turns": agent.turns})
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request.

@@ -37,7 +37,7 @@ from viper.prompting.seeking import (
     step_outcome,
 )
 from viper.schema import Failure
-from viper.strategies.base import RunContext
+from viper.strategies.base import RunContext, StoppedError
 from viper.strategies.seek.actions import (
     Observation,
     SeekTools,
@@ -99,11 +99,13 @@ class Seeker:
     _readable: list[bool] = field(default_factory=list)
 
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
-        """Return the answer and its info, or a failure if a limit or a tool ended the search."""
+        """Return the answer and its info, or a failure if tools or replies ended the search.
+
+        Raises:
+            StoppedError: the budget is used up.
+        """
         self._question = question
         split = self._split(question)
-        if split is None:
-            return self._budget_failure()
         memory = WorkingMemory(split.visual)
         max_steps = self.context.settings.of(SeekSettings).max_steps
         for _ in range(max_steps):
@@ -129,14 +131,12 @@ class Seeker:
 
     def _step(
         self, memory: WorkingMemory, allowed: Sequence[str], split: Split
-    ) -> tuple[Any, Any] | Failure | None:
+    ) -> tuple[Any, Any] | None:
         """Decide and perform one action; return the outcome, or None if the search goes on."""
         if self.context.cancel.is_set():
             raise CancelledError("the run was cancelled")
         now = memory.now
         decision, is_planned = self._decide(now, allowed)
-        if decision is None:
-            return self._budget_failure()
         words = resolve_words(decision.action, decision.words, now)
         decision = replace(decision, words=words)
         step: dict[str, Any] = {
@@ -150,7 +150,6 @@ class Seeker:
             "planned": is_planned,
         }
         self.path.append(step)
-        verdict: ResultVerdict | None
         if self._is_repeated(decision, now):
             verdict = ResultVerdict("uninformative", "", "this very search was made before")
             observation = Observation(())
@@ -160,8 +159,6 @@ class Seeker:
         else:
             observation = self._observe(decision, now, step)
             verdict = self._judge(now, decision, observation, step)
-        if verdict is None:
-            return self._budget_failure()
         step |= {"verdict": verdict.kind, "extracted": verdict.extracted, "reason": verdict.reason}
         return self._advance(memory, decision, observation, verdict, split)
 
@@ -202,11 +199,8 @@ class Seeker:
         memory.push(new)
         return None
 
-    def _split(self, question: str) -> Split | None:
-        reply = self._request(split_prompt(question, self.style))
-        if reply is None:
-            return None
-        split = read_split(reply, question, self.style)
+    def _split(self, question: str) -> Split:
+        split = read_split(self._request(split_prompt(question, self.style)), question, self.style)
         self.path.append(
             {
                 "question": question,
@@ -216,8 +210,8 @@ class Seeker:
         )
         return split or Split(question)
 
-    def _decide(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision | None, bool]:
-        """Return the planner's decision and whether it was readable; None if the budget is used up.
+    def _decide(self, now: MemoryState, allowed: Sequence[str]) -> tuple[Decision, bool]:
+        """Return the planner's decision and whether it was readable.
 
         If only one action is left, or none can be read from the reply, the first action is used.
         """
@@ -243,8 +237,6 @@ class Seeker:
         # Only a conversation can ask again; the same text would get the same greedy reply.
         for _ in range(1 if isinstance(prompt, str) else MAX_PLAN_REPLIES):
             reply = self._request(self._in_turns(prompt))
-            if reply is None:
-                return None, False
             if not isinstance(prompt, str):
                 self._planning.append(assistant(without_reasoning(reply)))
                 prompt = (user(ASK_AGAIN),)
@@ -291,8 +283,8 @@ class Seeker:
 
     def _judge(
         self, now: MemoryState, decision: Decision, observation: Observation, step: dict[str, Any]
-    ) -> ResultVerdict | None:
-        """Return the language model's verdict on an observation; None if the budget is used up."""
+    ) -> ResultVerdict:
+        """Return the language model's verdict on an observation."""
         lines = observation.lines
         if not lines:
             reason = "the tool failed" if "failure" in step else "nothing was found"
@@ -304,19 +296,16 @@ class Seeker:
         for first in range(0, len(parts), batch_size):
             batch = parts[first : first + batch_size]
             verdict = self._judge_lines(now, decision, batch)
-            if verdict is None or verdict.kind != "uninformative":
+            if verdict.kind != "uninformative":
                 return verdict
             last = verdict if verdict.reason else last
         return last
 
     def _judge_lines(
         self, now: MemoryState, decision: Decision, lines: Sequence[str]
-    ) -> ResultVerdict | None:
+    ) -> ResultVerdict:
         prompt = judge_prompt(now.query, now.context, decision, lines, self.style)
-        reply = self._request(prompt)
-        if reply is None:
-            return None
-        verdict = read_verdict(reply, self.style)
+        verdict = read_verdict(self._request(prompt), self.style)
         self._readable.append(verdict is not None)
         if verdict is None:
             return ResultVerdict("uninformative", "", "no verdict could be read from the reply")
@@ -326,8 +315,8 @@ class Seeker:
             )
         return verdict
 
-    def _request(self, prompt: Prompt) -> str | None:
-        """Return the greedy reply of the language model, or None if the budget is used up."""
+    def _request(self, prompt: Prompt) -> str:
+        """Return the greedy reply of the language model."""
         sampling = Sampling(
             temperature=0.0,
             seed=self.context.settings.seed,
@@ -349,11 +338,6 @@ class Seeker:
             return Failure("tool", f"no answer was found ({reason}), and tools failed: {errors}")
         return UNANSWERABLE, self._info(reason)
 
-    def _budget_failure(self) -> Failure:
-        return self.context.over_budget() or Failure(
-            "budget", "the language model may not be asked any more"
-        )
-
     def _info(self, reason: str) -> dict[str, Any]:
         steps = [entry for entry in self.path if "action" in entry]
         info: dict[str, Any] = {"steps": len(steps)}
@@ -374,8 +358,6 @@ class FixedSeeker(Seeker):
     def seek(self, question: str) -> tuple[Any, Any] | Failure:
         """Return the answer and its info as :meth:`Seeker.seek` does."""
         split = self._split(question) if self.sequence.splits else Split(question)
-        if split is None:
-            return self._budget_failure()
         memory = WorkingMemory(split.visual)
         if self.sequence.nearest and (name := nearest(split.visual, self.tools)):
             if split.is_visual:
@@ -402,8 +384,10 @@ def make_asker(
     def ask(question: str, facts: tuple[str, ...]) -> str:
         prompt = short_answer_prompt(question, facts, style)
         sampling = Sampling(max_tokens=MAX_TOKENS, stop=STOP[style], seed=context.settings.seed)
-        reply = sample_once(seeker_llm, context, prompt, sampling)
-        answer = read_short_answer(reply or "", style)
+        try:
+            answer = read_short_answer(sample_once(seeker_llm, context, prompt, sampling), style)
+        except StoppedError:  # the search ends at its next request
+            return ""
         return "" if answer.strip(" .").lower() in ("unknown", "") else answer
 
     return ask

@@ -5,7 +5,7 @@ Source: AVIS (Hu et al. 2023).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from viper.models.llm.protocol import LLM
 from viper.prompting.seeking import split_prompt
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
-from viper.strategies.base import Components, RunContext
+from viper.strategies.base import Components, Conclusion, RunContext
 from viper.strategies.end_to_end import one_trial
 from viper.strategies.seek.actions import SeekTools
 from viper.strategies.seek.decisions import decisions_of
@@ -31,7 +31,9 @@ class SeekStrategy:
     name = "seek"
     searches_texts = True
 
-    def trials(self, components: Components, context: RunContext) -> Iterator[Trial]:
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
         """Yield one trial; the trace's ``path`` holds the steps.
 
         Raises:
@@ -47,9 +49,9 @@ class SeekStrategy:
             )
         llm, style = seeker_of(components, context)
         route = route_of(context)
-        yield one_trial(
-            components, context, partial(_answer, components, context, route, llm, style)
-        )
+        path: list[dict[str, Any]] = []
+        yield one_trial(components, context, partial(_answer, context, route, llm, style, path))
+        return Conclusion(parts={"path": path})
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request, which asks for the two sub-questions.
@@ -88,11 +90,11 @@ def seek_tools(session: ToolSession, ask: Callable[[str, tuple[str, ...]], str])
 
 
 def _answer(
-    components: Components,
     context: RunContext,
     route: TransitionGraph | FixedSequence,
     llm: LLM,
     style: str,
+    path: list[dict[str, Any]],
     session: ToolSession,
     query: Query,
 ) -> Any | Failure:
@@ -100,9 +102,8 @@ def _answer(
     decisions = decisions_of(context.settings.of(SeekSettings).decisions)
     if isinstance(route, FixedSequence):
         seeker: Seeker = FixedSeeker(
-            context, route.as_graph, tools, llm, style, decisions, sequence=route
+            context, route.as_graph, tools, llm, style, decisions, path, sequence=route
         )
     else:
-        seeker = Seeker(context, route, tools, llm, style, decisions)
-    context.parts["path"] = seeker.path
+        seeker = Seeker(context, route, tools, llm, style, decisions, path)
     return seeker.seek(query.text)

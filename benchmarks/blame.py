@@ -22,17 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from viper.ace.critique import Critique, CritiqueError
 from viper.embedded import WEIGHTS
 from viper.evaluate.intervals import proportion
 from viper.models.llm.transformers_llm import TransformersLLM
 from viper.models.media import media_from
 from viper.profiles import load_profile
-from viper.profiles.learning import reflectors_of
 from viper.strategies.base import Components
+from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import InterventionReflector, Reflector, Weighing
+from viper.tuning.wiring import reflectors_of
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.faults.injection import Fault, SolvedQuery, inject
 from viper_lab.world.queries.generate import generate

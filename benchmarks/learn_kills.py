@@ -23,9 +23,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from viper.ace.pool import DemonstrationPool
-from viper.tuning.learning_record import Journal
-from viper.tuning.prompt_pool import PromptPool
+from viper.evaluate.runs.learning_record import Journal
+from viper.models.vision.prompt_pool import PromptPool
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 
 @dataclass

@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from viper.models.vision.prompt_pool import PromptPool
 from viper.profiles import load_profile
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TunerOptions
 from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.scores.concepts.measurement import rows

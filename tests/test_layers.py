@@ -23,12 +23,12 @@ LAYERS = (
     "search",
     "tools",
     "strategies", "draw", "run_result", "reasoner",
-    "ace", "tuning",
-    "data", "evaluate", "learning",
+    "data", "evaluate", "ace",
     "serve", "web",
     "profiles",
     "env", "bridges",
     "testing",
+    "tuning",
     "commands", "cli", "__main__", "__init__",
 )  # fmt: skip
 """Parts of the product, lowest first: a part imports lower ones and itself, without exception."""
@@ -88,6 +88,16 @@ def test_every_module_has_a_layer() -> None:
 def test_imports_go_down() -> None:
     found = [breach for path in modules() for breach in breaches(path)]
     assert not found, "\n".join(found)
+
+
+def test_only_commands_use_the_room_of_learning() -> None:
+    users = {
+        part_of(path)
+        for path in modules()
+        for _, name in imported(path, ast.parse(path.read_text(encoding="utf-8")))
+        if f"{name}.".startswith("viper.tuning.")
+    }
+    assert users <= {"tuning", "commands"}
 
 
 def imported_modules(names: dict[str, Path], module: str) -> set[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from viper.ace.pool_example import PoolExample, pool_example
 from viper.schema import Example
+from viper.strategies.pool_example import PoolExample, pool_example
 
 BASE: dict[str, Any] = {
     "query": "the leftmost cube",

@@ -13,13 +13,13 @@ import pytest
 
 from tests.ace.demonstrated import an_example, demonstrated
 from viper.ace.bank import Bank, read_bank, write_bank
-from viper.ace.growth import CritiquedPart, Origin, TrialPool, demonstrations_of
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_example import pool_example
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
+from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
+from viper.strategies.pool_example import pool_example
+from viper.tuning.growth import CritiquedPart, Origin, TrialPool, demonstrations_of
 
 WANTED = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
 QUERY = Query("the red cube", "ground")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.ace.demonstrated import an_example, demonstrated
 from viper.ace.bank import Bank
-from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.schema import Query
+from viper.strategies.demonstration_pool import DemonstrationPool, LearnedExamples
 from viper.strategies.examples import ExampleRequest
 
 

@@ -16,8 +16,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.web.demo_bench import ServedDemo, served_demo
+from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
 QUESTION = "Question, or what to find"

@@ -16,8 +16,8 @@ from tests.evaluate.fake_backends import a_set
 from tests.web.test_viewer import write
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec
+from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.sample_result import Prediction, SampleResult
-from viper.learning.feedback import read_feedback
 
 Tab = Callable[..., Any]
 SAMPLES = 60

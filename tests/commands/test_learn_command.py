@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from tests.evaluate.fake_backends import a_set, color_of
-from viper.ace.pool import DemonstrationPool
 from viper.cli import main
 from viper.commands import learn_options
+from viper.evaluate.runs.feedback import Feedback, add_feedback
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import Feedback, add_feedback
-from viper.tuning.learning_record import Journal
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ import pytest
 
 from viper.cli import main
 from viper.profiles import load_profile
-from viper.profiles.edit import tuned_profile
+from viper.tuning.agent.tuned_model import tuned_profile
 
 LINE = ["learn", "writer", "world", "--split", "train:question", "--limit", "6", "--programs", "2",
         "--scenes", "2", "--rounds", "2", "--steps", "2", "--batch", "2", "--rank", "4",

@@ -11,8 +11,8 @@ from tests.ace.demonstrated import an_example, demonstrated
 from tests.commands.test_bad_input import refused, viper
 from tests.tuning.prompt_fakes import MODEL, learned
 from viper.ace.bank import read_bank, write_bank
-from viper.ace.pool import DemonstrationPool
-from viper.tuning.prompt_pool import PromptPool
+from viper.models.vision.prompt_pool import PromptPool
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ace.demonstrated import demonstrated
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import a_set
-from viper.ace.pool import DemonstrationPool
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 PLANNER = '[planner]\nbackend = "tests.commands.planning_backends:Planner"\nmodel = "planner"\n'
 

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from tests.data.lvis_files import an_annotation, an_image, lvis, write_lvis
-from viper.data.lvis import Category, CategoryNames, Lvis
 from viper.errors import DataError, MediaError, UnknownNameError, UsageError
 from viper.tuning.data_collection import collect_annotated
+from viper.tuning.lvis import Category, CategoryNames, Lvis
 from viper.tuning.training_data import AnnotatedStore, ConceptQuery
 
 

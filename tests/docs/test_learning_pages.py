@@ -12,7 +12,7 @@ from PIL import Image
 import viper
 from tests.data.lvis_files import write_lvis
 from viper import Reasoner, load_profile
-from viper.learning.feedback import COMMENT_ALONE
+from viper.evaluate.runs.feedback import COMMENT_ALONE
 
 PACKAGE = Path(viper.__file__).parent
 DOCS = PACKAGE.parent / "docs"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.models.vision.tiny_diffusion import tiny_pipeline
-from viper.ace.pool import DemonstrationPool
 from viper.errors import ProfileError, UnknownNameError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.wrapped import DeferredLLM
 from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import inventory, readiness
 from viper.profiles.wiring import Profile
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 PROFILE = """
 name = "mine"

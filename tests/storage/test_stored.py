@@ -15,22 +15,22 @@ from PIL import Image
 
 from tests.tuning.prompt_fakes import MODEL, learned
 from viper.ace.bank import read_bank
-from viper.ace.pool import DemonstrationPool
+from viper.evaluate.runs.feedback import read_feedback
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import read_feedback
-from viper.learning.flags import read_labels
 from viper.models.llm.cache import CachedLLM
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.vision.prompt_pool import PromptPool
 from viper.record import record_from_json
 from viper.schema import Query, Trace
 from viper.search.picture_index import PictureIndex
 from viper.storage.responses import SqliteStore
+from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest
 from viper.testing.fake_models import FakeMatcher
-from viper.tuning.learning_record import Journal
-from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.agent.flags import read_labels
 from viper.tuning.trained_files import TrainedFiles
 
 RUNS = {"program": 6, "plan": 2, "seek": 2, "explore": 2}

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench, picture
-from viper.ace.growth import CritiquedPart, Origin, demonstrations_of
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_example import pool_example
 from viper.commands.present import details
 from viper.errors import CancelledError, UsageError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json, result_record
 from viper.schema import Example, Trace, to_json
+from viper.strategies.demonstration_pool import DemonstrationPool
+from viper.strategies.pool_example import pool_example
+from viper.tuning.growth import CritiquedPart, Origin, demonstrations_of
 
 PLAN = "1. Find all cubes.\n2. Take the leftmost of those of step 1."
 OTHER_PLAN = "1. Find the red cube."

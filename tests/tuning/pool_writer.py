@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.ace.demonstrated import demonstrated
 from tests.tuning.prompt_fakes import learned
-from viper.ace.pool import DemonstrationPool
-from viper.tuning.prompt_pool import PromptPool
+from viper.models.vision.prompt_pool import PromptPool
+from viper.strategies.demonstration_pool import DemonstrationPool
 
 
 def main(state: str) -> int:

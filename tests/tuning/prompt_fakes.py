@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.stored_prompts import Evidence
+from viper.models.vision.stored_prompts import Evidence
 
 MODEL = "detector@0123456789ab"
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from viper.ace.critique import Critique, CritiqueError
 from viper.prompting.reflection import fault_line
 from viper.record import RecordError, record_from_json
 from viper.schema import to_json
+from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.critique import parse_critique, parse_fault
 
 TOOLS = {0: "find", 1: "compute_depth", 2: "find", 3: "simple_query"}

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from tests.strategies.bench import Bench
-from viper.ace.critique import Critique, CritiqueError
 from viper.errors import UnknownNameError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
-from viper.profiles.learning import reflectors_of
 from viper.schema import Answer, Failure, Query, ToolCall, Trial
+from viper.strategies.critique import Critique, CritiqueError
 from viper.tuning.case import Case
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.reflector import Reflector
+from viper.tuning.wiring import reflectors_of
 
 WHOLE = {"kind": "patch", "fields": ["image0", 0, 0, 100, 60]}
 ONE = {"kind": "patch", "fields": ["image0", 10, 10, 20, 20]}

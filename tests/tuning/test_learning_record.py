@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from viper.ace.critique import Critique
 from viper.errors import StoreError
+from viper.evaluate.runs.learning_record import Journal, LearningRecord, PromptRecord, Update
 from viper.schema import to_json
-from viper.tuning.learning_record import Journal, LearningRecord, PromptRecord, Update
+from viper.strategies.critique import Critique
 
 
 def a_lesson(name: str = "s1", **changes: object) -> LearningRecord:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.tuning.prompt_fakes import MODEL
-from viper.ace.pool import DemonstrationPool
+from viper.models.vision.prompt_pool import PromptPool
 from viper.schema import Query
+from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest
-from viper.tuning.prompt_pool import PromptPool
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,9 +14,9 @@ from safetensors.numpy import save
 
 from tests.tuning.prompt_fakes import MODEL, learned
 from viper.errors import StoreError, UsageError
+from viper.models.vision.prompt_pool import PromptPool
 from viper.models.vision.soft_prompts import SoftPrompt, SoftPromptSource, mix
 from viper.storage.versioned import FILES, INDEX
-from viper.tuning.prompt_pool import PromptPool
 
 ASKED = np.ones(8, np.float32)
 

@@ -13,7 +13,8 @@ from tests.strategies.bench import Bench, picture
 from viper.errors import UsageError
 from viper.record import record_from_json
 from viper.schema import Trace, to_json
-from viper.tuning.case import Case, is_desired
+from viper.strategies.answers import is_desired
+from viper.tuning.case import Case
 from viper.tuning.reflector import (
     Intervention,
     InterventionReflector,

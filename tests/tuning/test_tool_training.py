@@ -7,8 +7,8 @@ import pytest
 from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
+from viper.models.vision.prompt_pool import PromptPool
 from viper.tools.models import ModelSet
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
 from viper.tuning.tool_training import Memory, Sources, ToolTrainer
 from viper.tuning.trained_files import TrainedFiles

@@ -9,8 +9,8 @@ import pytest
 
 from tests.models.vision.adapter_fakes import prompt
 from viper.errors import StoreError
+from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts.base import TrainedPrompt, TunerOptions
-from viper.tuning.stored_prompts import Evidence
 from viper.tuning.trained_files import TrainedFiles
 
 KEY = ("loc", "a model", TunerOptions(seed=3), "pyramid", '{"source": "a store"}')

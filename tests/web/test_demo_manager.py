@@ -15,9 +15,9 @@ from tests.commands.test_bad_input import refused
 from tests.strategies.test_warnings import gray
 from tests.web.demo_bench import WAIT_S, Desked, desked
 from viper.errors import MediaError, UsageError
+from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import read_feedback
 from viper.models.domain import Domain
 from viper.models.media import media_from
 from viper.web.demo.demo_run import DemoQuestion, check_folder

@@ -16,11 +16,11 @@ from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, work
 from tests.web.test_trace_page import HOSTILE, Reader
 from viper.api.library import Library
 from viper.data.sample import DatasetSpec
+from viper.evaluate.awareness import run_awareness
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
-from viper.learning.awareness import run_awareness
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer

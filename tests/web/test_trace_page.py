@@ -15,13 +15,13 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from tests.web.traces import BROKEN, COLOURS, EVENT, FAINT, asked, page
-from viper.ace.critique import Critique
+from viper.evaluate.runs.learning_record import LearningRecord, PromptRecord, Update
 from viper.models.media import media_from
 from viper.record import record_from_json
 from viper.run_result import RunResult
 from viper.schema import Check, Trace, to_json
+from viper.strategies.critique import Critique
 from viper.strategies.replay import Replay
-from viper.tuning.learning_record import LearningRecord, PromptRecord, Update
 from viper.web.trace_page import Extras, Truth, trace_page
 
 HOSTILE = (

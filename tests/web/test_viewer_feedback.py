@@ -10,7 +10,7 @@ import pytest
 
 from tests.web.test_trace_page import HOSTILE, Reader
 from tests.web.test_viewer import TOKEN, Site
-from viper.learning.feedback import FEEDBACK, Feedback, read_feedback
+from viper.evaluate.runs.feedback import FEEDBACK, Feedback, read_feedback
 
 KEY = "id=q3&seed=0"
 

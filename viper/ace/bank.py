@@ -17,7 +17,7 @@ from viper.prompting.ranking import Embed, Scores, ranker
 from viper.record import RecordError, record_from_json
 from viper.schema import Example, Query, to_json
 from viper.storage.files import replace_file
-from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExamples
+from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExamples, demonstrates
 
 # Cached lists of examples, one per task and API; one or two tasks are usual.
 _LISTS_KEPT = 32
@@ -84,13 +84,6 @@ class Bank:
             return _Fitting(items)
         rank = ranker(retrieval, embed)
         return _Fitting(items, rank([item.query for item in items]) if items else None)
-
-
-def demonstrates(item: Example, query: Query) -> bool:
-    """Return whether the example would reveal the query's own answer."""
-    if query.sample_id is not None:
-        return item.sample_id == query.sample_id
-    return item.query.split() == query.text.split()
 
 
 def read_bank(path: Path) -> Bank:

@@ -11,13 +11,7 @@ from typing import Any
 import click
 
 from viper.ace.bank import merged, read_bank, write_bank
-from viper.api.library import Library, library_for
-from viper.commands import options as cli
-from viper.commands.lazy_group import LazyGroup
-from viper.commands.terminal import counter, echo_json, echo_table
-from viper.data.sample import DatasetSpec
-from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.learning.bank_validation import (
+from viper.ace.bank_validation import (
     ExampleCheck,
     SampleSource,
     check_program,
@@ -25,6 +19,12 @@ from viper.learning.bank_validation import (
     not_run,
     samples_of,
 )
+from viper.api.library import Library, library_for
+from viper.commands import options as cli
+from viper.commands.lazy_group import LazyGroup
+from viper.commands.terminal import counter, echo_json, echo_table
+from viper.data.sample import DatasetSpec
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, to_json

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
+from viper.ace import description as describing
 from viper.ace.generate import QueryStore, Request, generate, read_description, read_query_file
+from viper.ace.mining import ExampleSource, work_folder
 from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
 from viper.commands import options as cli
 from viper.commands.ace_mine import rows_of, tell_spent, write_examples
@@ -18,8 +20,6 @@ from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, UsageError
 from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.evaluation import manifest_of
-from viper.learning import description as describing
-from viper.learning.mining import ExampleSource, work_folder
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, Query, to_json

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from viper.ace.bank import write_bank
+from viper.ace.mining import ExampleSource, Shots, candidates, work_folder
 from viper.ace.select import Candidate, Selection, select
 from viper.commands import options as cli
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
@@ -22,7 +23,6 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import ExampleSource, Shots, candidates, work_folder
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Example, to_json
 

@@ -12,9 +12,9 @@ import click
 from viper.commands.options import SEED, option, options_as
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
+from viper.evaluate.runs import feedback as comments
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning import feedback as comments
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from viper.ace.pool import LearnedExamples
 from viper.commands.learn_options import LearnOptions, learner_of
 from viper.commands.options import open_profile, options_as, quiet_libraries
 from viper.commands.sections import SectionedCommand
@@ -21,17 +20,18 @@ from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, read_ids
 from viper.evaluate.metrics import metric
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
-from viper.learning.loop import LearningLoop, LearningProgress
 from viper.models.vision.soft_prompts import NoSoftPrompts
 from viper.profiles.files import state_dir
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.strategies import strategy
+from viper.strategies.demonstration_pool import LearnedExamples
 from viper.strategies.examples import NoExamples
+from viper.tuning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
 from viper.tuning.learner import Learner
-from viper.tuning.learning_record import Journal
+from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.trained_files import TrainedFiles
 
 

@@ -12,12 +12,12 @@ import click
 from viper.commands import options as cli
 from viper.errors import CancelledError
 from viper.profiles.files import state_dir
-from viper.profiles.learning import Data, default_data, every_tool, learner_for, origin_of
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.tool_training import Memory
 from viper.tuning.tool_updates import ToolSettings
+from viper.tuning.wiring import Data, default_data, every_tool, learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)

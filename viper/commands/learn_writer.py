@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from viper.ace.mining import zero_shot
 from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.commands.tuning import TuningOptions, tune_and_tell
@@ -21,15 +22,14 @@ from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.evaluate.intervals import PairedTest, paired
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.learning import self_training
-from viper.learning.mining import zero_shot
-from viper.learning.self_training import Lesson, query_key
 from viper.profiles.document import WRITER
-from viper.profiles.edit import tuned_of, tuned_profile, with_adapter
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
 from viper.storage.files import write_file
+from viper.tuning import self_training
+from viper.tuning.agent.tuned_model import tuned_of, tuned_profile, with_adapter
+from viper.tuning.self_training import Lesson, query_key
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,6 @@ from typing import Literal
 import click
 
 from viper.ace.bank import read_bank, write_bank
-from viper.ace.pool import FOLDER, LOWEST_SCORE, DemonstrationPool
-from viper.ace.pool_example import PoolExample, pool_example
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
 from viper.commands.terminal import echo_json, echo_table, indented
@@ -20,6 +18,8 @@ from viper.escape import for_terminal
 from viper.profiles.files import state_dir
 from viper.schema import to_json
 from viper.storage.versioned import VersionedStore
+from viper.strategies.demonstration_pool import FOLDER, LOWEST_SCORE, DemonstrationPool
+from viper.strategies.pool_example import PoolExample, pool_example
 
 _QUERY_CHARACTERS = 60
 _COMMANDS = {

@@ -11,7 +11,7 @@ from typing import Literal
 
 import click
 
-from viper.ace.pool import FOLDER, DemonstrationPool
+from viper.ace.mining import ExampleSource, Shots, zero_shot
 from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec
@@ -22,17 +22,17 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.learning import first_demonstrations as finding
-from viper.learning.mining import ExampleSource, Shots, zero_shot
-from viper.learning.validation import ValidationRun
 from viper.profiles.files import state_dir
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.schema import to_json
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import FOLDER, DemonstrationPool
 from viper.strategies.plan import planner_of
 from viper.strategies.writing import MAX_RESAMPLES
+from viper.tuning import first_demonstrations as finding
 from viper.tuning.plan_edits import COMMON_FAMILIES
+from viper.tuning.validation import ValidationRun
 
 
 @dataclass(frozen=True)

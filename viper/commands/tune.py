@@ -21,12 +21,17 @@ from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.evaluate.engines.runner import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
-from viper.learning import flags as flagging
-from viper.learning.workflows import WorkflowSettings, make_workflows, read_workflows, utilisation
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.explore import ExploreSettings
-from viper.tuning.agent.workflow import Workflow, step_of
+from viper.strategies.explore.workflow import Workflow, step_of
+from viper.tuning.agent import flags as flagging
+from viper.tuning.agent.workflows import (
+    WorkflowSettings,
+    make_workflows,
+    read_workflows,
+    utilisation,
+)
 
 _LABELS = {"e": True, "i": False}
 

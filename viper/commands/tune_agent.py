@@ -13,13 +13,12 @@ import click
 from viper.commands import options as cli
 from viper.commands.tuning import TuningOptions, tune_and_tell
 from viper.errors import UsageError
-from viper.learning.flags import labels_by_index, majority, read_labels
-from viper.learning.model_card import model_card
-from viper.learning.workflows import read_workflows
-from viper.profiles.edit import agent_role, tuned_of, tuned_profile
+from viper.strategies.explore.workflow import Workflow
+from viper.tuning.agent.flags import labels_by_index, majority, read_labels
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import losses, read_held_out, split
-from viper.tuning.agent.workflow import Workflow
+from viper.tuning.agent.tuned_model import agent_role, model_card, tuned_of, tuned_profile
+from viper.tuning.agent.workflows import read_workflows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from viper.ace.pool import LearnedExamples
 from viper.data.registry import choose, data_set, samples_by_id
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError, ViperError
@@ -21,6 +20,7 @@ from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
+from viper.strategies.demonstration_pool import LearnedExamples
 
 _NAMED_IDS = 3
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from viper.ace.bank import read_bank
-from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool, LearnedExamples
 from viper.api.library import Library, library_for
 from viper.embedded import BANKS, DOMAINS
 from viper.errors import ProfileError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.endpoint import find_endpoint
+from viper.models.vision.prompt_pool import FOLDER as PROMPTS
+from viper.models.vision.prompt_pool import PromptPool
 from viper.profiles.backends import (
     SAM2,
     VLM,
@@ -34,12 +34,12 @@ from viper.profiles.models import ProfileModels
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
+from viper.strategies.demonstration_pool import DemonstrationPool, LearnedExamples
 from viper.strategies.examples import ExampleStore, NoExamples
 from viper.strategies.settings import RunSettings, all_settings
 from viper.threads import compute_with, wait_passively
 from viper.tools.toolbox import Toolbox
-from viper.tuning.prompt_pool import FOLDER as PROMPTS
-from viper.tuning.prompt_pool import PromptPool
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from viper.agreement import normalise_answer, same_box
 from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
@@ -308,3 +309,23 @@ def label_of(value: Any) -> str:
 
 def _clip(value: float, limit: int) -> float:
     return round(min(max(value, 0.0), float(limit)), 2)
+
+
+def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
+    """Return whether an answer is the desired one, by the equality that metrics use for the task.
+
+    ``ground``: an IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
+    value. Other tasks: equal texts after :func:`viper.agreement.normalise_answer`.
+    """
+    if answer is None or desired is None:
+        return False
+    if task == "ground":
+        return answer.box is not None and same_box(answer.box, desired)
+    if task == "choice":
+        return answer.choice_index == desired
+    if task == "statement":
+        return answer.value is desired
+    several = isinstance(desired, Sequence) and not isinstance(desired, str)
+    labels = [normalise_answer(accepted) for accepted in (desired if several else [desired])]
+    text = normalise_answer(answer.value)
+    return bool(text) and text in labels

@@ -94,3 +94,10 @@ class NoExamples:
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         return SelectedExamples()
+
+
+def demonstrates(item: Example, query: Query) -> bool:
+    """Return whether the example would reveal the query's own answer."""
+    if query.sample_id is not None:
+        return item.sample_id == query.sample_id
+    return item.query.split() == query.text.split()

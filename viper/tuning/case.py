@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.agreement import normalise_answer, same_box
+from viper.agreement import normalise_answer
 from viper.errors import UsageError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trace, Trial
@@ -79,26 +79,6 @@ def _is_box(value: Any) -> bool:
         and len(value) == 4
         and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
     )
-
-
-def is_desired(answer: Answer | None, desired: Any, task: str) -> bool:
-    """Return whether an answer is the desired one, by the equality that metrics use for the task.
-
-    ``ground``: an IoU of at least 0.5. ``choice``: the same index. ``statement``: the same truth
-    value. Other tasks: equal texts after :func:`viper.agreement.normalise_answer`.
-    """
-    if answer is None or desired is None:
-        return False
-    if task == "ground":
-        return answer.box is not None and same_box(answer.box, desired)
-    if task == "choice":
-        return answer.choice_index == desired
-    if task == "statement":
-        return answer.value is desired
-    several = isinstance(desired, Sequence) and not isinstance(desired, str)
-    labels = [normalise_answer(accepted) for accepted in (desired if several else [desired])]
-    text = normalise_answer(answer.value)
-    return bool(text) and text in labels
 
 
 def desired_texts(case: Case) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from viper.ace.critique import LOCATIONS, TOOL, Critique, CritiqueError
 from viper.models.llm.replies import json_parts, without_reasoning
+from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
 
 LONGEST_REASON = 600
 

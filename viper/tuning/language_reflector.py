@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, get_args
 
-from viper.ace.critique import Critique
 from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.prompting import reflection as prompts
 from viper.prompting.builder import STYLES
+from viper.strategies.critique import Critique
 from viper.tools.session import ToolSession
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text

@@ -14,17 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from viper.ace.critique import Critique, CritiqueError
-from viper.ace.growth import CritiquedPart, Origin, demonstrations_of
-from viper.ace.pool import DemonstrationPool
-from viper.ace.pool_example import PoolExample
 from viper.agreement import is_correct
 from viper.errors import StoreError, UsageError, ViperError
+from viper.evaluate.runs.learning_record import LearningRecord, Update
 from viper.models.media import Media
 from viper.schema import Query, ToolCall, Trace
+from viper.strategies.critique import Critique, CritiqueError
+from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import Part
+from viper.strategies.pool_example import PoolExample
 from viper.tuning.case import Case
-from viper.tuning.learning_record import LearningRecord, Update
+from viper.tuning.growth import CritiquedPart, Origin, demonstrations_of
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
 

@@ -14,15 +14,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from viper.ace.critique import Critique
 from viper.errors import ToolError
 from viper.schema import ToolCall, Trial
+from viper.strategies.answers import is_desired
 from viper.strategies.base import Components, RunContext
+from viper.strategies.critique import Critique
 from viper.strategies.program import run_once
 from viper.strategies.writing import Generation
 from viper.tools.call_log import plain
 from viper.tuning.alternatives import WITH_ALTERNATIVES, CallContext, alternatives_of
-from viper.tuning.case import Case, desired_texts, is_desired
+from viper.tuning.case import Case, desired_texts
 from viper.tuning.program_edits import Vocabulary, edited_programs
 
 # Errors that a call's arguments may raise when its candidates are computed again.

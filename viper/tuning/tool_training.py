@@ -13,10 +13,10 @@ from statistics import fmean
 from typing import Any
 
 from viper.errors import UsageError
+from viper.models.vision.prompt_pool import PromptPool
 from viper.tools.models import ModelSet
 from viper.tuning import training_data
 from viper.tuning.data_collection import RELATED, collect_annotated, collect_pictures
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, tuner_for
 
 # Tools that learn from annotated pictures, with their most pictures.

@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viper.ace.critique import Critique
 from viper.errors import CancelledError, StoreError, ViperError
+from viper.evaluate.runs.learning_record import PromptRecord, Update
 from viper.models.media import Media
 from viper.schema import ToolCall
+from viper.strategies.critique import Critique
 from viper.strategies.replay import restore_references
 from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.concept_probe import Suspect, known_share, suspects
-from viper.tuning.learning_record import PromptRecord, Update
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS, AnsweredQuestion, Progress, TunerOptions
 from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from viper.errors import StoreError, UsageError
 from viper.models.vision.soft_prompts import SoftPrompt
+from viper.models.vision.stored_prompts import Evidence, arrays_of
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.storage.files import read_plain_file, write_file
 from viper.storage.versioned import MAX_FILE_BYTES
 from viper.tuning.soft_prompts.base import TrainedPrompt
-from viper.tuning.stored_prompts import Evidence, arrays_of
 
 _RECORD = "record"
 _SUFFIX = ".safetensors"

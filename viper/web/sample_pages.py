@@ -12,6 +12,7 @@ from pathlib import Path
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.reports.tables import target_words
+from viper.evaluate.runs.learning_record import JOURNAL, Journal, LearningRecord
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -20,7 +21,6 @@ from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.tuning.learning_record import JOURNAL, Journal, LearningRecord
 from viper.web.trace_page import Extras, Truth, replay_all, trace_page
 
 FOLDER = "traces"

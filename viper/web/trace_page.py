@@ -15,13 +15,13 @@ import numpy as np
 from markupsafe import Markup
 
 from viper.api.library import Library
+from viper.evaluate.runs.learning_record import LearningRecord
 from viper.models.media import Media
 from viper.sandbox.sandbox import Mode
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.tool_functions import depth_map
 from viper.tools.toolbox import Toolbox, with_pictures_of
-from viper.tuning.learning_record import LearningRecord
 from viper.web.embedded_media import embedded, shades
 from viper.web.pages import asset, rendered
 from viper.web.seek_path import path_view

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
+from viper.strategies.explore.flagging import flagged
 from viper.strategies.replay import Event, Replay
 from viper.tools.session import is_shown, note_of
-from viper.tuning.agent.flagging import flagged
 from viper.web.values import DisplayValue, Sizes, display_value
 
 DEPTH_TOOL = "compute_depth"

@@ -24,7 +24,7 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
-from viper.learning.awareness import PerfectTools
+from viper.evaluate.awareness import PerfectTools
 from viper_lab.world.queries.ambiguous import wording
 from viper_lab.world.queries.conventions import conventions_of
 from viper_lab.world.queries.meaning import FAMILIES
@@ -65,7 +65,7 @@ class WorldMedia:
 
     def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
         """Return the exact tools, or None for videos. See
-        :class:`viper.learning.awareness.KnowsTruth`.
+        :class:`viper.evaluate.awareness.KnowsTruth`.
         """
         if self.is_clip:
             return None

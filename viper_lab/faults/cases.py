@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from viper.ace.critique import Critique
 from viper.errors import DataError
 from viper.models.media import media_from
 from viper.prompting.reflection import fault_line
 from viper.record import record_from_json
 from viper.schema import to_json
 from viper.strategies.base import Components
+from viper.strategies.critique import Critique
 from viper.tuning.language_reflector import compact_prompt
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.faults.injection import Fault, SolvedQuery, Sort, inject

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
-from viper.ace.critique import Critique
 from viper.errors import ToolError
 from viper.models.media import Media
 from viper.schema import Answer, Query, Trial
+from viper.strategies.answers import is_desired
 from viper.strategies.base import Components, RunContext, answering_trial
+from viper.strategies.critique import Critique
 from viper.strategies.program import run_program
 from viper.strategies.writing import Generation
 from viper.tools.toolbox import Toolbox
-from viper.tuning.case import Case, is_desired
+from viper.tuning.case import Case
 from viper.tuning.program_edits import Vocabulary, edited_programs
 from viper.tuning.reflector import questions
 from viper_lab.faults.faulty_toolbox import FaultyToolbox

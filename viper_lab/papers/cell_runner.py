@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.ace.bank import Bank, write_bank
+from viper.ace.mining import WARM, ExampleSource, candidates, of_each_kind, zero_shot
 from viper.ace.select import Selection, select
 from viper.data.registry import choose
 from viper.data.sample import Sample
@@ -18,7 +19,6 @@ from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.learning.mining import WARM, ExampleSource, candidates, of_each_kind, zero_shot
 from viper.models.llm.cache import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache

@@ -16,11 +16,11 @@ from viper.data.registry import data_set
 from viper.errors import UsageError
 from viper.evaluate.engines.runner import bound_arenas
 from viper.evaluate.sample_result import SampleResult
-from viper.profiles.learning import Reflection
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
 from viper.tuning.tool_updates import ToolSettings
+from viper.tuning.wiring import Reflection
 from viper_lab.datasets.world import EDITIONS
 from viper_lab.papers.cell_runner import Mining
 from viper_lab.papers.clova_claims import judged

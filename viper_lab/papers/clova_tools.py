@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from viper.models.vision.prompt_pool import PromptPool
 from viper.record import record_from_json
 from viper.storage.files import write_file
 from viper.tools.toolbox import Toolbox
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.soft_prompts.base import TOOLS, TunerOptions
 from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.papers.result import Gain, TableCell

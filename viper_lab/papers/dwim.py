@@ -17,11 +17,7 @@ import numpy as np
 from viper.commands.terminal import hint_to_go_on
 from viper.data.registry import data_set, named_like
 from viper.errors import UsageError
-from viper.evaluate.engines.runner import bound_arenas
-from viper.evaluate.evaluation import model_ids
-from viper.evaluate.intervals import RESAMPLES, Estimate, over_seeds, paired, sums_of
-from viper.evaluate.sample_result import SampleResult
-from viper.learning.awareness import (
+from viper.evaluate.awareness import (
     CAUSES,
     Awareness,
     SampleFigures,
@@ -31,12 +27,16 @@ from viper.learning.awareness import (
     causes_of,
     perfect_tools,
 )
-from viper.learning.flags import flag_report
-from viper.profiles.edit import agent_role, tuned_of
+from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.evaluation import model_ids
+from viper.evaluate.intervals import RESAMPLES, Estimate, over_seeds, paired, sums_of
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
+from viper.strategies.explore.workflow import MODES, Workflow
+from viper.tuning.agent.flags import flag_report
 from viper.tuning.agent.training import TuneSettings
-from viper.tuning.agent.workflow import MODES, Workflow
+from viper.tuning.agent.tuned_model import agent_role, tuned_of
 from viper_lab.papers.dwim_study import (
     AGENTS,
     MASKED,

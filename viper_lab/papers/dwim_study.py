@@ -18,7 +18,6 @@ from viper.api.sets import ApiSet
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation, model_ids
-from viper.learning.workflows import WorkflowSettings, make_workflows
 from viper.models.llm.adapters import ADAPTER_CONFIG
 from viper.models.llm.messages import as_text
 from viper.models.llm.transformers_llm import TransformersLLM
@@ -27,9 +26,10 @@ from viper.prompting.exploring import explore_prompt
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.files import write_file
 from viper.strategies.base import Components
+from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.masking import MaskedWorkflow, masked
 from viper.tuning.agent.training import TunedAgent, TuneSettings, token_count, tune
-from viper.tuning.agent.workflow import Workflow
+from viper.tuning.agent.workflows import WorkflowSettings, make_workflows
 from viper_lab.papers.cell_runner import slug
 
 

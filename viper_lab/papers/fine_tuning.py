@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
+from viper.models.vision.prompt_pool import PromptPool
 from viper.models.vision.roles import Pixels
 from viper.storage.files import write_file
 from viper.tools.models import ModelSet
 from viper.tools.toolbox import Toolbox
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.tool_training import Sources, ToolTrainer
 from viper_lab.papers.clova_tools import ToolSetup, asked_about, slug_of, tool_outcome
 from viper_lab.papers.result import TableCell

@@ -12,30 +12,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool, LearnedExamples
-from viper.ace.pool_example import pool_example
+from viper.ace.mining import ExampleSource, candidates
 from viper.ace.select import Selection, select
 from viper.data.sample import DatasetSpec
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import answer_all
-from viper.learning.loop import LearningLoop, LearningProgress
-from viper.learning.mining import ExampleSource, candidates
-from viper.profiles.learning import Data, Reflection, learner_for, origin_of
+from viper.models.vision.prompt_pool import FOLDER as PROMPTS
+from viper.models.vision.prompt_pool import PromptPool
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
+from viper.strategies.demonstration_pool import DemonstrationPool, LearnedExamples
 from viper.strategies.examples import NoExamples
+from viper.strategies.pool_example import pool_example
 from viper.tuning.learner import LearnSettings
-from viper.tuning.learning_record import Journal
-from viper.tuning.prompt_pool import FOLDER as PROMPTS
-from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.tool_updates import ToolSettings
 from viper.tuning.trained_files import TrainedFiles
+from viper.tuning.wiring import Data, Reflection, learner_for, origin_of
 from viper_lab.papers.cell_runner import Document, Mining, Stored, Writers, mined_as, slug, spread
 
 IN_MEDIA = 8

@@ -5,8 +5,8 @@
 
 The score compares programs written from plans with programs written directly, on queries of the
 validation split about fresh scenes and clips. Answers are judged as metrics do
-(:func:`viper.tuning.case.is_desired`). The tools make no mistakes, so every error is one of the
-writing.
+(:func:`viper.strategies.answers.is_desired`). The tools make no mistakes, so every error is one of
+the writing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from viper.prompting.extract import extract_code
 from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
 from viper.sandbox import Sandbox
 from viper.schema import Failure
-from viper.strategies.answers import read_answer
+from viper.strategies.answers import is_desired, read_answer
 from viper.strategies.program import ENTRY, program_arguments
-from viper.tuning.case import is_desired
 from viper_lab.datasets.world import world_sample
 from viper_lab.recipes.adapters import WRITER, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions

@@ -15,9 +15,10 @@ from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.sandbox import Ref
 from viper.schema import Query
+from viper.strategies.answers import is_desired
 from viper.strategies.base import Components
 from viper.tools.settings import ToolSettings
-from viper.tuning.case import Case, is_desired
+from viper.tuning.case import Case
 from viper.tuning.reflector import InterventionReflector
 from viper_lab.faults.faulty_toolbox import FaultyDepth, FaultyScores, FaultyText, FaultyToolbox
 from viper_lab.faults.injection import Fault, SolvedQuery, inject

@@ -12,12 +12,12 @@ import pytest
 
 from tests.tuning.prompt_fakes import learned
 from viper.models.media import media_from
+from viper.models.vision.prompt_pool import PromptPool
 from viper.models.vision.roles import Floats, Pixels
 from viper.testing.fake_models import FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
-from viper.tuning.prompt_pool import PromptPool
 from viper_lab.papers import clova_tools
 from viper_lab.papers.clova_tools import ToolOutcome, ToolSetup, slug_of, tool_outcome
 from viper_lab.scores.concepts.measurement import ToolAnswer, whole

@@ -9,9 +9,9 @@ import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, code, workflow
 from tests.tuning.agent.turns import WHOLE as WHOLE_IMAGE
-from viper.learning.awareness import Awareness, awareness
+from viper.evaluate.awareness import Awareness, awareness
+from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.training import TuneSettings
-from viper.tuning.agent.workflow import Workflow
 from viper_lab.papers.dwim import (
     ABANDONED,
     BY_CAUSE,

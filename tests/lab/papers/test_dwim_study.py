@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.learning.test_workflows import GUESS, agent, samples
 from tests.strategies.bench import Bench
+from tests.tuning.agent.test_workflows import GUESS, agent, samples
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.models.llm.scripted import ScriptedLLM

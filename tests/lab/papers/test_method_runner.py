@@ -13,16 +13,16 @@ import pytest
 from tests.ace.demonstrated import demonstrated
 from tests.lab.papers.fake_study import Questions
 from tests.tuning.prompt_fakes import learned
-from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import SampledEvaluation
-from viper.learning.loop import LearningProgress
+from viper.models.vision.prompt_pool import FOLDER as PROMPTS
+from viper.models.vision.prompt_pool import PromptPool
 from viper.profiles import load_profile
 from viper.schema import to_json
 from viper.strategies.base import Components
-from viper.tuning.prompt_pool import FOLDER as PROMPTS
-from viper.tuning.prompt_pool import PromptPool
+from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
+from viper.strategies.demonstration_pool import DemonstrationPool
+from viper.tuning.loop import LearningProgress
 from viper_lab.papers import method_runner
 from viper_lab.papers.clova import AGREED, BASELINE, FULL, TOOLS_ALONE, vague_table
 from viper_lab.papers.clova import DEMONSTRATIONS as EXAMPLES_ALONE

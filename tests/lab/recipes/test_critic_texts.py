@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from viper.ace.critique import Critique
 from viper.errors import DataError
 from viper.models.llm.scripted import ScriptedLLM
+from viper.strategies.critique import Critique
 from viper.tuning.critique import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from viper.tuning.agent.code import names_of
+from viper.strategies.explore.code import names_of
 
 
 @pytest.mark.parametrize(

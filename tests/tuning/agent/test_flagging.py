@@ -18,7 +18,7 @@ from tests.tuning.agent.turns import (
     workflow,
 )
 from viper.schema import Turn
-from viper.tuning.agent.flagging import flagged
+from viper.strategies.explore.flagging import flagged
 
 AGREES = code("answer = image_patch.simple_query('how many cubes are there?')", "2")
 

@@ -9,6 +9,7 @@ from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, fai
 from viper.models.llm.messages import as_text
 from viper.models.llm.prompt_tokens import PromptTokens
 from viper.prompting.exploring import action_text
+from viper.strategies.explore.workflow import step_of
 from viper.tuning.agent.masking import (
     HOLE,
     IGNORED,
@@ -18,7 +19,6 @@ from viper.tuning.agent.masking import (
     masked,
     padded,
 )
-from viper.tuning.agent.workflow import step_of
 
 MADE = workflow(WHOLE, DOUBT, failed("patches[9]"), FIND, COUNT, STORE, DONE)
 

@@ -9,7 +9,8 @@ import pytest
 from tests.tuning.agent.turns import COUNT, DONE, FIND, QUERY, WHOLE, code, failed, workflow
 from viper.models.llm.scripted import ScriptedLLM
 from viper.schema import Answer, Query, Turn
-from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier, concealed, tool_of
+from viper.strategies.explore.workflow import tool_of
+from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier, concealed
 
 TWO, THREE = Answer("2", "text"), Answer("3", "text")
 

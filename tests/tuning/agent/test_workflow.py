@@ -21,7 +21,7 @@ from tests.tuning.agent.turns import (
 )
 from viper.record import RecordError, record_from_json
 from viper.schema import ToolCall, Turn, Usage, to_json
-from viper.tuning.agent.workflow import Workflow, outcome_of
+from viper.strategies.explore.workflow import Workflow, outcome_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 from viper.prompting.exploring import rethink_thought
 from viper.schema import Failure, Query, Turn
-from viper.tuning.agent.workflow import Workflow, outcome_of
+from viper.strategies.explore.workflow import Workflow, outcome_of
 
 QUERY = Query("how many cubes are there?", "question", "image", (), "s1")
 

@@ -25,8 +25,8 @@ from viper.api.sets import ApiEntry
 from viper.models.llm.messages import Prompt, user
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
-from viper.tuning.agent.flagging import flagged, is_rethinking
-from viper.tuning.agent.workflow import Workflow, step_of
+from viper.strategies.explore.flagging import flagged, is_rethinking
+from viper.strategies.explore.workflow import Workflow, step_of
 
 # Choices of actions to learn: instruct-masking; all; a random choice of the same number as
 # instruct-masking; instruct-masking with rethinking thoughts.

@@ -24,8 +24,8 @@ from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
 from viper.storage.files import write_file
+from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.masking import IGNORED, EncodedWorkflow, Encoder, MaskedWorkflow, padded
-from viper.tuning.agent.workflow import Workflow
 
 # File in the folder of checkpoints: the tuned model and the settings.
 SETTINGS = "tuning.json"

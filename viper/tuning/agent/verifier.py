@@ -20,10 +20,10 @@ from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import rethink_thought, step_text
 from viper.schema import Answer, Query, Turn
+from viper.strategies.answers import is_desired
 from viper.strategies.base import UsageMeter
-from viper.tuning.agent.code import view
-from viper.tuning.agent.workflow import step_of
-from viper.tuning.case import is_desired
+from viper.strategies.explore.code import view
+from viper.strategies.explore.workflow import step_of, tool_of
 
 # Most tokens of a language model's reply about a turn.
 MAX_TOKENS = 160
@@ -94,18 +94,6 @@ class LanguageVerifier:
             return ""
         why = concealed(one_line(match[1]), self._label, _shown(last))
         return rethink_thought(_shown(last), tool_of(turns), why)
-
-
-def tool_of(turns: Sequence[Turn]) -> str:
-    """Return the tool that the last result came from, named as in traces, or "" if there is none.
-
-    It is the last tool that the turn's own code called, else the last of the preceding code.
-    """
-    for turn in reversed(turns):
-        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if code is not None and code.tools:
-            return code.tools[-1]
-    return ""
 
 
 def concealed(text: str, label: str, result: str) -> str:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from viper.errors import UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import SoftPrompt
+from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture, composed, is_of_colour, masked_picture
-from viper.tuning.stored_prompts import Evidence
 from viper.tuning.training_data import AnnotatedPicture, Collected
 
 TrainingData = Collected[AnnotatedPicture]

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from viper.errors import UnknownNameError
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.stored_prompts import Evidence
+from viper.models.vision.stored_prompts import Evidence
 
 DataT = TypeVar("DataT", contravariant=True)
 

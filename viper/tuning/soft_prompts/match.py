@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
 from viper.models.vision.soft_prompts import SoftPrompt
+from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base, match_training
 from viper.tuning.soft_prompts.match_data import EncodedData, Pictures, encode_pictures
-from viper.tuning.stored_prompts import Evidence
 from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:

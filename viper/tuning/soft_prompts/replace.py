@@ -19,8 +19,8 @@ from viper.errors import UsageError
 from viper.models.vision.inpaint_window import resize_square
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
+from viper.models.vision.stored_prompts import Evidence, concept_key
 from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, Using
-from viper.tuning.stored_prompts import Evidence, concept_key
 from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from viper.errors import UsageError
 from viper.models.vision.adapter_segmenter import prompt_of
 from viper.models.vision.roles import Floats, Mask, Segment
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt
+from viper.models.vision.stored_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession
 from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture
-from viper.tuning.stored_prompts import concept_key
 
 # Share of other held-out objects that must keep their own names.
 #

@@ -20,8 +20,8 @@ from viper.errors import UsageError
 from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mix
+from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base
-from viper.tuning.stored_prompts import Evidence
 
 if TYPE_CHECKING:
     from torch import Tensor

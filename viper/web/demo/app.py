@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from viper.learning.feedback import LONGEST
+from viper.evaluate.runs.feedback import LONGEST
 from viper.reasoner import MAX_QUERY_CHARACTERS
 from viper.web.demo.handlers import HIDDEN, Demo, Handlers, PageParts
 from viper.web.demo.rendering import line_html, media_html

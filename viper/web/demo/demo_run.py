@@ -14,11 +14,11 @@ from viper.data.sample import Sample
 from viper.errors import ModelError, UsageError, ViperError
 from viper.evaluate.engines.sample_runner import ItemOutcome
 from viper.evaluate.evaluation import model_ids
+from viper.evaluate.runs.feedback import Feedback, add_feedback, answer_from
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
 from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.feedback import Feedback, add_feedback, answer_from
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.record import record_from_json

@@ -16,7 +16,7 @@ import gradio as gr
 from viper.embedded import MEDIA
 from viper.errors import UsageError, ViperError
 from viper.evaluate.reports.tables import answer_words
-from viper.learning.feedback import RIGHT_IS
+from viper.evaluate.runs.feedback import RIGHT_IS
 from viper.strategies import model_role
 from viper.web.demo.demo_run import DemoQuestion
 from viper.web.demo.manager import (

@@ -20,9 +20,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from viper.errors import StoreError, UsageError, ViperError
+from viper.evaluate.runs import feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning import feedback
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.replay import Replayer

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from viper.evaluate.awareness import CAUSES, Awareness, ToolFigures, run_awareness
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.runs.store import RunStore
-from viper.learning.awareness import CAUSES, Awareness, ToolFigures, run_awareness
 
 
 @dataclass(frozen=True)

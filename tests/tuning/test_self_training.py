@@ -11,7 +11,8 @@ import pytest
 from tests.strategies.bench import Bench
 from viper.data.sample import Sample
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.self_training import (
+from viper.reasoner import Reasoner
+from viper.tuning.self_training import (
     Draft,
     drafts_of,
     held_out_queries,
@@ -19,7 +20,6 @@ from viper.learning.self_training import (
     query_key,
     reply_of,
 )
-from viper.reasoner import Reasoner
 
 COUNT = 'def execute_command(image):\n    return len(ImagePatch(image).find("{}"))'
 CUBES, RINGS = COUNT.format("cube"), COUNT.format("ring")

@@ -9,9 +9,9 @@ import pytest
 
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, workflow
 from viper.errors import DataError, UsageError
-from viper.learning.flags import Label, add_label, flag_report, majority, read_labels
-from viper.learning.workflows import read_workflows
 from viper.models.llm.scripted import ScriptedLLM
+from viper.tuning.agent.flags import Label, add_label, flag_report, majority, read_labels
+from viper.tuning.agent.workflows import read_workflows
 
 MADE = workflow(WHOLE, DOUBT, FIND, COUNT, STORE, DONE)
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from viper.ace.critique import Critique
+from viper.models.vision.stored_prompts import Evidence
 from viper.storage.json_lines import append_line, read_lines
-from viper.tuning.stored_prompts import Evidence
+from viper.strategies.critique import Critique
 
 # Name of the journal in a run's folder.
 JOURNAL = "lessons.jsonl"

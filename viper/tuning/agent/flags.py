@@ -18,8 +18,8 @@ from viper.evaluate.intervals import Estimate, proportion
 from viper.models.llm.protocol import LLM
 from viper.storage.files import write_file
 from viper.storage.json_lines import append_line, read_lines
-from viper.tuning.agent.flagging import flagged, flagged_by
-from viper.tuning.agent.workflow import Workflow
+from viper.strategies.explore.flagging import flagged, flagged_by
+from viper.strategies.explore.workflow import Workflow
 
 KINDS = ("code", "thought", "done")
 

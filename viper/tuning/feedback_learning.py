@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import CancelledError, UsageError, ViperError
+from viper.evaluate.runs.feedback import COMMENT_ALONE, FEEDBACK, Feedback, read_feedback
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import COMMENT_ALONE, FEEDBACK, Feedback, read_feedback
-from viper.learning.loop import LearningProgress, Reevaluator
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
-from viper.tuning.case import Case, is_desired
+from viper.strategies.answers import is_desired
+from viper.tuning.case import Case
 from viper.tuning.learner import Learner, ScoredAnswer, Task
-from viper.tuning.learning_record import Journal
+from viper.tuning.loop import LearningProgress, Reevaluator
 
 # Seconds between two checks for new remarks.
 POLL_S = 1.0

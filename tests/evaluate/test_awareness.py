@@ -10,11 +10,11 @@ import pytest
 from tests.strategies.bench import picture
 from tests.tuning.agent.turns import COUNT, DONE, DOUBT, FIND, STORE, WHOLE, code, workflow
 from viper.api.prelude import PRELUDE
-from viper.learning.awareness import awareness, cause_of
+from viper.evaluate.awareness import awareness, cause_of
 from viper.models.media import media_from
 from viper.sandbox import Limits, Ref, Sandbox
 from viper.schema import ToolCall, Turn, Usage
-from viper.tuning.agent.workflow import Workflow
+from viper.strategies.explore.workflow import Workflow
 
 WRONG = code("final_answer = answer", "3")
 WRONG_COUNT = code("answer = str(len(patches) + 1)", "3")

@@ -17,23 +17,23 @@ from tests.models.vision.adapter_fakes import AdaptedAnswerer, AdaptedDetector, 
 from tests.strategies.bench import Bench
 from tests.tuning.fake_tuner import FakeTuner
 from tests.tuning.stores import TableStore
-from viper.ace.critique import Critique
-from viper.ace.growth import Origin
-from viper.ace.pool import DemonstrationPool
 from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
 from viper.evaluate.metrics import metric
+from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
-from viper.learning.loop import LearningLoop, LearningProgress
 from viper.models.llm.protocol import Completion, Sampling
+from viper.models.vision.prompt_pool import PromptPool
+from viper.models.vision.stored_prompts import Evidence
 from viper.reasoner import RunOptions
+from viper.strategies.critique import Critique
+from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
+from viper.tuning.growth import Origin
 from viper.tuning.learner import Learner, LearnSettings
-from viper.tuning.learning_record import Journal
-from viper.tuning.prompt_pool import PromptPool
+from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.reflector import InterventionReflector, Reflector
-from viper.tuning.stored_prompts import Evidence
 from viper.tuning.tool_training import Sources, ToolTrainer
 from viper.tuning.tool_updates import ToolSettings, ToolUpdates
 from viper.tuning.trained_files import TrainedFiles

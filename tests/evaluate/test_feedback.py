@@ -16,8 +16,8 @@ import pytest
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.run_samples import a_manifest, a_row
 from viper.errors import StoreError, UsageError
+from viper.evaluate.runs.feedback import FEEDBACK, LONGEST, Feedback, add_feedback, read_feedback
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import FEEDBACK, LONGEST, Feedback, add_feedback, read_feedback
 
 
 def test_what_was_said_is_read_back(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_whole_lines(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from viper.learning.feedback import Feedback, add_feedback\n"
+        "from viper.evaluate.runs.feedback import Feedback, add_feedback\n"
         "for n in range(10**6):\n"
         "    add_feedback(Path(sys.argv[1]), Feedback(f's{n}', 0, n)); print(n, flush=True)\n"
     )

@@ -17,14 +17,19 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from viper.ace.bank import demonstrates
-from viper.ace.pool_example import PoolExample, entry_of, example_from_entry
 from viper.api.library import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import CachedEmbeddings, Embed, Scores, ranker
 from viper.schema import Query
 from viper.storage.versioned import VersionedStore
-from viper.strategies.examples import Demonstration, ExampleRequest, ExampleStore, SelectedExamples
+from viper.strategies.examples import (
+    Demonstration,
+    ExampleRequest,
+    ExampleStore,
+    SelectedExamples,
+    demonstrates,
+)
+from viper.strategies.pool_example import PoolExample, entry_of, example_from_entry
 
 # Name of the pool's folder in the state's folder.
 FOLDER = "demonstrations"

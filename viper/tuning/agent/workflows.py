@@ -19,17 +19,17 @@ from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, DataError, StoreError, UsageError
 from viper.evaluate.engines.runner import UNBOUNDED, Budget
 from viper.evaluate.intervals import Estimate, proportion
-from viper.learning.loop import desired_of
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
+from viper.strategies.answers import is_desired
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Verifier
 from viper.strategies.explore.strategy import ExploreStrategy
+from viper.strategies.explore.workflow import MODES, Workflow, outcome_of
 from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier
-from viper.tuning.agent.workflow import MODES, Workflow, outcome_of
-from viper.tuning.case import is_desired
+from viper.tuning.loop import desired_of
 
 # Name of the file in its folder.
 WORKFLOWS = "workflows.jsonl"
@@ -46,7 +46,7 @@ class WorkflowSettings:
 
     Attributes:
         set_name: the data set.
-        mode: one of :data:`viper.tuning.agent.workflow.MODES`.
+        mode: one of :data:`viper.strategies.explore.workflow.MODES`.
         options: settings of every run; task, options, seed and sample id come from the sample.
         seed: random seed for sampling.
         checks_by: ``rules``, or ``llm`` for a language model that is shown the label.

@@ -9,12 +9,12 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import a_set
+from viper.ace.mining import ExampleSource, Shots, candidates, of_each_kind, work_folder
 from viper.api.library import Library
 from viper.api.spec import api_hash
 from viper.data.sample import DatasetSpec, Sample, kind_of
 from viper.errors import DataError, UsageError
 from viper.evaluate.sample_result import Prediction, SampleResult
-from viper.learning.mining import ExampleSource, Shots, candidates, of_each_kind, work_folder
 from viper.strategies.settings import RunSettings
 
 PROGRAM = "def execute_command(image):\n    # said: find\n    return 'red'"

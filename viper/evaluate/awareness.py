@@ -28,14 +28,12 @@ from viper.prompting.exploring import FINAL
 from viper.record import record_from_json
 from viper.sandbox import Sandbox
 from viper.schema import Failure, ToolCall, Trace
-from viper.strategies.answers import read_answer
+from viper.strategies.answers import is_desired, read_answer
+from viper.strategies.explore.code import view
 from viper.strategies.explore.environment import OPENING
+from viper.strategies.explore.flagging import is_rethinking
+from viper.strategies.explore.workflow import Workflow, restated, tells, tool_of, written_answer
 from viper.strategies.program import program_arguments
-from viper.tuning.agent.code import view
-from viper.tuning.agent.flagging import is_rethinking
-from viper.tuning.agent.verifier import tool_of
-from viper.tuning.agent.workflow import Workflow, restated, tells, written_answer
-from viper.tuning.case import is_desired
 
 # Causes of a wrong answer; ``not told`` if no perfect tools are available to compare with.
 CAUSES = ("wrong tool", "wrong logic", "wrong metric", "no answer", "not told")
@@ -108,7 +106,7 @@ class SampleFigures:
     """Figures of one sample.
 
     Attributes:
-        unit: the workflow's :attr:`viper.tuning.agent.workflow.Workflow.unit`.
+        unit: the workflow's :attr:`viper.strategies.explore.workflow.Workflow.unit`.
         calls: number of tool calls.
         cause: cause of a wrong answer, one of :data:`CAUSES`; "" if the answer was right.
     """

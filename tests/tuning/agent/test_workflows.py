@@ -13,16 +13,16 @@ from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
 from viper.errors import CancelledError, StoreError, UsageError
 from viper.evaluate.engines.runner import Budget
-from viper.learning.workflows import (
+from viper.models.llm.scripted import ScriptedLLM
+from viper.reasoner import RunOptions
+from viper.strategies.explore.workflow import Workflow
+from viper.tuning.agent.workflows import (
     WORKFLOWS,
     WorkflowSettings,
     make_workflows,
     read_workflows,
     utilisation,
 )
-from viper.models.llm.scripted import ScriptedLLM
-from viper.reasoner import RunOptions
-from viper.tuning.agent.workflow import Workflow
 
 GUESS = "<code>answer = image_patch.simple_query('how many?')"
 LOOK = "<code>answer = str(len(image_patch.find('cube')))"
@@ -169,7 +169,7 @@ def test_what_ends_beside_an_error_is_kept(
             raise StoreError("lost")
         return replace(made, id=sample.sample_id)
 
-    monkeypatch.setattr("viper.learning.workflows.workflow_of", ended)
+    monkeypatch.setattr("viper.tuning.agent.workflows.workflow_of", ended)
     with pytest.raises(StoreError, match="lost"):
         make_workflows(bench.reasoner, samples(4), making("standard"), tmp_path, workers=4)
     assert sorted(one.id for one in read_workflows(tmp_path)) == ["s0", "s3"]

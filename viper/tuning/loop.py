@@ -17,12 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from viper.ace.growth import TrialPool
-from viper.ace.pool import LearnedExamples
-from viper.ace.pool_example import PoolExample
 from viper.data.sample import Sample
 from viper.errors import CancelledError
 from viper.evaluate.engines.sample_runner import Item, SampleRunner
+from viper.evaluate.runs.learning_record import Journal, LearningRecord
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import Media, media_from
@@ -30,8 +28,10 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import LearnedExamples
+from viper.strategies.pool_example import PoolExample
+from viper.tuning.growth import TrialPool
 from viper.tuning.learner import Learner, ScoredAnswer, Task
-from viper.tuning.learning_record import Journal, LearningRecord
 
 # Tasks whose targets a reflector can compare answers with.
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})

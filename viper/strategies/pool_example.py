@@ -9,11 +9,11 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 
-from viper.ace.critique import Critique
 from viper.errors import StoreError, UsageError
 from viper.record import RecordError, record_from_json
 from viper.schema import TASKS, Example, to_json
 from viper.storage.versioned import Entry
+from viper.strategies.critique import Critique
 from viper.strategies.examples import PARTS
 
 # Prior of :attr:`PoolExample.score`, Beta(2, 1): a demonstration without outcomes scores 2/3.

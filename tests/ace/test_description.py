@@ -10,6 +10,15 @@ import pytest
 
 from tests.evaluate.engine_doubles import a_sample
 from tests.evaluate.fake_backends import Answerer, Finder, a_set
+from viper.ace.description import (
+    METRIC,
+    MediaQuery,
+    SamplingPlan,
+    media_queries,
+    programs_by_query,
+    work_items,
+)
+from viper.ace.mining import ExampleSource
 from viper.ace.select import AgreementResult, agreed
 from viper.api.library import Library
 from viper.data.registry import data_set
@@ -18,15 +27,6 @@ from viper.errors import DataError, UsageError
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.metrics import metric
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.description import (
-    METRIC,
-    MediaQuery,
-    SamplingPlan,
-    media_queries,
-    programs_by_query,
-    work_items,
-)
-from viper.learning.mining import ExampleSource
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
@@ -154,7 +154,7 @@ class Mixed:
 def test_media_are_those_of_the_task_each_once(
     task: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viper.learning.description.data_set", lambda name: Mixed())
+    monkeypatch.setattr("viper.ace.description.data_set", lambda name: Mixed())
     found = drawing(task=task, spec=DatasetSpec(None, "val")).pool()
     assert [sample.sample_id for sample in found] == expected
 

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
-from viper.ace.growth import Origin
-from viper.ace.pool import FOLDER as DEMONSTRATIONS
-from viper.ace.pool import DemonstrationPool
 from viper.api.spec import api_hash
-from viper.data.lvis import Lvis
 from viper.errors import UnknownNameError, UsageError
+from viper.models.vision.prompt_pool import FOLDER as PROMPTS
+from viper.models.vision.prompt_pool import PromptPool
 from viper.plugins import entry_points_of
 from viper.record import record_from_toml
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
+from viper.strategies.demonstration_pool import DemonstrationPool
+from viper.tuning.growth import Origin
 from viper.tuning.language_reflector import LanguageReflector
 from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.lvis import Lvis
 from viper.tuning.picture_web import PictureService, WebSearch
-from viper.tuning.prompt_pool import FOLDER as PROMPTS
-from viper.tuning.prompt_pool import PromptPool
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
 from viper.tuning.tool_training import Memory, Sources, ToolTrainer

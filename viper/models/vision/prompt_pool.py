@@ -16,9 +16,7 @@ from pathlib import Path
 from viper.errors import StoreError, UsageError
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, SoftPrompt, mix, unit_features
-from viper.storage.cache import ComputeCache
-from viper.storage.versioned import VersionedStore
-from viper.tuning.stored_prompts import (
+from viper.models.vision.stored_prompts import (
     Evidence,
     StoredPrompt,
     arrays_of,
@@ -29,6 +27,8 @@ from viper.tuning.stored_prompts import (
     prompt_kind,
     soft_prompt,
 )
+from viper.storage.cache import ComputeCache
+from viper.storage.versioned import VersionedStore
 
 # Name of the pool's folder in the state's folder.
 FOLDER = "prompts"

@@ -24,8 +24,8 @@ from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import FINAL, step_text
 from viper.schema import Turn
-from viper.tuning.agent.code import CANDIDATES, view
-from viper.tuning.agent.workflow import Workflow, step_of
+from viper.strategies.explore.code import CANDIDATES, view
+from viper.strategies.explore.workflow import Workflow, step_of
 
 TOKENS_AN_ACTION = 8
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from viper.ace.mining import WARM, ExampleSource, Shots, candidates
 from viper.ace.select import DESCRIPTION, Candidate
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
@@ -14,7 +15,6 @@ from viper.errors import DataError
 from viper.evaluate.engines.sample_runner import Item
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import WARM, ExampleSource, Shots, candidates
 from viper.schema import Query
 
 # Metric for queries without labels: it checks only that there is an answer.

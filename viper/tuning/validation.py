@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from viper.ace.growth import TrialPool
-from viper.ace.pool_example import PoolExample
 from viper.agreement import is_correct
 from viper.data.sample import Sample
 from viper.errors import ViperError
@@ -28,7 +26,9 @@ from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
 from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples, SelectedExamples
 from viper.strategies.plan import PlanStrategy
+from viper.strategies.pool_example import PoolExample
 from viper.strategies.writing import MAX_RESAMPLES
+from viper.tuning.growth import TrialPool
 
 # Verdict of the metric on an answer; ``none`` if there was no answer.
 Correctness = Literal["right", "wrong", "none"]

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
 
-from viper.ace.critique import Critique
-from viper.ace.growth import Origin, demonstrations_of
-from viper.ace.pool_example import PoolExample, pool_example
+from viper.ace.mining import ExampleSource
 from viper.ace.select import diverse
 from viper.agreement import is_correct
 from viper.api.spec import api_hash
@@ -24,14 +22,16 @@ from viper.data.sample import Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.learning.mining import ExampleSource
-from viper.learning.validation import BudgetSpentError, ValidationRun
 from viper.record import record_from_json
 from viper.schema import Example, Trace
+from viper.strategies.critique import Critique
 from viper.strategies.examples import PARTS, Part
+from viper.strategies.pool_example import PoolExample, pool_example
 from viper.strategies.prompts import query_for_prompt
+from viper.tuning.growth import Origin, demonstrations_of
 from viper.tuning.plan_edits import EditedPlan, edited_plans
 from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
+from viper.tuning.validation import BudgetSpentError, ValidationRun
 
 
 @dataclass

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from viper.ace.pool_example import PoolExample, pool_example
 from viper.schema import Example, Query, Trace, Trial
 from viper.strategies.examples import (
     PARTS,
@@ -20,6 +19,7 @@ from viper.strategies.examples import (
     Part,
     SelectedExamples,
 )
+from viper.strategies.pool_example import PoolExample, pool_example
 from viper.strategies.prompts import query_for_prompt
 
 

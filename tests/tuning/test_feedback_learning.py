@@ -11,14 +11,9 @@ from tests.commands.test_bad_input import viper
 from tests.evaluate.fake_backends import a_set, color_of
 from viper.cli import main
 from viper.errors import StoreError
+from viper.evaluate.runs.feedback import COMMENT_ALONE, FEEDBACK, Feedback, add_feedback
 from viper.evaluate.runs.store import RunStore
-from viper.learning.feedback import COMMENT_ALONE, FEEDBACK, Feedback, add_feedback
-from viper.learning.feedback_learning import (
-    FeedbackCase,
-    LearnedRemarks,
-    Unreadable,
-    feedback_cases,
-)
+from viper.tuning.feedback_learning import FeedbackCase, LearnedRemarks, Unreadable, feedback_cases
 
 Capture = pytest.CaptureFixture[str]
 

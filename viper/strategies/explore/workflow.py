@@ -14,7 +14,7 @@ from typing import Any
 from viper.agreement import normalise_answer
 from viper.prompting.exploring import FINAL, Action, Step
 from viper.schema import Query, ToolCall, Turn, Usage
-from viper.tuning.agent.code import Constant, constants_after, view
+from viper.strategies.explore.code import Constant, constants_after, view
 
 # Collection modes: without the label, with it in the prompt, with a verifier that knows it.
 MODES = ("standard", "given", "discrepancy")
@@ -154,3 +154,15 @@ def tells(value: Any, literal: str) -> bool:
         return str(len(value)) == literal or any(tells(item, literal) for item in value)
     words = normalise_answer(value) if isinstance(value, str | int | float | bool) else ""
     return bool(words) and (words == literal or f" {literal} " in f" {words} ")
+
+
+def tool_of(turns: Sequence[Turn]) -> str:
+    """Return the tool that the last result came from, named as in traces, or "" if there is none.
+
+    It is the last tool that the turn's own code called, else the last of the preceding code.
+    """
+    for turn in reversed(turns):
+        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+        if code is not None and code.tools:
+            return code.tools[-1]
+    return ""

@@ -1,1 +1,0 @@
-"""Learning from evaluated samples: examples, concepts, demonstrations, workflows."""

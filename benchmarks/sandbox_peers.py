@@ -35,7 +35,7 @@ from tests.sandbox.abuse import LANGUAGE_CASES
 from tests.sandbox.abuse.case import HELD
 from tests.sandbox.test_ordinary import PROGRAMS
 from viper.sandbox import Limits, Prelude, Sandbox
-from viper.sandbox.facades import MODULES
+from viper.sandbox.modules import MODULES
 
 SECRET = "s3cret-0f-the-h0st"
 LIMIT_S = 4

@@ -52,7 +52,7 @@ def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
 
 
 def test_the_page_names_the_modules_that_can_be_imported() -> None:
-    from viper.sandbox.facades import MODULES
+    from viper.sandbox.modules import MODULES
 
     listed = re.search(r"^\| imports \| `([^`]+)`", PAGE.read_text("utf-8"), re.MULTILINE)
     assert listed is not None

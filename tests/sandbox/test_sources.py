@@ -8,8 +8,8 @@ import pytest
 
 from viper.errors import SandboxHostError
 from viper.sandbox import Prelude, Sandbox, Source
-from viper.sandbox.facades import MODULES, build_facades
 from viper.sandbox.guards import Guards
+from viper.sandbox.modules import MODULES, build_facades
 from viper.sandbox.names import BUILTIN_NAMES, Printer, program_builtins
 from viper.testing.scripted_tools import ScriptedTools
 

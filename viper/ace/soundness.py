@@ -13,7 +13,7 @@ from viper.api.sets import api_names
 from viper.api.spec import api_hash
 from viper.api.video_segment import VideoSegment
 from viper.errors import UnknownNameError
-from viper.sandbox.facades import MODULES
+from viper.sandbox.modules import MODULES
 from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.policy import PolicyError, compile_program
 from viper.schema import TASKS, Example

@@ -13,7 +13,7 @@ from viper.api.image_patch import ImagePatch
 from viper.api.registry import REGISTRY, Routine
 from viper.api.runtime import ArrayView, Call, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
-from viper.sandbox.tools import Prelude
+from viper.sandbox import Prelude
 from viper.sandbox.wire import Ref
 
 # What a Sandbox takes to run programs of this API.

@@ -21,7 +21,7 @@ from types import ModuleType
 from viper.api import registry
 from viper.api.routine_source import MAX_BYTES, child_source
 from viper.errors import UsageError
-from viper.sandbox.tools import Source
+from viper.sandbox import Source
 
 
 @dataclass(frozen=True)

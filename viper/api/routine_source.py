@@ -12,10 +12,10 @@ from pathlib import Path
 
 from viper.api.registry import REGISTRY, Routine
 from viper.errors import UsageError
-from viper.sandbox.facades import MODULES
+from viper.sandbox import Source
+from viper.sandbox.modules import MODULES
 from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.policy import PolicyError, compile_program
-from viper.sandbox.tools import Source
 
 # Greatest size of a file of routines.
 MAX_BYTES = 256 * 1024

@@ -25,8 +25,7 @@ from viper.api import registry
 from viper.api.library import Library
 from viper.api.prelude import READABLE
 from viper.api.sets import OWNERS
-from viper.sandbox import entry, facades, policy, prepass, readable
-from viper.sandbox.limits import Limits
+from viper.sandbox import Limits, entry, modules, policy, prepass, readable
 from viper.sandbox.names import BUILTIN_NAMES
 
 ENTRY = "execute_command"
@@ -117,10 +116,10 @@ def _api(library: Library, shipped: tuple[registry.Routine, ...]) -> _Api:
             member = getattr(owner, name)
             is_method = inspect.isfunction(member)
             callees[owner.__name__, name] = _callee(member) if is_method else _Callee(None)
-    modules = facades.build_facades(getattr, getattr, lambda *_: None).values()
+    facades = modules.build_facades(getattr, getattr, lambda *_: None).values()
     attributes = frozenset().union(
         *(*readable.BUILTIN.values(), *readable.ON_TYPES.values(), *READABLE.values(), _TEXT),
-        *(readable.ARRAY_METHODS, readable.EXCEPTION_ATTRIBUTES, *(m._members for m in modules)),
+        *(readable.ARRAY_METHODS, readable.EXCEPTION_ATTRIBUTES, *(f._members for f in facades)),
         *(re.findall(r"\w+", file.source.text) for file in library.files if file.source),
     )
     names = BUILTIN_NAMES | _GLOBALS | {name for owner, name in callees if not owner}

@@ -33,7 +33,7 @@ from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
 from viper.prompting.feedback import FailedProgram, feedback_text
 from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
-from viper.sandbox.outcome import describe_failure
+from viper.sandbox import describe_failure
 from viper.schema import PROMPT_STYLES, Query
 
 __all__ = [

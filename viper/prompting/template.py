@@ -9,7 +9,7 @@ from importlib import resources
 from string import Template
 
 from viper.models.llm.messages import Conversation, system, user
-from viper.sandbox.facades import MODULES
+from viper.sandbox.modules import MODULES
 
 # The line of a template after which the user's message begins.
 USER_TURN = "=== user ===\n"

@@ -16,22 +16,17 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from viper.sandbox import entry as entries
+from viper.sandbox.arrays import HAS_NUMPY
 from viper.sandbox.backward_slice import feeding_lines
 from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
-from viper.sandbox.facades import build_facades, wide_numpy
 from viper.sandbox.guards import Guards, is_hidden_builtin
+from viper.sandbox.interface import Source
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
-from viper.sandbox.names import (
-    BUILTIN_NAMES,
-    OutputLimitError,
-    Printer,
-    import_guards,
-    program_builtins,
-)
+from viper.sandbox.modules import build_facades, import_guards, wide_numpy
+from viper.sandbox.names import BUILTIN_NAMES, OutputLimitError, Printer, program_builtins
 from viper.sandbox.policy import SHOWN, PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
-from viper.sandbox.tools import Source
 from viper.sandbox.wire import (
     Channel,
     Raw,
@@ -74,6 +69,8 @@ def load_late_libraries() -> None:
     """
     import unicodedata  # noqa: F401
 
+    if not HAS_NUMPY:
+        return
     import numpy as np
     import numpy.ma
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
+from viper.sandbox.arrays import ndarray
 from viper.sandbox.classes import (
     METACLASSES,
     ForbiddenAttributeError,
@@ -22,7 +21,7 @@ from viper.sandbox.classes import (
     program_super,
     program_super_init,
 )
-from viper.sandbox.facades import Facade, member
+from viper.sandbox.modules import Facade, member
 from viper.sandbox.numpy_facade import plain, refuse_objects
 from viper.sandbox.prepass import PREFIX, authored, hidden, is_special
 from viper.sandbox.readable import (
@@ -35,8 +34,7 @@ from viper.sandbox.readable import (
     UNNAMED,
     WRITABLE_ITEMS,
 )
-from viper.sandbox.standard import TOKENS
-from viper.sandbox.tokens import NDARRAY, TypeToken, actual_class, offered
+from viper.sandbox.standard import NDARRAY, TOKENS, TypeToken, actual_class, offered
 
 # Greatest number of bits of a whole number that ``**`` and ``<<`` may produce.
 MAX_INT_BITS = 1 << 20
@@ -125,7 +123,7 @@ class Guards:
             return self._own_attribute(obj, kind, name)
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
-        if kind is np.ndarray and name in ARRAY_METHODS and not obj.dtype.hasobject:
+        if kind is ndarray and name in ARRAY_METHODS and not obj.dtype.hasobject:
             return plain(getattr(obj, name))
         if kind is Facade:
             return member(obj, name)
@@ -213,7 +211,7 @@ class Guards:
     def write_item(self, obj: Any) -> Any:
         """Return ``obj`` if its items may be assigned."""
         kind = type(obj)
-        if kind is np.ndarray:
+        if kind is ndarray:
             return refuse_objects(obj)
         if kind in WRITABLE_ITEMS or type(kind) in METACLASSES:
             return obj
@@ -284,7 +282,7 @@ class Guards:
         elif issubclass(kind, BaseException):
             refused = [name for name in names if name not in EXCEPTION_ATTRIBUTES]
         else:
-            allowed = self._table.get(kind, frozenset()) if kind is not np.ndarray else ()
+            allowed = self._table.get(kind, frozenset()) if kind is not ndarray else ()
             refused = [name for name in names if name not in allowed]
         if refused:
             raise ForbiddenAttributeError(

@@ -1,17 +1,16 @@
-"""The builtin names of a program, its ``print`` and its ``import``."""
+"""The builtin names of a program and its ``print``; what it may import is in ``modules.py``."""
 
 from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from viper.sandbox.classes import ForbiddenImportError, ForbiddenTypeError
-from viper.sandbox.facades import Facade, member
+from viper.sandbox.classes import ForbiddenTypeError
 from viper.sandbox.guards import Guards, bounded_pow
-from viper.sandbox.tokens import TypeToken
+from viper.sandbox.standard import TypeToken
 
 _PLAIN = """
 abs all any ascii bin bool bytes callable chr classmethod complex dict divmod enumerate filter float
@@ -139,45 +138,11 @@ def _issubclass(cls: Any, kinds: Any) -> bool:
     return issubclass(cls, _classes(kinds))
 
 
-def import_guards(
-    facades: Mapping[str, Facade], provided: Mapping[str, Any]
-) -> dict[str, Callable[..., Any]]:
-    """Return the functions that ``import a.b`` and ``from a import b`` are compiled to.
-
-    Args:
-        provided: the prelude's names; importing them from a module of any name is allowed,
-            as models like to write ``from image_patch import ImagePatch``.
-    """
-
-    def find(module: str) -> Facade:
-        if module in facades:
-            return facades[module]
-        names = ", ".join(sorted(facades))
-        raise ForbiddenImportError(
-            f"the module {module!r} is not available to programs; they may import {names}"
-        )
-
-    def import_module(module: str, whole: bool) -> Facade:
-        facade = find(module)
-        return facade if whole else facades[module.partition(".")[0]]
-
-    def import_from(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
-        if module not in facades and all(name in provided for name in names):
-            return tuple(provided[name] for name in names)
-        facade = find(module)
-        try:
-            return tuple(member(facade, name) for name in names)
-        except AttributeError as error:
-            raise ForbiddenImportError(str(error)) from None
-
-    return {"_import_": import_module, "_import_from_": import_from}
-
-
 def _loaded_module(name: str, *_: Any, **__: Any) -> Any:
     """Implement ``__import__`` for C code that runs on behalf of a program, such as numpy's.
 
-    Programs cannot reach it: their own imports are compiled to :func:`import_guards`, and the name
-    ``__import__`` is rewritten.
+    Programs cannot reach it: their own imports are compiled to calls of ``import_guards`` (see
+    :mod:`viper.sandbox.modules`), and the name ``__import__`` is rewritten.
     """
     if name in sys.modules:
         return sys.modules[name]

@@ -14,10 +14,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from viper.sandbox.arrays import HAS_NUMPY, ndarray
 from viper.sandbox.classes import ForbiddenTypeError
-from viper.sandbox.tokens import NDARRAY, TypeToken
+from viper.sandbox.standard import NDARRAY, TypeToken
+
+if HAS_NUMPY:
+    import numpy as np
 
 _FUNCTIONS = """
 abs absolute add all allclose amax amin any append arange arccos arcsin arctan arctan2 argmax
@@ -111,7 +113,7 @@ def refuse_objects(value: Any) -> Any:
     Raises:
         ForbiddenTypeError: it is an array of objects, or a list or tuple that holds one.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ndarray):
         if value.dtype.hasobject:
             raise ForbiddenTypeError("arrays of objects are not available to programs: use a list")
     elif isinstance(value, list | tuple):

@@ -277,7 +277,8 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             change = _call("_aug_item_", node, owner, self.visit(target.slice), op, value)
         return _place(ast.Expr(change), node)
 
-    # Imports become calls, so programs never reach the real import machinery
+    # Imports become calls, so programs never reach the real import machinery. What they may import
+    # is in modules.py.
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
         assignments: list[ast.stmt] = []

@@ -21,12 +21,19 @@ from pathlib import Path
 import msgpack
 
 from viper.errors import SandboxHostError, UsageError
-from viper.sandbox.limits import Limits
-from viper.sandbox.outcome import Layer
-from viper.sandbox.shared_arrays import Arrays, header_of, sealed
-from viper.sandbox.tools import Prelude
-from viper.sandbox.wire import Channel, WireError
-from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
+from viper.sandbox.arrays import Arrays, header_of, sealed
+from viper.sandbox.interface import Layer, Limits, Prelude
+from viper.sandbox.wire import (
+    CHILD,
+    FAILED,
+    FORK,
+    MESSAGE,
+    SHARE,
+    SHARING,
+    STATUS,
+    Channel,
+    WireError,
+)
 
 POOL_SIZE = 2
 _BOOT_S = 60.0

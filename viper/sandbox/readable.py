@@ -7,10 +7,12 @@ import random
 import re
 from types import GeneratorType, NoneType
 
-import numpy as np
-
+from viper.sandbox.arrays import HAS_NUMPY, ndarray
 from viper.sandbox.classes import Auto, Field
 from viper.sandbox.standard import READABLE
+
+if HAS_NUMPY:
+    import numpy as np
 
 
 def _public(kind: type, *without: str) -> frozenset[str]:
@@ -33,14 +35,23 @@ _SCALAR = _names(
     "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
     "real reshape round shape size sum tolist"
 )
-_SCALARS = (
-    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
-    np.float16, np.float32, np.float64, np.longlong, np.ulonglong, np.str_,
-)  # fmt: skip
-
-_DTYPES = {np.dtype} | {type(np.dtype(code)) for code in np.typecodes["All"]}
-
 STRING = _public(str, "format", "format_map", "encode")
+
+# Types of numpy, if it is there: its scalars, and the classes of its types of numbers.
+_SCALARS: dict[type, frozenset[str]] = {}
+_DTYPES: dict[type, frozenset[str]] = {}
+if HAS_NUMPY:
+    _SCALARS = dict.fromkeys(
+        (
+            np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32,
+            np.uint64, np.float16, np.float32, np.float64, np.longlong, np.ulonglong,
+        ),
+        _SCALAR,
+    ) | {np.str_: STRING}  # fmt: skip
+    _DTYPES = dict.fromkeys(
+        {np.dtype} | {type(np.dtype(code)) for code in np.typecodes["All"]},
+        _names("name kind itemsize"),
+    )
 
 # Readable attributes of builtin types; programs may also ask ``type()`` for these types.
 BUILTIN: dict[type, frozenset[str]] = {
@@ -81,10 +92,9 @@ BUILTIN: dict[type, frozenset[str]] = {
     Auto: frozenset(),
     GeneratorType: _names("send close"),
     **READABLE,
-    np.ndarray: _NDARRAY,
-    **dict.fromkeys(_DTYPES, _names("name kind itemsize")),
-    **dict.fromkeys(_SCALARS, _SCALAR),
-    np.str_: STRING,
+    ndarray: _NDARRAY,
+    **_DTYPES,
+    **_SCALARS,
 }
 
 # Types of the table that ``type()`` does not return, because they construct more than data.
@@ -109,14 +119,14 @@ ON_TYPES: dict[type, frozenset[str]] = {
 # Types whose items a program may assign and delete.
 WRITABLE_ITEMS = frozenset(
     [
-        list, dict, np.ndarray,
+        list, dict, ndarray,
         collections.Counter, collections.defaultdict, collections.OrderedDict, collections.deque,
     ]
 )  # fmt: skip
 
 # Types whose items a program may read, and classes, for ``list[int]``.
 INDEXABLE = WRITABLE_ITEMS | frozenset(
-    [str, tuple, range, bytes, re.Match, type(list[int]), np.str_, *READABLE, *_SCALARS]
+    [str, tuple, range, bytes, re.Match, type(list[int]), *READABLE, *_SCALARS]
 )
 
 # Attributes that programs may read on any exception; ``obj`` is out, it returns arbitrary objects.

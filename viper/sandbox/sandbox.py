@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from viper.errors import SandboxUnavailableError, UsageError
-from viper.sandbox.limits import Limits
-from viper.sandbox.outcome import Layer, Outcome
+from viper.sandbox.arrays import Arrays
+from viper.sandbox.interface import Layer, Limits, NoTools, Outcome, Prelude, ToolClient
 from viper.sandbox.pool import Child, Pool
-from viper.sandbox.shared_arrays import Arrays
-from viper.sandbox.tools import NoTools, Prelude, ToolClient
 from viper.sandbox.turn import Turn, checked_type
 
 Mode = Literal["strict", "weak"]

@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from viper.errors import CancelledError, ToolError
-from viper.sandbox.limits import Limits
-from viper.sandbox.outcome import Call, EmptyCall, Outcome
+from viper.sandbox.interface import Call, EmptyCall, Limits, Outcome, ToolClient
 from viper.sandbox.pool import Child, Pool
 from viper.sandbox.prepass import authored
-from viper.sandbox.tools import ToolClient
 from viper.sandbox.wire import (
     Raw,
     WireClosedError,

@@ -20,7 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgpack
-import numpy as np
+
+from viper.sandbox.arrays import HAS_NUMPY, generic, ndarray
+
+if HAS_NUMPY:
+    import numpy as np
 
 MAX_DEPTH = 64
 HEADER = struct.Struct("<II")
@@ -117,9 +121,9 @@ class _Encoder:
         if reference is not None:
             _parse_ref([reference.kind, *reference.fields])
             return [REF, reference.kind, *reference.fields]
-        if isinstance(value, np.ndarray):
+        if isinstance(value, ndarray):
             return self._encode_array(value)
-        if isinstance(value, np.generic):
+        if isinstance(value, generic):
             return self.encode(value.item(), depth)
         if isinstance(value, set | frozenset):
             _check_keys(value)
@@ -130,7 +134,7 @@ class _Encoder:
             return self.encode(plain(value), depth)
         raise WireError(f"a value of type {type(value).__name__} cannot be sent")
 
-    def _encode_array(self, value: np.ndarray) -> Any:
+    def _encode_array(self, value: ndarray) -> Any:
         array = np.ascontiguousarray(value)
         if array.dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
             raise WireError(f"an array of type {value.dtype} with {value.ndim} axes cannot be sent")
@@ -193,10 +197,10 @@ class _Decoder:
         except TypeError:
             raise WireError("an unhashable key or set item") from None
 
-    def _decode_array(self, items: list[Any]) -> np.ndarray:
+    def _decode_array(self, items: list[Any]) -> ndarray:
         if not 2 <= len(items) <= _MAX_DIMENSIONS + 2 or type(items[0]) is not str:
             raise WireError("malformed array")
-        if items[0] not in _DTYPES:
+        if items[0] not in _DTYPES or not HAS_NUMPY:
             raise WireError("malformed array")
         numbers = items[1:]
         if any(type(number) is not int or not 0 <= number <= _MAX_LENGTH for number in numbers):
@@ -358,7 +362,8 @@ class Channel:
 
     def _read_raw(self, count: int, deadline: float | None) -> memoryview:
         """Return the next bytes in newly allocated memory, which arrays may keep."""
-        room = np.empty(count, np.uint8).data
+        # numpy leaves the memory as it is, which saves writing zeros over all of it first.
+        room = np.empty(count, np.uint8).data if HAS_NUMPY else memoryview(bytearray(count))
         have = min(len(self._pending), count)
         room[:have], self._pending = self._pending[:have], self._pending[have:]
         while have < count:
@@ -442,3 +447,26 @@ def unpack(packed: bytes) -> dict[str, Any]:
         if type(key) is not str:
             raise WireError("a frame must be a map with text keys")
     return meta
+
+
+# Messages between the parent and its zygote, on a stream socket of their own: kind, pid, number.
+MESSAGE = struct.Struct("<cqq")
+
+# Request: fork one more child.
+FORK = b"F"
+
+# Request: fork a child that maps arrays; ``pid`` bytes about them follow, with ``number``
+# descriptors.
+SHARE = b"A"
+
+# Request and reply: the wait status of a child that has ended (-1 if unknown).
+STATUS = b"S"
+
+# Reply to FORK: a pid, with the descriptors wire, trace and (if the system has them) pidfd.
+CHILD = b"C"
+
+# Reply to SHARE, as CHILD.
+SHARING = b"R"
+
+# Reply in place of any other: the zygote cannot work; ``pid`` bytes of text follow.
+FAILED = b"E"

@@ -20,11 +20,11 @@ from typing import Any
 
 import msgpack
 
+from viper.sandbox.arrays import mapped
 from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, load_late_libraries, run_child
+from viper.sandbox.interface import Source
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
-from viper.sandbox.shared_arrays import mapped
-from viper.sandbox.tools import Source
-from viper.sandbox.zygote_protocol import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
+from viper.sandbox.wire import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
 _MAX_STATUSES = 256
 

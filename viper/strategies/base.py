@@ -16,7 +16,7 @@ from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
 from viper.sandbox import Sandbox
-from viper.sandbox.shared_arrays import Arrays, fitting
+from viper.sandbox.arrays import Arrays, fitting
 from viper.schema import Check, Failure, Query, Trial, Usage
 from viper.strategies.confidence import Confidence
 from viper.strategies.examples import ExampleStore, NoExamples

@@ -16,8 +16,8 @@ from viper.api.library import Library
 from viper.errors import ToolError, ViperError
 from viper.models.media import Media
 from viper.sandbox import Limits, Prelude, Ref, Sandbox
+from viper.sandbox.arrays import fitting
 from viper.sandbox.sandbox import Mode
-from viper.sandbox.shared_arrays import fitting
 from viper.schema import Query, ToolCall
 from viper.strategies.program import ENTRY, program_arguments
 from viper.tools.call_log import plain

@@ -14,8 +14,7 @@ from viper.api.library import Library, called_names, library_for
 from viper.api.registry import Routine
 from viper.api.routine_files import load_routine_file
 from viper.api.sets import entry_of
-from viper.sandbox import Outcome, Ref
-from viper.sandbox.outcome import describe_failure
+from viper.sandbox import Outcome, Ref, describe_failure
 from viper.testing.routines import clip, picture, run_program
 
 _NO_EXAMPLE = "has no Example: section; language models learn a routine from its example"

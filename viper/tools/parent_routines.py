@@ -22,7 +22,7 @@ from viper.errors import ToolError, ViperError
 from viper.models.edited import Origin
 from viper.models.vision.roles import Pixels
 from viper.sandbox import Ref
-from viper.sandbox.shared_arrays import Arrays
+from viper.sandbox.arrays import Arrays
 from viper.sandbox.wire import WireError, encode
 from viper.tools.pixels import CHANGES, MEASURES, color_of, picture_of
 from viper.tools.session import ToolSession

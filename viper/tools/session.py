@@ -19,7 +19,7 @@ from viper.models.llm.messages import MAX_PIXELS, Picture
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.sandbox import Ref
-from viper.sandbox.shared_arrays import Arrays
+from viper.sandbox.arrays import Arrays
 from viper.schema import Box, PixelBox, ToolCall
 from viper.storage.cache import ComputeCache
 from viper.tools.call_log import describe, logged, plain

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.sandbox.opened.base import READABLE, decode, encode, names
 from viper.sandbox import guards, policy
-from viper.sandbox.facades import Facade
+from viper.sandbox.modules import Facade
 from viper.sandbox.prepass import FastTransformer, Prepass
 
 __all__ = ["READABLE", "decode", "encode", "names"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.sandbox.opened.base import READABLE, decode, encode, names
 from viper.sandbox import child
-from viper.sandbox.facades import Facade
+from viper.sandbox.modules import Facade
 
 __all__ = ["READABLE", "decode", "encode", "names"]
 

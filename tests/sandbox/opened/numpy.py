@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sandbox.opened.base import READABLE, decode, encode, names
-from viper.sandbox import facades
+from viper.sandbox import modules
 
 __all__ = ["READABLE", "decode", "encode", "names"]
 
@@ -20,4 +20,4 @@ def _everything() -> dict[str, Any]:
     return _public(np) | {"linalg": _public(np.linalg), "random": _public(np.random)}
 
 
-facades.numpy_members = _everything  # type: ignore[attr-defined]
+modules.numpy_members = _everything  # type: ignore[attr-defined]

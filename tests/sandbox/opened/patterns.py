@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.sandbox.opened.base import READABLE, decode, encode, names
 from viper.sandbox.guards import Guards
-from viper.sandbox.tokens import actual_class
+from viper.sandbox.standard import actual_class
 
 __all__ = ["READABLE", "decode", "encode", "names"]
 

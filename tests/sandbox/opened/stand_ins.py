@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.sandbox.opened.attributes import READABLE, decode, encode, names
 from viper.sandbox import standard
-from viper.sandbox.tokens import TypeToken
+from viper.sandbox.standard import TypeToken
 
 __all__ = ["READABLE", "decode", "encode", "names"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from viper.errors import UsageError
 from viper.sandbox import Prelude, Sandbox
-from viper.sandbox.shared_arrays import MOST, MOST_BYTES, fitting, header_of, mapped, sealed
+from viper.sandbox.arrays import MOST, MOST_BYTES, fitting, header_of, mapped, sealed
 
 PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
 

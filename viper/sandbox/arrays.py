@@ -1,4 +1,6 @@
-"""Arrays that a locked child may read without a copy: sealed memory that nobody can write to.
+"""Arrays: numpy as far as it is installed, and memory that a locked child reads without a copy.
+
+The sandbox works without numpy; its programs then have no arrays. Every other module asks here.
 
 The parent copies an array into a file of the kernel's memory (``memfd``) and seals it. The zygote
 gets the descriptor, and the child that it forks maps the file read-only before it locks itself. So
@@ -12,13 +14,29 @@ import math
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgpack
-import numpy as np
-from numpy.typing import NDArray
 
 from viper.errors import SandboxUnavailableError, UsageError
+
+try:
+    import numpy as np
+    from numpy import generic, ndarray
+except ModuleNotFoundError:
+    HAS_NUMPY = False
+
+    class ndarray:  # type: ignore[no-redef]  # noqa: N801
+        """Stands for the class of numpy; nothing is an instance of it."""
+
+    class generic:  # type: ignore[no-redef]  # noqa: N801
+        """Stands for the class of numpy; nothing is an instance of it."""
+
+else:
+    HAS_NUMPY = True
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Largest number of arrays that a child maps.
 MOST = 16
@@ -27,7 +45,7 @@ MOST_BYTES = 256 << 20
 
 _SEALS = ("F_SEAL_WRITE", "F_SEAL_GROW", "F_SEAL_SHRINK", "F_SEAL_SEAL")
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 
 def fitting(arrays: Arrays) -> Arrays:

@@ -1,4 +1,13 @@
-"""Facades of the modules that programs may import: namespaces of chosen functions, no modules."""
+"""The modules that programs may import: facades of chosen functions, never a module itself.
+
+To allow a further module: add its name to ``_MODULES`` and its members to ``members`` in
+:func:`build_facades`, the types of the objects that it returns to :mod:`viper.sandbox.readable`,
+and attempts on it to ``tests/sandbox/abuse``. A member is safe if it reads no file, clock or
+memory, runs no text and hands out no object whose attributes lead further.
+
+``import a.b`` of a program is compiled to a call of the functions of :func:`import_guards`, which
+look up the facades that :func:`build_facades` made.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +29,9 @@ from types import ModuleType
 from typing import Any
 
 from viper.sandbox import classes, standard
+from viper.sandbox.arrays import HAS_NUMPY
 from viper.sandbox.numpy_facade import numpy_members, wide_numpy_members
-from viper.sandbox.tokens import TypeToken, offered
+from viper.sandbox.standard import TypeToken, offered
 
 
 class Facade:
@@ -160,12 +170,12 @@ def build_facades(
     facades = {name: Facade(name, chosen) for name, chosen in members.items()}
     facades["collections.abc"] = abstract
     facades["typing_extensions"] = facades["typing"]
-    return facades | _as_facades("numpy", numpy_members())
+    return facades | (_as_facades("numpy", numpy_members()) if HAS_NUMPY else {})
 
 
 def wide_numpy() -> dict[str, Facade]:
     """Return the facades of numpy for programs that work on shared arrays, by dotted name."""
-    return _as_facades("numpy", wide_numpy_members())
+    return _as_facades("numpy", wide_numpy_members()) if HAS_NUMPY else {}
 
 
 def _as_facades(label: str, members: Mapping[str, Any]) -> dict[str, Facade]:
@@ -178,6 +188,40 @@ def _as_facades(label: str, members: Mapping[str, Any]) -> dict[str, Facade]:
             value = facades[f"{label}.{name}"]
         own[name] = value
     return {**facades, label: Facade(label, own)}
+
+
+def import_guards(
+    facades: Mapping[str, Facade], provided: Mapping[str, Any]
+) -> dict[str, Callable[..., Any]]:
+    """Return the functions that ``import a.b`` and ``from a import b`` are compiled to.
+
+    Args:
+        provided: the prelude's names; importing them from a module of any name is allowed,
+            as models like to write ``from image_patch import ImagePatch``.
+    """
+
+    def find(module: str) -> Facade:
+        if module in facades:
+            return facades[module]
+        names = ", ".join(sorted(facades))
+        raise classes.ForbiddenImportError(
+            f"the module {module!r} is not available to programs; they may import {names}"
+        )
+
+    def import_module(module: str, whole: bool) -> Facade:
+        facade = find(module)
+        return facade if whole else facades[module.partition(".")[0]]
+
+    def import_from(module: str, names: tuple[str, ...]) -> tuple[Any, ...]:
+        if module not in facades and all(name in provided for name in names):
+            return tuple(provided[name] for name in names)
+        facade = find(module)
+        try:
+            return tuple(member(facade, name) for name in names)
+        except AttributeError as error:
+            raise classes.ForbiddenImportError(str(error)) from None
+
+    return {"_import_": import_module, "_import_from_": import_from}
 
 
 def _namedtuple(allow: Callable[[type, frozenset[str]], None]) -> Callable[..., type]:

@@ -38,7 +38,7 @@ from viper.profiles import load_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
-from viper.testing.fake_models import FakeAnswerer, FakeDepth, FakeDetector, FakeMatcher
+from viper.testing.fakes import FakeAnswerer, FakeDepth, FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.toolbox import Toolbox
 

@@ -18,7 +18,7 @@ from viper.evaluate.intervals import Estimate
 from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.sample_result import SampleResult
 from viper.sandbox import Ref
-from viper.testing.check_routines import fits
+from viper.testing.routines import fits
 
 GOOD = '''
 from viper import ImagePatch, routine

@@ -10,7 +10,7 @@ import numpy as np
 from tests.evaluate.fake_backends import Finder, Writer
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.vision.roles import Detection, Pixels
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 
 PROFILE = """
 name = "lines"

@@ -18,7 +18,7 @@ from tests.sandbox.abuse.wire_frames import call, done
 from viper.sandbox import Sandbox
 from viper.sandbox.classes import ForbiddenAttributeError, ForbiddenTypeError
 from viper.sandbox.guards import Guards
-from viper.testing.scripted_tools import ScriptedTools
+from viper.testing.fakes import ScriptedTools
 
 ORDINARY = (
     None, "AttributeError", "IndexError", "KeyError", "NameError", "OverflowError", "TypeError",

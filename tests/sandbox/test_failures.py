@@ -9,7 +9,7 @@ import pytest
 
 from viper.errors import ModelError, ToolError
 from viper.sandbox import EmptyCall, Prelude, Ref, Sandbox, describe_failure
-from viper.testing.scripted_tools import ScriptedTools
+from viper.testing.fakes import ScriptedTools
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "syntax": ("x = 1\nif x\n    y = 2", {"kind": "syntax", "line": 2}),

@@ -13,7 +13,7 @@ import pytest
 
 from viper.errors import CancelledError, UsageError
 from viper.sandbox import Limits, Prelude, Sandbox
-from viper.testing.scripted_tools import ScriptedTools
+from viper.testing.fakes import ScriptedTools
 
 TIGHT = Limits(time_s=30, memory_mb=64, calls=3, output_kb=1, source_kb=4, result_kb=16)
 

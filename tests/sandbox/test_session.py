@@ -6,7 +6,7 @@ import pytest
 
 from viper.errors import UsageError
 from viper.sandbox import Limits, Sandbox
-from viper.testing.scripted_tools import ScriptedTools
+from viper.testing.fakes import ScriptedTools
 
 
 def test_turns_share_variables(sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ from viper.sandbox import Prelude, Sandbox, Source
 from viper.sandbox.guards import Guards
 from viper.sandbox.modules import MODULES, build_facades
 from viper.sandbox.names import BUILTIN_NAMES, Printer, program_builtins
-from viper.testing.scripted_tools import ScriptedTools
+from viper.testing.fakes import ScriptedTools
 
 TEXT = """
 import math

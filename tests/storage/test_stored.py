@@ -29,7 +29,7 @@ from viper.search.picture_index import PictureIndex
 from viper.storage.responses import SqliteStore
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 from viper.tuning.agent.flags import read_labels
 from viper.tuning.trained_files import TrainedFiles
 

@@ -13,7 +13,7 @@ from viper.reasoner import Reasoner
 from viper.sandbox import Limits, Sandbox
 from viper.strategies.base import Components
 from viper.strategies.settings import RunSettings
-from viper.testing.fake_models import (
+from viper.testing.fakes import (
     FakeAnswerer,
     FakeDepth,
     FakeDetector,

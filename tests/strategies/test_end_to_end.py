@@ -15,7 +15,7 @@ from viper.embedded import MEDIA
 from viper.errors import UsageError
 from viper.record import result_record
 from viper.strategies import STRATEGIES, strategy
-from viper.testing.fake_models import FakeAnswerer
+from viper.testing.fakes import FakeAnswerer
 
 OPTIONS = ["the cube stops", "the ball falls"]
 

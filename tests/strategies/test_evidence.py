@@ -5,7 +5,7 @@ import pytest
 
 from tests.strategies.bench import Bench, picture
 from viper.run_result import RunResult
-from viper.testing.fake_models import FakeDetector, FakeVideoModel
+from viper.testing.fakes import FakeDetector, FakeVideoModel
 
 
 def program(*lines: str, media: str = "image") -> str:

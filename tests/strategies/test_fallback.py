@@ -12,7 +12,7 @@ from viper.commands.present import answer_line, details
 from viper.errors import UnknownNameError, UsageError
 from viper.record import result_record
 from viper.strategies.settings import RunSettings
-from viper.testing.fake_models import FakeAnswerer
+from viper.testing.fakes import FakeAnswerer
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
 ALSO_BROKEN = "def execute_command(image):\n    return 1 / 0\n"

@@ -19,7 +19,7 @@ from viper.schema import Query
 from viper.serve.records import result_json
 from viper.strategies.answers import resolve_task
 from viper.strategies.replay import Replayer
-from viper.testing.fake_models import FakeInpainter, FakeSegmenter
+from viper.testing.fakes import FakeInpainter, FakeSegmenter
 from viper.web.trace_page import Extras, replay_all, trace_page
 
 POP = """OBJ0=LOC(image=IMAGE,object='cube')

@@ -49,7 +49,7 @@ def finding(*faces):
         ("must lie in their picture", finding(((2.0, 0.0, 2.0, 2.0), 0.5))),
         (r"scores must lie in \[0, 1\], not at 1.5", finding(((0.0, 0.0, 9.0, 2.0), 1.5))),
         (
-            "the surest face must come first",
+            "boxes must come best first",
             finding(((0.0, 0.0, 9.0, 2.0), 0.2), ((0.0, 1.0, 9.0, 3.0), 0.3)),
         ),
     ],

@@ -58,9 +58,9 @@ BROKEN = [
         "another thread must get an answer",
         broken(GoodInpainter, keep=staticmethod(refuses_threads)),
     ),
-    ("must give a uint8 array", painting(lambda picture, _: picture.astype(np.float32))),
-    ("must give a uint8 array", painting(lambda picture, _: picture.tolist())),
-    ("the same size", painting(lambda picture, _: picture[:, ::2])),
+    ("a painting must be a uint8 array", painting(lambda picture, _: picture.astype(np.float32))),
+    ("a painting must be a uint8 array", painting(lambda picture, _: picture.tolist())),
+    ("picture.s size", painting(lambda picture, _: picture[:, ::2])),
     ("outside the mask must stay .* where it is a box", painting(spills)),
     (
         "outside the mask must stay .* where it is empty",

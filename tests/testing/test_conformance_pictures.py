@@ -183,8 +183,8 @@ BROKEN_ANSWERERS = [
     ("one encoding a picture", broken(GoodAnswerer, encode=lambda _, images: images[:1])),
     ("one answer a question", answering(lambda answers: answers[:1])),
     ("an answer must be text", answering(lambda answers: [(None, p) for _, p in answers])),
-    ("probability must lie", answering(lambda answers: [(text, 1.5) for text, _ in answers])),
-    ("probability must lie", answering(lambda answers: [(text, None) for text, _ in answers])),
+    ("scores must lie in", answering(lambda answers: [(text, 1.5) for text, _ in answers])),
+    ("scores must lie in", answering(lambda answers: [(text, None) for text, _ in answers])),
     ("the same answer when asked again", Forgetful()),
     (
         "must get the answer it gets alone",

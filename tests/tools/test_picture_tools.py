@@ -8,7 +8,7 @@ import pytest
 from viper.errors import ToolError
 from viper.models.media import media_from
 from viper.sandbox import Ref
-from viper.testing.fake_models import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
+from viper.testing.fakes import FakeDetector, FakeFaces, FakeInpainter, FakeSegmenter
 from viper.tools.models import ModelSet
 from viper.tools.session import ToolSession
 from viper.tools.settings import ThresholdSchedule, ToolSettings

@@ -27,7 +27,7 @@ from viper.models.vision.detector_zero_shot import ZeroShotDetector
 from viper.models.vision.roles import PreparesPictures
 from viper.models.vision.vqa_blip import BlipAnswerer
 from viper.models.vision.vqa_chat import ChatAnswerer
-from viper.testing.fake_models import FakeDetector, FakeMatcher
+from viper.testing.fakes import FakeDetector, FakeMatcher
 from viper.tools import toolbox as toolbox_module
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

@@ -8,7 +8,7 @@ import pytest
 from viper.errors import CancelledError, ToolError
 from viper.models.media import media_from
 from viper.sandbox import Ref
-from viper.testing.fake_models import (
+from viper.testing.fakes import (
     FakeAnswerer,
     FakeDepth,
     FakeDetector,

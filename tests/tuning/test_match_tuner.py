@@ -14,7 +14,7 @@ from viper.embedded import WEIGHTS
 from viper.errors import CancelledError, MediaError, UsageError
 from viper.models.vision.matcher_open_clip import OpenClipMatcher
 from viper.models.vision.soft_prompts import LearnedPrompt, mix
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 from viper.tuning.soft_prompts import match as tuner
 from viper.tuning.soft_prompts import match_training as judging
 from viper.tuning.soft_prompts.base import USUAL, TunerOptions, tuner_for

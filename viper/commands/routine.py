@@ -28,7 +28,7 @@ from viper.evaluate.reports.comparison import routine_effect
 from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner
 from viper.schema import TASKS, to_json
-from viper.testing.check_routines import check_routines
+from viper.testing.routines import check_routines
 
 
 @click.group()

@@ -1,19 +1,31 @@
-"""Runs of programs that call user routines: the real sandbox and toolbox, models from a table.
+"""Runs of programs that call user routines, and the check of a file of routines.
 
-Used by tests of a routine and by ``viper setup routine check``.
+:func:`run_program` is for tests of a routine: the real sandbox and toolbox, with models that answer
+from a table (:func:`toolbox_of_tables`). :func:`check_routines` is ``viper setup routine check``:
+it runs the example of each routine twice, as it stands and as a script that records what the
+routine returned, and compares the results with the routine's annotation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import ast
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from viper.api.library import Library, library_for
+from viper.api.library import Library, called_names, library_for
+from viper.api.registry import Routine
+from viper.api.routine_files import load_routine_file
+from viper.api.sets import entry_of
 from viper.models.media import Media, media_from
-from viper.sandbox import Limits, Outcome, Sandbox
-from viper.testing import fake_models
+from viper.sandbox import Limits, Outcome, Ref, Sandbox, describe_failure
+from viper.testing import fakes
 from viper.tools.models import ModelSet
 from viper.tools.session import media_arguments
 from viper.tools.settings import ThresholdSchedule, ToolSettings
@@ -78,17 +90,24 @@ def toolbox_of_tables(
     events: Mapping[str, tuple[int, int]] | None = None,
 ) -> Toolbox:
     """Return the toolbox with a model for every role that answers from these tables."""
-    table = _Everything() if objects is None else objects
-    boxes = _Scored(table)
+
+    def scored(pixel_boxes: Sequence[Sequence[float]]) -> list[tuple[Sequence[float], float]]:
+        return [(box, 0.9 - 0.1 * place) for place, box in enumerate(pixel_boxes)]
+
+    class Everything(dict[str, Any]):
+        def get(self, name: str, default: Any = None) -> Any:
+            return scored(BOXES)
+
+    table = Everything() if objects is None else {n: scored(each) for n, each in objects.items()}
     windows = {name: (*window, 0.9) for name, window in (events or {}).items()}
     models = ModelSet(
         {
-            "detector": lambda: fake_models.FakeDetector(boxes),
-            "matcher": fake_models.FakeMatcher,
-            "depth": fake_models.FakeDepth,
-            "vqa": lambda: fake_models.FakeAnswerer(answers),
-            "video": lambda: fake_models.FakeVideoModel(windows),
-            "text": fake_models.FakeLanguage,
+            "detector": lambda: fakes.FakeDetector(table),
+            "matcher": fakes.FakeMatcher,
+            "depth": fakes.FakeDepth,
+            "vqa": lambda: fakes.FakeAnswerer(answers),
+            "video": lambda: fakes.FakeVideoModel(windows),
+            "text": fakes.FakeLanguage,
         }
     )
     thresholds = {
@@ -104,30 +123,121 @@ def arguments(media: Media) -> dict[str, Any]:
     return {**values, **media_arguments(media)}
 
 
-class _Everything(Mapping[str, Sequence[Sequence[float]]]):
-    """Table that has two boxes for every name."""
-
-    def __getitem__(self, name: str) -> Sequence[Sequence[float]]:
-        return BOXES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+_NO_EXAMPLE = "has no Example: section; language models learn a routine from its example"
+_NO_QUERY = "its example has no query: begin it with a comment such as # the leftmost cup"
 
 
-class _Scored(Mapping[str, Sequence[tuple[Sequence[float], float]]]):
-    """Boxes with scores, best first, in the form of a detector's table."""
+@dataclass(frozen=True)
+class RoutineFinding:
+    """Result of checking one routine; ``problem`` is None if the routine is fine.
 
-    def __init__(self, boxes: Mapping[str, Sequence[Sequence[float]]]) -> None:
-        self._boxes = boxes
+    Attributes:
+        advice: how to improve a routine that works.
+    """
 
-    def __getitem__(self, name: str) -> Sequence[tuple[Sequence[float], float]]:
-        return [(box, 0.9 - 0.1 * place) for place, box in enumerate(self._boxes[name])]
+    routine: str
+    problem: str | None = None
+    advice: str | None = None
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._boxes)
 
-    def __len__(self) -> int:
-        return len(self._boxes)
+def check_routines(path: Path, api: str = "abstract") -> list[RoutineFinding]:
+    """Return one finding for each routine of the file, in its order.
+
+    An example runs on a grey picture or clip, and only its behaviour there is checked.
+
+    Args:
+        api: the API to use the file with.
+
+    Raises:
+        UsageError: the file cannot be used at all; the message says why.
+    """
+    file = load_routine_file(path)
+    library = Library((*library_for(api).files, file))
+    return [_check(routine, library) for routine in file.routines]
+
+
+def _check(routine: Routine, library: Library) -> RoutineFinding:
+    name = routine.name
+    try:
+        hints = typing.get_type_hints(routine.function)
+    except (NameError, TypeError, AttributeError) as error:
+        return RoutineFinding(name, f"an annotation cannot be resolved: {error}")
+    example = entry_of(routine).example
+    if not example:
+        return RoutineFinding(name, advice=_NO_EXAMPLE)
+    try:
+        ast.parse(example)
+    except SyntaxError as error:
+        return RoutineFinding(
+            name, f"its example is no Python: {error.msg}, its line {error.lineno}"
+        )
+    if name not in called_names(example):
+        return RoutineFinding(name, f"its example does not call {name}")
+    problem = _problem_of(example, name, hints.get("return"), library)
+    advice = None if example.lstrip().startswith("#") else _NO_QUERY
+    return RoutineFinding(name, problem, None if problem else advice)
+
+
+def _problem_of(example: str, name: str, returns: Any, library: Library) -> str | None:
+    """Return the problem of the example on a grey picture or clip, or None."""
+    takes = example.partition("def execute_command(")[2].partition(")")[0]
+    takes_video = "video" in takes
+    arguments = "video, question, possible_answers" if takes_video else "image"
+    recording = f"{example}\n{_RECORDED.format(name=name, arguments=arguments)}"
+    for program, entry in ((example, "execute_command"), (recording, None)):
+        media = clip() if takes_video else picture()
+        outcome = run_program(program, library, media=media, entry=entry)
+        if outcome.failure is not None:
+            lines = describe_failure(outcome.failure).splitlines()
+            return f"its example fails: {' | '.join(line.strip() for line in lines)}"
+    answer, results = outcome.value
+    for result in results:
+        if not fits(result, returns):
+            name = getattr(returns, "__name__", None) or str(returns)
+            shown = f"{type(result).__name__} {repr(result)[:60]}"
+            if isinstance(result, Ref) or result is None:
+                shown = f"a {result.kind}" if result else "None"
+            return f"it answered {shown}, which is not {name}"
+    return "its example answers nothing" if answer is None else None
+
+
+# Follows an example, so that its lines keep their numbers in messages.
+_RECORDED = """
+_recorded_results = []
+_recorded_routine = {name}
+
+def {name}(*args, **kwargs):
+    found = _recorded_routine(*args, **kwargs)
+    _recorded_results.append(found)
+    return found
+
+answer = [execute_command({arguments}), _recorded_results]
+"""
+
+
+def fits(value: Any, annotation: Any) -> bool:
+    """Check that a result agrees with an annotation, as far as it can be seen from outside.
+
+    Patches and segments are references here. An annotation that is not understood fits every value.
+    """
+    origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is None or annotation is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, each) for each in inside)
+    if origin in (list, set, frozenset) and inside:
+        return isinstance(value, origin) and all(fits(item, inside[0]) for item in value)
+    if origin is tuple and inside and inside[-1] is not Ellipsis:
+        return (
+            isinstance(value, tuple) and len(value) == len(inside) and all(map(fits, value, inside))
+        )
+    if origin is dict:
+        return isinstance(value, dict)
+    name = getattr(annotation, "__name__", "")
+    if name in ("ImagePatch", "VideoSegment"):
+        return isinstance(value, Ref) and value.kind == {"ImagePatch": "patch"}.get(name, "segment")
+    if annotation is float:
+        return type(value) in (int, float) and not math.isnan(value)
+    if annotation in (int, str, bool, list, tuple, dict, set):
+        return type(value) is annotation
+    return True

@@ -14,7 +14,7 @@ from tests.tuning.prompt_fakes import learned
 from viper.models.media import media_from
 from viper.models.vision.prompt_pool import PromptPool
 from viper.models.vision.roles import Floats, Pixels
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox

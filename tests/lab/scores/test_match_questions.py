@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.testing.fake_models import FakeMatcher
+from viper.testing.fakes import FakeMatcher
 from viper.tools.crops import object_crop
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

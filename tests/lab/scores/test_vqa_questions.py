@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viper.testing.fake_models import FakeAnswerer
+from viper.testing.fakes import FakeAnswerer
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox

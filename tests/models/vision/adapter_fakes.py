@@ -9,7 +9,7 @@ import numpy as np
 
 from viper.models.vision.roles import Detection, Floats, Mask, Pixels, Segment
 from viper.models.vision.soft_prompts import LearnedPrompt, SoftPrompt, mix
-from viper.testing.fake_models import (
+from viper.testing.fakes import (
     FakeAnswerer,
     FakeDetector,
     FakeInpainter,

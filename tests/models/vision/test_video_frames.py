@@ -12,7 +12,7 @@ from viper.errors import ProfileError, ToolError
 from viper.models.vision.roles import EventWindow
 from viper.models.vision.video_frames import FramesVideo, yes_chance
 from viper.testing.conformance import check_video
-from viper.testing.fake_models import FakeAnswerer, FakeMatcher
+from viper.testing.fakes import FakeAnswerer, FakeMatcher
 from viper.tools.models import ModelSet
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)

@@ -18,7 +18,7 @@ from tests.sandbox.opened.parent import CALLS, WIRE
 from viper.api.prelude import PRELUDE
 from viper.models.media import media_from
 from viper.sandbox import Limits, Outcome, Prelude, Sandbox, Session
-from viper.testing.scripted_tools import (
+from viper.testing.fakes import (
     FakeAnswerer,
     FakeDepth,
     FakeDetector,

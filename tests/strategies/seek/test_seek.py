@@ -19,7 +19,7 @@ from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.strategies.base import Components
 from viper.strategies.seek.search import UNANSWERABLE, is_grounded
 from viper.strategies.settings import RunSettings
-from viper.testing.fake_models import FakeDetector, FakeMatcher
+from viper.testing.fakes import FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox

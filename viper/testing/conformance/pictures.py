@@ -12,8 +12,10 @@ import numpy as np
 from viper.models.vision import roles
 from viper.testing.conformance.rules import (
     TOLERANCE,
+    all_agree,
+    check_score,
     gives_nothing,
-    is_chance,
+    has_size_of,
     keeps_identity,
     leaves_arrays_alone,
     require,
@@ -37,36 +39,23 @@ def check_depth(
         AssertionError: a rule is broken; the message names it.
     """
     images = sample_pictures() if images is None else images
+
+    def same_map(a: roles.Floats, b: roles.Floats) -> bool:
+        slack = tolerance * float(np.abs(a).max())
+        return a.shape == b.shape and np.allclose(a, b, rtol=0, atol=slack)
+
+    agree = partial(all_agree, agree=same_map)
     with keeps_identity(backend, roles.DepthEstimator):
         gives_nothing("depth of no pictures", lambda: backend.depth([]))
         leaves_arrays_alone(backend.depth, images)
         maps = backend.depth(list(images))
         require(len(maps) == len(images), "depth must give one map a picture")
-        for image, each in zip(images, maps, strict=True):
-            _depth_is_well_formed(each, image)
-        agree = partial(_same_depths, tolerance=tolerance)
+        for image, depth in zip(images, maps, strict=True):
+            has_size_of(depth, "float32", image.shape[:2], "a depth map")
+            require(np.isfinite(depth).all(), "a depth map must hold finite numbers")
         alone = [backend.depth([image])[0] for image in images]
         require(agree(maps, alone), "a picture in a batch must give the map that it gives alone")
         works_in_another_thread(lambda: backend.depth(list(images)), agree)
-
-
-def _depth_is_well_formed(depth: roles.Floats, image: roles.Pixels) -> None:
-    well = isinstance(depth, np.ndarray) and depth.dtype == np.float32
-    require(well, "a depth map must be a float32 array")
-    require(
-        depth.shape == image.shape[:2],
-        f"a depth map must have its picture's size {image.shape[:2]}, not {depth.shape}",
-    )
-    require(np.isfinite(depth).all(), "a depth map must hold finite numbers")
-
-
-def _same_depths(
-    maps: Sequence[roles.Floats], others: Sequence[roles.Floats], tolerance: float
-) -> bool:
-    return all(
-        a.shape == b.shape and np.allclose(a, b, rtol=0, atol=tolerance * float(np.abs(a).max()))
-        for a, b in zip(maps, others, strict=True)
-    )
 
 
 PROMPT = "a red cube"
@@ -99,7 +88,7 @@ def check_inpainter(
         for image in images:
             for name, each in _masks(image).items():
                 result = backend.inpaint(image, each, prompt, SEED)
-                _painting_is_well_formed(result, image)
+                has_size_of(result, "uint8", image.shape, "a painting")
                 require(
                     np.array_equal(result[~each], image[~each]),
                     f"pixels outside the mask must stay as they were, also where it is {name}",
@@ -108,9 +97,7 @@ def check_inpainter(
         require((painting != first).any(), "something must be painted where the mask holds")
         repeated = backend.inpaint(first, mask, prompt, SEED)
         require(np.array_equal(painting, repeated), "the same seed must give the same picture")
-        works_in_another_thread(
-            lambda: backend.inpaint(first, mask, prompt, SEED), lambda a, b: np.array_equal(a, b)
-        )
+        works_in_another_thread(lambda: backend.inpaint(first, mask, prompt, SEED), np.array_equal)
 
 
 def _masks(image: roles.Pixels) -> dict[str, roles.Mask]:
@@ -130,15 +117,6 @@ def _masks(image: roles.Pixels) -> dict[str, roles.Mask]:
         "one corner": corner,
         "two places": two,
     }
-
-
-def _painting_is_well_formed(result: roles.Pixels, image: roles.Pixels) -> None:
-    well = isinstance(result, np.ndarray) and result.dtype == np.uint8
-    require(well, "inpaint must give a uint8 array")
-    require(
-        result.shape == image.shape,
-        f"inpaint must give a picture of the same size {image.shape}, not {result.shape}",
-    )
 
 
 TEXTS = ("a red cube", "two dogs on a sofa", "ball")
@@ -217,49 +195,37 @@ def check_vqa(
     """
     images = sample_pictures() if images is None else images
     paired = [questions[i % len(questions)] for i in range(len(images))]
+
+    def answered(pictures: Sequence[roles.Pixels], asked: Sequence[str] = paired) -> Answers:
+        encodings = backend.encode(list(pictures))
+        require(len(encodings) == len(pictures), "encode must give one encoding a picture")
+        answers: Answers = backend.answer(encodings, list(asked))
+        require(len(answers) == len(asked), "answer must give one answer a question")
+        return answers
+
+    def same_answer(a: tuple[str, float], b: tuple[str, float]) -> bool:
+        return a[0] == b[0] and math.isclose(a[1], b[1], rel_tol=tolerance)
+
+    agree = partial(all_agree, agree=same_answer)
     with keeps_identity(backend, roles.VisualAnswerer):
         gives_nothing("encode of no pictures", lambda: backend.encode([]))
         gives_nothing("answer without questions", lambda: backend.answer([], []))
         gives_nothing("caption of no pictures", lambda: backend.caption([]))
-        leaves_arrays_alone(lambda copies: _all_answers(backend, copies, paired), images)
-        answers = _all_answers(backend, images, paired)
-        _are_well_formed(answers)
-        agree = partial(_same_answers, tolerance=tolerance)
+        leaves_arrays_alone(answered, images)
+        answers = answered(images)
+        for text, chance in answers:
+            require(isinstance(text, str), f"an answer must be text, not {text!r}")
+            check_score(chance)
         encodings = backend.encode(list(images))
         first, second = (backend.answer(encodings, paired) for _ in range(2))
         require(agree(first, second), "an encoding must give the same answer when asked again")
-        alone = [_all_answers(backend, [i], [q])[0] for i, q in zip(images, paired, strict=True)]
+        alone = [answered([i], [q])[0] for i, q in zip(images, paired, strict=True)]
         require(agree(answers, alone), "a question in a batch must get the answer it gets alone")
         turned = backend.answer(encodings[::-1], paired[::-1])[::-1]
         require(agree(answers, turned), "answers must come in the order of the questions")
-        _check_captions(backend, encodings)
-        works_in_another_thread(lambda: _all_answers(backend, images, paired), agree)
-
-
-def _all_answers(backend: Any, images: Sequence[roles.Pixels], questions: Sequence[str]) -> Answers:
-    encodings = backend.encode(list(images))
-    require(len(encodings) == len(images), "encode must give one encoding a picture")
-    answers: Answers = backend.answer(encodings, list(questions))
-    require(len(answers) == len(questions), "answer must give one answer a question")
-    return answers
-
-
-def _are_well_formed(answers: Answers) -> None:
-    for text, chance in answers:
-        require(isinstance(text, str), f"an answer must be text, not {text!r}")
-        require(is_chance(chance), f"an answer's probability must lie in [0, 1], not {chance!r}")
-
-
-def _check_captions(backend: Any, encodings: Sequence[Any]) -> None:
-    captions = backend.caption(encodings)
-    texts = len(captions) == len(encodings) and all(isinstance(each, str) for each in captions)
-    require(texts, "caption must give one text a picture")
-    alone = [backend.caption([encoding])[0] for encoding in encodings]
-    require(captions == alone, "a picture in a batch must get the caption that it gets alone")
-
-
-def _same_answers(answers: Answers, others: Answers, tolerance: float) -> bool:
-    return all(
-        a[0] == b[0] and math.isclose(a[1], b[1], rel_tol=tolerance)
-        for a, b in zip(answers, others, strict=True)
-    )
+        captions = backend.caption(encodings)
+        texts = len(captions) == len(encodings) and all(isinstance(each, str) for each in captions)
+        require(texts, "caption must give one text a picture")
+        alone = [backend.caption([encoding])[0] for encoding in encodings]
+        require(captions == alone, "a picture in a batch must get the caption that it gets alone")
+        works_in_another_thread(lambda: answered(images), agree)

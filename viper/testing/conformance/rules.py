@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -94,6 +96,32 @@ def gives_nothing(what: str, call: Callable[[], Any]) -> None:
     require(empty, rule)
 
 
-def is_chance(value: object) -> bool:
-    """Return True for a float in [0, 1]."""
-    return isinstance(value, float) and 0.0 <= value <= 1.0
+def check_score(score: object, least: float = 0.0) -> None:
+    """Check that a score is a float from ``least`` to 1."""
+    good = isinstance(score, float) and least <= score <= 1
+    require(good, f"scores must lie in [{least:g}, 1], not at {score!r}")
+
+
+def come_best_first(items: Sequence[Any], what: str) -> None:
+    """Check the order of items with a ``score``."""
+    ordered = all(first.score >= second.score for first, second in pairwise(items))
+    require(ordered, f"{what} must come best first")
+
+
+def has_size_of(array: Any, kind: str, shape: tuple[int, ...], what: str) -> None:
+    """Check that an array has this type of numbers and the size of its picture."""
+    typed = isinstance(array, np.ndarray) and array.dtype == kind
+    require(typed, f"{what} must be a {kind} array")
+    require(array.shape == shape, f"{what} must have its picture's size {shape}, not {array.shape}")
+
+
+def all_agree(left: Sequence[Any], right: Sequence[Any], agree: Callable[[Any, Any], Any]) -> bool:
+    """Tell whether two sequences are of one length and agree item by item."""
+    return len(left) == len(right) and all(map(agree, left, right))
+
+
+def lists_agree(
+    left: Sequence[Sequence[Any]], right: Sequence[Sequence[Any]], agree: Callable[[Any, Any], Any]
+) -> bool:
+    """Tell the same of two sequences of sequences."""
+    return all_agree(left, right, partial(all_agree, agree=agree))

@@ -1,15 +1,18 @@
-"""Models that answer from a table, for tests of the code that uses them.
+"""Models that answer from a table and tools that answer from a script, for tests of their users.
 
-They count their calls, so a test can check that a tower ran once.
+They count or record their calls, so a test can check that a tower ran once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from viper.errors import ScriptExhaustedError
 from viper.models.vision.roles import Detection, EventWindow, Floats, Mask, Pixels, Segment
 
 
@@ -189,6 +192,71 @@ class FakeLanguage:
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
         return f"about {question}"
+
+
+@dataclass(frozen=True)
+class ScriptedCall:
+    """One call of a program."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    line: int | None
+
+
+class ScriptedTools:
+    """Answers calls from a script and records them; fails when the script is exhausted.
+
+    Args:
+        answers: either a list, used in order for any tool, or a mapping from
+            tool name to the list of its answers. An answer that is an exception is
+            raised; a callable is called with the arguments of the call. In place of a
+            list, a mapping may hold one callable, which answers every call.
+
+    Attributes:
+        calls: the calls so far.
+
+    Example:
+        >>> tools = ScriptedTools({"add": [3]})
+        >>> tools.call("add", (1, 2), {}, None)
+        3
+        >>> tools.calls[0].args
+        (1, 2)
+    """
+
+    def __init__(
+        self, answers: Sequence[Any] | Mapping[str, Sequence[Any] | Callable[..., Any]] = ()
+    ) -> None:
+        self.calls: list[ScriptedCall] = []
+        self._lock = threading.Lock()
+        self._in_order: list[Any] | None = None
+        self._by_name: dict[str, list[Any] | Callable[..., Any]] = {}
+        if isinstance(answers, Mapping):
+            for name, script in answers.items():
+                self._by_name[name] = script if callable(script) else list(script)
+        else:
+            self._in_order = list(answers)
+
+    def call(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
+    ) -> Any:
+        """Return the next answer of the script.
+
+        Raises:
+            ScriptExhaustedError: the script holds no more answers for this call.
+        """
+        with self._lock:
+            self.calls.append(ScriptedCall(name, args, dict(kwargs), line))
+            script = self._by_name.get(name, []) if self._in_order is None else self._in_order
+            if not callable(script) and not script:
+                raise ScriptExhaustedError(
+                    f"call {len(self.calls)} asks for {name!r}, "
+                    "the script has no answer left for it"
+                )
+            answer = script if callable(script) else script.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer(*args, **kwargs) if callable(answer) else answer
 
 
 def _detections(boxes: Sequence[tuple[Sequence[float], float]]) -> list[Detection]:

@@ -35,9 +35,8 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import parse_response
 
-from viper.env.episode import Episode, Rules
-from viper.env.rewards import Weights
-from viper.env.tasks import Task, Tasks
+from viper.env.episode import Episode, RewardWeights, Rules
+from viper.env.tasks import EnvTask, Tasks
 from viper.env.trl import CodeEnvironment
 from viper.evaluate.intervals import Estimate, paired
 from viper.profiles import load_profile
@@ -90,7 +89,7 @@ LONGEST = 100
 BATCH = 32
 
 
-def messages_of(task: Task, code: str) -> list[dict[str, Any]]:
+def messages_of(task: EnvTask, code: str) -> list[dict[str, Any]]:
     """Return an episode of one action."""
     call = {"type": "function", "function": {"name": "run_code", "arguments": {"code": code}}}
     return [
@@ -101,7 +100,7 @@ def messages_of(task: Task, code: str) -> list[dict[str, Any]]:
     ]
 
 
-def right_action(task: Task) -> str:
+def right_action(task: EnvTask) -> str:
     """Return the action that the canonical program of a task makes."""
     return action_of(program_of(task.sample.load.ask))  # type: ignore[attr-defined]
 
@@ -119,7 +118,7 @@ def code_of(message: Mapping[str, Any]) -> str:
     return "".join(call["function"]["arguments"]["code"] for call in message.get("tool_calls", ()))
 
 
-def opening(task: Task) -> str:
+def opening(task: EnvTask) -> str:
     """Return what the environment says first under `RULES`."""
     return f"Query: {task.sample.text}\n"
 
@@ -208,7 +207,7 @@ def batches(pairs: Sequence[Any]) -> Iterator[list[Any]]:
 def rewards_of(
     policy: Qwen2ForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
-    tasks: Sequence[Task],
+    tasks: Sequence[EnvTask],
     reasoner: Reasoner,
     rules: Rules,
 ) -> tuple[list[float], list[float]]:
@@ -278,7 +277,7 @@ def main() -> int:
     random.seed(options.seed)
     train = Tasks("world-everyday", split=f"train:{options.level}", seed=options.seed)
     val = Tasks("world-everyday", split=f"val:{options.level}", seed=options.seed)
-    rules = Rules(turns=1, exact=True, instructions=0, weights=Weights(answer=1.0, kind=0.1))
+    rules = Rules(turns=1, exact=True, instructions=0, weights=RewardWeights(answer=1.0, kind=0.1))
     shown = []
     for number in range(options.shown):
         task, guess = train[number], f"final_answer = {random.choice(GUESSES)}"

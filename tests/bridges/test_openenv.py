@@ -277,9 +277,9 @@ def test_tasks_without_known_scenes_need_models() -> None:
 
 
 def test_all_parts_arrive(made: Reasoner) -> None:
-    from viper.env.rewards import Weights
+    from viper.env.episode import RewardWeights
 
-    rules = Rules(exact=True, weights=Weights.of("calls=.5,verified=1"))
+    rules = Rules(exact=True, weights=RewardWeights.of("calls=.5,verified=1"))
     env = EpisodeEnvironment(episodes.tasks(), made, rules)
     env.reset(seed=0)
     result = env.step(Code(code=episodes.actions("right", 0)[0]))

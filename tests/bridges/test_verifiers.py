@@ -27,8 +27,7 @@ from verifiers.v1.harnesses import NullHarness  # noqa: E402
 from verifiers.v1.mcp.server import _call_state  # noqa: E402
 from verifiers.v1.runtimes import subprocess as runtimes  # noqa: E402
 
-from viper.env.episode import Rules  # noqa: E402
-from viper.env.rewards import Weights  # noqa: E402
+from viper.env.episode import RewardWeights, Rules  # noqa: E402
 from viper.env.verifiers import CodeTool, Episodes, EpisodesConfig, EpisodeState  # noqa: E402
 from viper.errors import UsageError  # noqa: E402
 from viper.reasoner import Reasoner  # noqa: E402
@@ -274,7 +273,7 @@ def test_a_taskset_has_the_end_of_its_set() -> None:
 
 
 def test_settings_reach_the_server_and_wrong_ones_are_refused() -> None:
-    rules = Rules(turns=2, exact=True, weights=Weights(verified=1))
+    rules = Rules(turns=2, exact=True, weights=RewardWeights(verified=1))
     sent = config(rules=rules).model_dump_json()
     assert EpisodesConfig.model_validate_json(sent).rules == rules
     with pytest.raises(ValueError, match="rules.turn"):

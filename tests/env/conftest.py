@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from viper.env.tasks import Task, Tasks
+from viper.env.tasks import EnvTask, Tasks
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 from viper_lab.world.everyday.programs import program_of
@@ -24,7 +24,7 @@ def tasks() -> Tasks:
 
 
 @pytest.fixture(scope="session")
-def yes(tasks: Tasks) -> Task:
+def yes(tasks: Tasks) -> EnvTask:
     """A question whose answer is yes and not always so."""
     return next(
         task
@@ -33,6 +33,6 @@ def yes(tasks: Tasks) -> Task:
     )
 
 
-def right(task: Task) -> str:
+def right(task: EnvTask) -> str:
     """Return the canonical program of a task."""
     return program_of(task.sample.load.ask)

@@ -6,13 +6,12 @@ import pytest
 
 from tests.env.conftest import right
 from viper.data.sample import Sample
-from viper.env.episode import ENDED, Episode, Rules, with_call
-from viper.env.rewards import Weights
-from viper.env.tasks import Task, Tasks
+from viper.env.episode import ENDED, Episode, RewardWeights, Rules, with_call
+from viper.env.tasks import EnvTask, Tasks
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
 
-ALL = Weights(answer=1.0, kind=0.5, calls=0.25, verified=2.0)
+ALL = RewardWeights(answer=1.0, kind=0.5, calls=0.25, verified=2.0)
 
 
 def begun(task, reasoner, **rules):
@@ -95,7 +94,7 @@ def test_wrong_answers_of_the_right_kind_get_that_part_alone(yes, reasoner):
 
 
 def test_a_lucky_constant_is_right_and_not_verified(yes, reasoner):
-    episode = begun(yes, reasoner, weights=Weights(answer=1.0, verified=1.0, kind=0.0))
+    episode = begun(yes, reasoner, weights=RewardWeights(answer=1.0, verified=1.0, kind=0.0))
     episode.act("final_answer = 'yes'")
     assert episode.reward().parts == {"answer": 1.0, "verified": 0.0}
     episode.close()
@@ -108,8 +107,8 @@ def test_actions_need_a_reset(yes, reasoner):
 
 def test_a_set_without_known_scenes_has_no_exact_tools(reasoner):
     picture = Sample("a", "is it red?", "question", "image", "yes", load=lambda: None)
-    task = Task(picture, metric("answers"))
-    for rules in (Rules(exact=True), Rules(weights=Weights(verified=1.0))):
+    task = EnvTask(picture, metric("answers"))
+    for rules in (Rules(exact=True), Rules(weights=RewardWeights(verified=1.0))):
         with pytest.raises(UsageError, match="its scene is not known.*world-everyday"):
             Episode(task, reasoner, rules).reset()
 
@@ -125,7 +124,7 @@ def test_models_answer_where_tools_are_not_exact(yes, reasoner):
 @pytest.mark.parametrize("values", [{"answer": -1.0}, {"answer": 0.0, "kind": 0.0}])
 def test_weights_are_checked(values):
     with pytest.raises(UsageError, match="from 0, one above 0"):
-        Weights(**values)
+        RewardWeights(**values)
 
 
 def test_only_programs_are_called():

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.env.conftest import right
-from viper.env.episode import Episode, Rules
-from viper.env.rewards import Weights
+from viper.env.episode import Episode, RewardWeights, Rules
 
-WEIGHTS = Weights(answer=1.0, kind=0.5, calls=0.25, verified=2.0)
+WEIGHTS = RewardWeights(answer=1.0, kind=0.5, calls=0.25, verified=2.0)
 RULES = Rules(exact=True, weights=WEIGHTS, turns=3)
 
 INSTEAD_OF_AN_ANSWER = {

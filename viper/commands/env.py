@@ -14,9 +14,8 @@ from viper.commands.lazy_group import LazyGroup
 from viper.commands.sections import SectionedCommand
 from viper.commands.serve import AddressOptions, settings_of
 from viper.commands.terminal import status
-from viper.env.episode import Episode, Rules
+from viper.env.episode import Episode, RewardWeights, Rules
 from viper.env.export import TrainingData
-from viper.env.rewards import Weights
 from viper.env.tasks import Tasks
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.runs.samples import samples_of_run
@@ -40,7 +39,7 @@ def env() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(AddressOptions):
+class EnvServeOptions(AddressOptions):
     """Options of ``viper env serve``."""
 
     # fmt: off
@@ -53,7 +52,7 @@ class ServeOptions(AddressOptions):
     exact: bool = cli.option("--exact", default=False,
         help="Answer tool calls from the known scene instead of asking models.")
     weights: str = cli.option("--weights", metavar="PART=NUMBER,…", default="answer=1,kind=.1",
-        help="Weights of the reward's parts answer, kind, calls and verified.")
+        help="RewardWeights of the reward's parts answer, kind, calls and verified.")
     sessions: int = cli.option("--max-sessions", "sessions", type=click.IntRange(1), default=64,
         help="Greatest number of episodes at the same time.")
     api: str | None = cli.given_by(cli.api_option)
@@ -62,8 +61,8 @@ class ServeOptions(AddressOptions):
 
 @env.command(cls=SectionedCommand, first="root split seed turns exact weights host port sessions")
 @click.argument("data", metavar="SET")
-@cli.options_as(ServeOptions)
-def serve(serving: ServeOptions, data: str) -> None:
+@cli.options_as(EnvServeOptions)
+def serve(serving: EnvServeOptions, data: str) -> None:
     """Serve the tasks of SET as an OpenEnv environment until Ctrl-C.
 
     A client resets a session with seed=N, the number of a task, and steps with code.
@@ -78,7 +77,7 @@ def serve(serving: ServeOptions, data: str) -> None:
     from viper.env.openenv import guarded_app
 
     tasks = Tasks(data, root=serving.root, split=serving.split, seed=serving.seed)
-    rules = Rules(serving.turns, exact=serving.exact, weights=Weights.of(serving.weights))
+    rules = Rules(serving.turns, exact=serving.exact, weights=RewardWeights.of(serving.weights))
     with (
         listening_at(settings.host, settings.port) as listening,
         cli.open_reasoner(serving, many_queries=not serving.exact) as reasoner,
@@ -92,7 +91,7 @@ def serve(serving: ServeOptions, data: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(cli.ProfileChoice):
+class EnvExportOptions(cli.ProfileChoice):
     """Options of ``viper env export``."""
 
     # fmt: off
@@ -109,8 +108,8 @@ class ExportOptions(cli.ProfileChoice):
 
 @env.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@cli.options_as(ExportOptions)
-def export(options: ExportOptions, run: Path) -> int:
+@cli.options_as(EnvExportOptions)
+def export(options: EnvExportOptions, run: Path) -> int:
     """Write the right programs of RUN (a folder that viper eval wrote) as lines of JSON.
 
     Each line has a prompt, as `viper env` gives it at the start of an episode, and a program as

@@ -1,15 +1,20 @@
-"""An episode: code acts on one task in a sandbox session until it stores an answer."""
+"""An episode: code acts on one task in a sandbox session until it stores an answer.
+
+:meth:`Episode.reset` opens the session and gives the query with the instructions
+(:func:`opening`), :meth:`Episode.act` runs code in it and reads the answer that the code stores,
+and :meth:`Episode.reward` weighs the parts of the reward. The modules beside this one are its faces
+for TRL, OpenEnv, verifiers and Gymnasium.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from viper.env.rewards import Reward, Weights
-from viper.env.tasks import Task
+from viper.env.tasks import EnvTask
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture
 from viper.models.media import media_from
@@ -24,10 +29,10 @@ from viper.strategies.base import Components
 from viper.strategies.explore.environment import OPENING, Environment
 from viper.strategies.program import ENTRY, program_arguments, wrong_type
 from viper.strategies.prompts import pictures_and_caption
-from viper.strategies.verification import ExactInput
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 
-# Most other scenes on which code is verified.
+# Most other scenes on which code is verified: a constant answer to a yes/no query passes all of
+# eight by luck once in 256 times, and each costs a process.
 CASES = 8
 
 ENDED = "The episode has ended."
@@ -38,6 +43,63 @@ _CALLS = {
     "images": f"{ENTRY}(image_list)",
     "video": f"{ENTRY}(video, question, possible_answers)",
 }
+
+
+@dataclass(frozen=True)
+class RewardWeights:
+    """Weight of each part of a reward. A part with weight 0 is not computed.
+
+    Attributes:
+        answer: the score of the data set's metric.
+        kind: the answer is of the kind that the query asks for, right or wrong.
+        calls: share of the allowed tool calls that were not made, times the score.
+        verified: the code answers rightly about other scenes too, times the score. It needs a set
+            whose scenes are known.
+
+    Raises:
+        UsageError: a negative weight, or none above 0.
+    """
+
+    answer: float = 1.0
+    kind: float = 0.1
+    calls: float = 0.0
+    verified: float = 0.0
+
+    @classmethod
+    def of(cls, text: str) -> RewardWeights:
+        """Return the weights that a text such as ``answer=1,kind=0.1`` changes.
+
+        Raises:
+            UsageError: the text is no list of parts with numbers, or no such weights exist.
+        """
+        try:
+            return cls(**{k: float(v) for k, v in (pair.split("=") for pair in text.split(","))})
+        except (TypeError, ValueError):
+            known = ", ".join(part.name for part in fields(cls))
+            raise UsageError(f"weights {text!r}: write PART=NUMBER,… with {known}") from None
+
+    def __post_init__(self) -> None:
+        values = self.each.values()
+        if not all(0 <= value < math.inf for value in values) or not any(values):
+            raise UsageError(f"weights {dict(self.each)}: give finite values from 0, one above 0")
+
+    @property
+    def each(self) -> Mapping[str, float]:
+        """Return the weights by name."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def reward(self, parts: Mapping[str, float]) -> Reward:
+        """Return the reward of these parts: their mean by weight."""
+        total = sum(self.each[name] * value for name, value in parts.items())
+        return Reward(total / sum(self.each.values()), dict(parts))
+
+
+@dataclass(frozen=True)
+class Reward:
+    """A reward in [0, 1] and its parts by name, each in [0, 1]."""
+
+    total: float
+    parts: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -62,7 +124,7 @@ class Rules:
     exact: bool = False
     api: str | None = None
     instructions: int = 6_000
-    weights: Weights = field(default_factory=Weights)
+    weights: RewardWeights = field(default_factory=RewardWeights)
 
     def __post_init__(self) -> None:
         if self.turns < 1 or self.calls < 1 or self.instructions < 0:
@@ -70,7 +132,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Observation:
+class EpisodeObservation:
     """What the agent sees after an action, or at the start.
 
     Attributes:
@@ -93,7 +155,7 @@ class Episode:
         answer: the answer that the code stored, if it can be read.
     """
 
-    def __init__(self, task: Task, reasoner: Reasoner, rules: Rules | None = None) -> None:
+    def __init__(self, task: EnvTask, reasoner: Reasoner, rules: Rules | None = None) -> None:
         self.task, self.rules = task, rules or Rules()
         self.answer: Answer | None = None
         self._reasoner = reasoner
@@ -101,7 +163,7 @@ class Episode:
         self._codes: list[str] = []
         self._done = True
 
-    def reset(self) -> Observation:
+    def reset(self) -> EpisodeObservation:
         """Start from the beginning and return the query with the instructions.
 
         Raises:
@@ -125,9 +187,9 @@ class Episode:
         self._codes, self.answer, self._done = [], None, False
         pictures, caption = pictures_and_caption(context.media)
         text = opening(context.query, components, context.settings.api, rules)
-        return Observation(text, tuple((picture, caption) for picture in pictures))
+        return EpisodeObservation(text, tuple((picture, caption) for picture in pictures))
 
-    def act(self, code: str) -> Observation:
+    def act(self, code: str) -> EpisodeObservation:
         """Run code and return its result. An ended episode stays as it is.
 
         Raises:
@@ -136,7 +198,7 @@ class Episode:
         if self._environment is None:
             raise UsageError("the episode has not begun; call reset first")
         if self._done:
-            return Observation(ENDED, done=True)
+            return EpisodeObservation(ENDED, done=True)
         code = with_call(code, self._context.query.media)
         result = self._environment.run(code)
         self._codes.append(code)
@@ -148,13 +210,26 @@ class Episode:
                 text = f"{text}\n{FINAL}: {answer.message}"
             self.answer = answer if isinstance(answer, Answer) else None
         self._done = self.answer is not None or len(self._codes) >= self.rules.turns
-        return Observation(text, result.pictures, self._done)
+        return EpisodeObservation(text, result.pictures, self._done)
 
     def reward(self) -> Reward:
         """Return the reward of the answer so far, which is 0 without one."""
         weights, score = self.rules.weights, self.task.score(self.answer)
-        parts = {name: getattr(self, f"_{name}")(score) for name, w in weights.each.items() if w}
-        return weights.reward(parts)
+        components = self._reasoner.components
+
+        def is_of_kind() -> bool:
+            query, settings = self._context.query, components.toolbox.settings
+            return self.answer is not None and wrong_type(self.answer, query, settings) is None
+
+        parts: dict[str, Callable[[], float]] = {
+            "answer": lambda: score,
+            "kind": is_of_kind,
+            "calls": lambda: score * max(0.0, 1 - len(self.calls) / self.rules.calls),
+            "verified": lambda: (
+                score and score * is_verified(self.task, self._codes, components.sandbox)
+            ),
+        }
+        return weights.reward({n: float(parts[n]()) for n, w in weights.each.items() if w})
 
     def close(self) -> None:
         """End the process of the code."""
@@ -166,25 +241,6 @@ class Episode:
     def calls(self) -> Sequence[ToolCall]:
         """Return the tool calls so far."""
         return [] if self._environment is None else self._environment.tools.calls
-
-    def _answer(self, score: float) -> float:
-        return score
-
-    def _kind(self, _: float) -> float:
-        if self.answer is None:
-            return 0.0
-        settings = self._reasoner.components.toolbox.settings
-        return float(wrong_type(self.answer, self._context.query, settings) is None)
-
-    def _calls(self, score: float) -> float:
-        return score * max(0.0, 1 - len(self.calls) / self.rules.calls)
-
-    def _verified(self, score: float) -> float:
-        return score and score * float(is_verified(self.task, self._codes, self._sandbox))
-
-    @property
-    def _sandbox(self) -> Sandbox:
-        return self._reasoner.components.sandbox
 
 
 def opening(query: Query, components: Components, api: str, rules: Rules) -> str:
@@ -212,37 +268,29 @@ def with_call(code: str, media: str) -> str:
 
 def with_exact_tools(components: Components, client: ToolClient) -> Components:
     """Return components whose tools that ask models are answered by a client."""
-    exact = {name: partial(_ask, client, name) for name in TOOL_FUNCTIONS}
+
+    def answered(name: str) -> Callable[..., Any]:
+        return lambda _session, *args, **kwargs: client.call(name, args, kwargs, None)
+
+    exact = {name: answered(name) for name in TOOL_FUNCTIONS}
     toolbox = components.toolbox
     return replace(components, toolbox=toolbox.with_tools({**toolbox.tools, **exact}))
 
 
-def _ask(client: ToolClient, name: str, _session: Any, *args: Any, **kwargs: Any) -> Any:
-    return client.call(name, args, kwargs, None)
-
-
-def is_verified(task: Task, codes: Sequence[str], sandbox: Sandbox) -> bool:
+def is_verified(task: EnvTask, codes: Sequence[str], sandbox: Sandbox) -> bool:
     """Return whether the code of some turns answers rightly about other scenes.
 
     Raises:
         UsageError: the scene of the task is not known.
     """
-    cases = task.scenes.cases(CASES)
-    return bool(cases) and all(
-        task.score(_answer_about(case, task, codes, sandbox), target) == 1 for case, target in cases
-    )
-
-
-def _answer_about(
-    case: ExactInput, task: Task, codes: Sequence[str], sandbox: Sandbox
-) -> Answer | None:
-    """Return the answer of code to exact media."""
-    query = task.sample.query
-    arguments: Mapping[str, Any] = program_arguments(query, case.media)
-    with sandbox.session(tools=case.tools) as session:
-        session.run(OPENING[query.media], args=arguments)
-        for code in codes:
-            session.run(code, shows=True)
-        stored = session.run(FINAL, shows=True)
-    answer = read_answer(stored.value, query, case.media) if stored.ok else None
-    return answer if isinstance(answer, Answer) else None
+    query, cases = task.sample.query, task.scenes.cases(CASES)
+    for case, target in cases:
+        with sandbox.session(tools=case.tools) as session:
+            session.run(OPENING[query.media], args=program_arguments(query, case.media))
+            for code in codes:
+                session.run(code, shows=True)
+            stored = session.run(FINAL, shows=True)
+        answer = read_answer(stored.value, query, case.media) if stored.ok else None
+        if task.score(answer if isinstance(answer, Answer) else None, target) != 1:
+            return False
+    return bool(cases)

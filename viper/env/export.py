@@ -12,7 +12,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.env.episode import Rules, is_verified, opening, with_call
-from viper.env.tasks import KnowsScenes, Task
+from viper.env.tasks import EnvTask, KnowsScenes
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
@@ -96,7 +96,7 @@ class TrainingData:
         sample = self._samples.get(row.sample_id)
         if sample is not None and isinstance(sample.load, KnowsScenes):
             code = with_call(trace.answering.program, trace.query.media)
-            task = Task(sample, self._metric)
+            task = EnvTask(sample, self._metric)
             return "" if is_verified(task, [code], self._components.sandbox) else "wrong elsewhere"
         if not trace.checks:
             return "not verified"

@@ -12,11 +12,12 @@ from typing import Any
 
 import gymnasium
 
-from viper.env.episode import Episode, Observation, Rules
-from viper.env.tasks import DRAWN, Tasks
+from viper.env.episode import Episode, EpisodeObservation, Rules
+from viper.env.tasks import Tasks
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
 
+# Longest code and observation: more than the sandbox compiles or prints, 64 KiB each.
 MOST_TEXT = 1 << 16
 
 
@@ -66,7 +67,7 @@ class EpisodeEnv(gymnasium.Env[dict[str, str], str]):
             UsageError: there is no such task.
         """
         super().reset(seed=seed)
-        count = self._tasks.count or DRAWN
+        count = self._tasks.drawn
         number = int(self.np_random.integers(count)) if seed is None else seed % count
         self._episode.close()
         task = self._tasks[(options or {}).get("task", number)]
@@ -92,7 +93,7 @@ class EpisodeEnv(gymnasium.Env[dict[str, str], str]):
         if self._owns_reasoner:
             self._reasoner.close()
 
-    def _seen(self, observation: Observation) -> tuple[dict[str, str], dict[str, Any]]:
+    def _seen(self, observation: EpisodeObservation) -> tuple[dict[str, str], dict[str, Any]]:
         pictures = [(picture.pixels.copy(), note) for picture, note in observation.pictures]
         name = self._episode.task.sample.sample_id
         return {"text": observation.text}, {"task": name, "pictures": pictures}

@@ -18,9 +18,8 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from viper.env.episode import Episode, Rules
-from viper.env.episode import Observation as Seen
-from viper.env.tasks import DRAWN, Tasks
+from viper.env.episode import Episode, EpisodeObservation, Rules
+from viper.env.tasks import Tasks
 from viper.errors import UsageError
 from viper.reasoner import Reasoner
 from viper.serve.auth import Gatekeeper
@@ -74,7 +73,7 @@ class EpisodeEnvironment(Environment[Code, Result, State]):
         """
         if more or type(seed) not in (int, type(None)):
             raise UsageError(f"reset takes seed, a number, and episode_id; not {more or seed!r}")
-        number = secrets.randbelow(self._tasks.count or DRAWN) if seed is None else seed
+        number = secrets.randbelow(self._tasks.drawn) if seed is None else seed
         task = self._tasks[number]
         self.close()
         name = episode_id or secrets.token_hex(8)
@@ -105,7 +104,7 @@ class EpisodeEnvironment(Environment[Code, Result, State]):
         self._episode = None
 
 
-def _result(seen: Seen) -> Result:
+def _result(seen: EpisodeObservation) -> Result:
     pictures = [{"note": note, "uri": picture.data_uri()} for picture, note in seen.pictures]
     return Result(text=seen.text, pictures=pictures, done=seen.done)
 

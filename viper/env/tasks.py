@@ -16,7 +16,8 @@ from viper.evaluate.sample_result import Prediction
 from viper.schema import Answer
 from viper.strategies.verification import ExactInput
 
-# Number of tasks of an endless set from which a random one is drawn.
+# Number of tasks of an endless set from which a random one is drawn: seeds of all tools take as
+# much, and no two of a training's tasks are likely to be the same.
 DRAWN = 1 << 31
 
 
@@ -32,7 +33,7 @@ class KnowsScenes(Protocol):
 
 
 @dataclass(frozen=True)
-class Task:
+class EnvTask:
     """A sample to answer, and the metric that scores the answer. The agent never gets either."""
 
     sample: Sample
@@ -87,11 +88,16 @@ class Tasks:
         return self._set.samples(self._spec)
 
     @property
+    def drawn(self) -> int:
+        """Return the number of tasks from which a random one is drawn."""
+        return self.count or DRAWN
+
+    @property
     def count(self) -> int | None:
         """Return the number of tasks; None if they are endless."""
         return None if isinstance(self._set, EndlessSet) else len(self._samples)
 
-    def __getitem__(self, number: int) -> Task:
+    def __getitem__(self, number: int) -> EnvTask:
         """Return a task.
 
         Raises:
@@ -102,5 +108,5 @@ class Tasks:
             known = "0 and more" if count is None else f"0 to {count - 1}"
             raise UsageError(f"task {number}: {self._set.name} has the tasks {known}")
         if isinstance(self._set, EndlessSet):
-            return Task(self._set.sample(self._spec, number), self._metric)
-        return Task(self._samples[number], self._metric)
+            return EnvTask(self._set.sample(self._spec, number), self._metric)
+        return EnvTask(self._samples[number], self._metric)

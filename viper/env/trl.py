@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from viper.env.episode import Episode, Observation, Rules
+from viper.env.episode import Episode, EpisodeObservation, Rules
 from viper.env.tasks import Tasks
 from viper.reasoner import Reasoner
 
@@ -56,7 +56,7 @@ class CodeEnvironment:
         self._episode.close()
         return reward
 
-    def _content(self, observation: Observation) -> Content:
+    def _content(self, observation: EpisodeObservation) -> Content:
         if not self._sees:
             return observation.text
         from PIL import Image

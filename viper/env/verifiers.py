@@ -17,7 +17,7 @@ from pathlib import Path
 import verifiers.v1 as vf
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
-from viper.env.episode import Episode, Observation, Rules
+from viper.env.episode import Episode, EpisodeObservation, Rules
 from viper.env.tasks import Tasks
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
@@ -126,7 +126,9 @@ class CodeTool(vf.Toolset[EpisodesConfig, EpisodeState]):
             content += TextContent(text=note), ImageContent(data=data, mime_type="image/png")
         return CallToolResult(content=content)
 
-    def _act(self, state: EpisodeState, episode: Episode, code: str, first: bool) -> Observation:
+    def _act(
+        self, state: EpisodeState, episode: Episode, code: str, first: bool
+    ) -> EpisodeObservation:
         if first:
             episode.reset()
         seen = episode.act(code)
@@ -159,7 +161,7 @@ class Episodes(vf.Taskset[EpisodeTask, EpisodesConfig]):
                 data = EpisodeData(id=name, prompt=prompt, number=number, parts=parts)
                 yield EpisodeTask(data, self.config.task)
 
-    def _shown(self, opening: Observation) -> list[vf.ContentPart]:
+    def _shown(self, opening: EpisodeObservation) -> list[vf.ContentPart]:
         shown: list[vf.ContentPart] = []
         for picture, note in opening.pictures if self.config.pictures else ():
             source = vf.ImageUrlSource(url=picture.data_uri())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.api.coercion import ExpressionError
-from viper.api.expressions import MAX_CHARACTERS, evaluate
+from viper.api.expressions import MAX_CHARACTERS, ExpressionError, evaluate
 
 VARIABLES = {
     "ANSWER0": "yes",

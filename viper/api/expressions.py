@@ -3,6 +3,10 @@
 This module has its own parser and interpreter: no text of a program, a model or a picture is
 ever passed to Python. There are no calls and no attributes; size, depth and numbers are bounded.
 
+:func:`evaluate` splits the text into tokens and evaluates them as it parses (:class:`_Parser`).
+Answers of models are words ("yes", "2", "two"); :func:`is_true`, :func:`equal`, :func:`contains`
+and :func:`arithmetic` read them as truth values and numbers when an operator needs those.
+
 From loose to tight::
 
     VALUE if CONDITION else VALUE
@@ -19,17 +23,19 @@ numbers on both sides (``{ANSWER0} == 'yes'`` holds if the answer is yes; ``'two
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from viper.api import coercion
+import numpy as np
 
-# Greatest length of an expression.
+# Greatest length of an expression; one line of a program is far shorter.
 MAX_CHARACTERS = 2_000
 
-# Deepest nesting of an expression.
+# Deepest nesting of an expression: twelve frames each, below Python's limit of 1,000.
 MAX_DEPTH = 40
 
 _TOKEN = re.compile(
@@ -45,17 +51,35 @@ _TOKEN = re.compile(
 _PLACEHOLDER = re.compile(r"\{\s*(\w+)\s*\}")
 _ESCAPE = re.compile(r"\\(.)")
 _WORDS = {"yes": True, "no": False, "true": True, "false": False, "none": None}
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": coercion.equal,
-    "!=": lambda left, right: not coercion.equal(left, right),
-    "<": lambda left, right: coercion.compare(left, right) < 0,
-    "<=": lambda left, right: coercion.compare(left, right) <= 0,
-    ">": lambda left, right: coercion.compare(left, right) > 0,
-    ">=": lambda left, right: coercion.compare(left, right) >= 0,
-    "in": coercion.contains,
-    "not in": lambda left, right: not coercion.contains(left, right),
+
+# Largest absolute value of a number: whole numbers up to here are exact as floats too, so mixing
+# both loses nothing.
+MAX_MAGNITUDE = 1e15
+
+# Greatest length of a text or a list: longer than any answer of a model, and `+` of two of them on
+# every line still fits the memory of a child.
+MAX_TEXT = 10_000
+
+_COUNTS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen twenty"
+)
+NUMBER_WORDS: Mapping[str, int] = {word: value for value, word in enumerate(_COUNTS.split())}
+
+_DIGITS = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,15})?|[-+]?\.\d{1,15}")
+_TRUE, _FALSE = frozenset({"yes", "true"}), frozenset({"no", "false"})
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
 }
-_RESERVED = frozenset({"if", "else", "or", "xor", "and", "not", "in"})
+
+
+class ExpressionError(ValueError):
+    """An expression cannot be evaluated; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +103,7 @@ def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
         ExpressionError: the expression breaks the rules above, or a value does not fit.
     """
     if len(expression) > MAX_CHARACTERS:
-        raise coercion.ExpressionError(
+        raise ExpressionError(
             f"the expression has {len(expression)} characters; at most {MAX_CHARACTERS} are read"
         )
     return _Parser(_tokens(expression), variables).evaluate()
@@ -92,7 +116,7 @@ def _tokens(expression: str) -> list[_Token]:
         match = _TOKEN.match(expression, place)
         if match is None:
             rest = expression[place:].strip()[:12]
-            raise coercion.ExpressionError(f"{rest!r} is no part of an expression (at {place + 1})")
+            raise ExpressionError(f"{rest!r} is no part of an expression (at {place + 1})")
         kind = str(match.lastgroup)
         tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
         place = match.end()
@@ -132,43 +156,31 @@ class _Parser:
         token = self._token
         if token.text == "(" and self._next and self._tokens[self._next - 1].kind == "name":
             name = self._tokens[self._next - 1].text
-            raise coercion.ExpressionError(
-                f"{name}(…) is a call; call it on a line of its own instead"
-            )
+            raise ExpressionError(f"{name}(…) is a call; call it on a line of its own instead")
         actual = repr(token.text) if token.text else "the end"
-        raise coercion.ExpressionError(f"expected {expected} at {token.position}, got {actual}")
+        raise ExpressionError(f"expected {expected} at {token.position}, got {actual}")
 
     def _choice(self) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise coercion.ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
-        value = self._either()
+            raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels")
+        value = self._logic()
         if self._accept("if"):
-            condition = coercion.is_true(self._either())
+            condition = is_true(self._logic())
             self._expect("else")
             other = self._choice()
             value = value if condition else other
         self._depth -= 1
         return value
 
-    def _either(self) -> Any:
-        value = self._exclusive()
-        while self._accept("or"):
-            other = self._exclusive()
-            value = coercion.is_true(value) or coercion.is_true(other)
-        return value
-
-    def _exclusive(self) -> Any:
-        value = self._both()
-        while self._accept("xor"):
-            value = coercion.is_true(value) != coercion.is_true(self._both())
-        return value
-
-    def _both(self) -> Any:
-        value = self._negation()
-        while self._accept("and"):
-            other = self._negation()
-            value = coercion.is_true(value) and coercion.is_true(other)
+    def _logic(self, level: int = 0) -> Any:
+        """Return the value of ``or``, ``xor`` and ``and``, each looser than the next."""
+        if level == len(_LOGIC):
+            return self._negation()
+        word, connect = _LOGIC[level]
+        value = self._logic(level + 1)
+        while self._accept(word):
+            value = connect(is_true(value), is_true(self._logic(level + 1)))
         return value
 
     def _negation(self) -> Any:
@@ -176,13 +188,13 @@ class _Parser:
         while self._accept("not"):
             inverted, any_not = not inverted, True
         value = self._comparison_chain()
-        return coercion.is_true(value) != inverted if any_not else value
+        return is_true(value) != inverted if any_not else value
 
     def _comparison_chain(self) -> Any:
-        left = self._sum()
+        left = self._calculation()
         holds, compared = True, False
         while (operator := self._comparison()) is not None:
-            right = self._sum()
+            right = self._calculation()
             holds, compared = _COMPARISONS[operator](left, right) and holds, True
             left = right
         return holds if compared else left
@@ -194,16 +206,13 @@ class _Parser:
             return "not in"
         return self._accept("==", "!=", "<", "<=", ">", ">=", "in")
 
-    def _sum(self) -> Any:
-        value = self._product()
-        while (operator := self._accept("+", "-")) is not None:
-            value = coercion.arithmetic(operator, value, self._product())
-        return value
-
-    def _product(self) -> Any:
-        value = self._signed_value()
-        while (operator := self._accept("*", "/", "//", "%")) is not None:
-            value = coercion.arithmetic(operator, value, self._signed_value())
+    def _calculation(self, level: int = 0) -> Any:
+        """Return the value of sums, and within them of products, from left to right."""
+        if level == len(_ARITHMETIC):
+            return self._signed_value()
+        value = self._calculation(level + 1)
+        while (symbol := self._accept(*_ARITHMETIC[level])) is not None:
+            value = arithmetic(symbol, value, self._calculation(level + 1))
         return value
 
     def _signed_value(self) -> Any:
@@ -212,7 +221,7 @@ class _Parser:
             signs.append(sign)
         value = self._part()
         for sign in signs:
-            value = coercion.arithmetic(sign, 0, value)
+            value = arithmetic(sign, 0, value)
         return value
 
     def _part(self) -> Any:
@@ -226,7 +235,7 @@ class _Parser:
         if token.kind == "number":
             self._next += 1
             whole = token.text.isdecimal()
-            return coercion.accept_value(
+            return accept_value(
                 int(token.text) if whole and len(token.text) < 40 else float(token.text)
             )
         if token.kind == "text":
@@ -253,15 +262,15 @@ class _Parser:
             return _WORDS[token.text.lower()]
         if self._token.text == "(":
             self._fail("an operator")
-        raise coercion.ExpressionError(
+        raise ExpressionError(
             f"no line before sets {token.text!r}; text stands in quotes, as in '{token.text}'"
         )
 
     def _value(self, name: str) -> Any:
         try:
-            return coercion.accept_value(self._variables[name])
-        except coercion.ExpressionError as error:
-            raise coercion.ExpressionError(f"{name}: {error}") from None
+            return accept_value(self._variables[name])
+        except ExpressionError as error:
+            raise ExpressionError(f"{name}: {error}") from None
 
     def _fill_placeholders(self, text: str) -> Any:
         """Fill in the placeholders of a text; a lone placeholder becomes its value."""
@@ -273,4 +282,151 @@ class _Parser:
             name = match[1]
             return str(self._value(name)) if name in self._variables else match[0]
 
-        return coercion.accept_value(_PLACEHOLDER.sub(value_of, text))
+        return accept_value(_PLACEHOLDER.sub(value_of, text))
+
+
+def accept_value(value: Any) -> Any:
+    """Return the value if expressions accept it; numbers of numpy become plain numbers.
+
+    Raises:
+        ExpressionError: it is of another kind, too large or not a finite number.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) is bool:
+        return value
+    if type(value) in (int, float):
+        if not abs(value) <= MAX_MAGNITUDE:
+            raise ExpressionError(f"the number is not within {MAX_MAGNITUDE:.0e} either way")
+        return value
+    if type(value) not in (str, list, tuple):
+        raise ExpressionError(f"a {type(value).__name__} cannot take part in an expression")
+    if len(value) > MAX_TEXT:
+        raise ExpressionError(f"of length {len(value)}; at most {MAX_TEXT} can take part")
+    return value
+
+
+def is_true(value: Any) -> bool:
+    """Return the truth value; "yes" and "true" are true; "no", "false", 0 and "" are false."""
+    if isinstance(value, str):
+        word = _word(value)
+        number = _number(word)
+        return word in _TRUE or (word not in _FALSE and word != "" and number != 0)
+    return len(value) > 0 if isinstance(value, list | tuple) else bool(value)
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal: as numbers, as truth values, or else as words."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        pairs = zip(left, right, strict=False)
+        return len(left) == len(right) and all(_equal_items(*pair) for pair in pairs)
+    first, second = _plain(left), _plain(right)
+    if isinstance(first, str) != isinstance(second, str) or None in (first, second):
+        return first is second
+    return bool(first == second)
+
+
+def compare(left: Any, right: Any) -> float:
+    """Return a number below 0, 0 or above 0 if left is less than, equal to or greater than right.
+
+    Raises:
+        ExpressionError: one of them is not a number.
+    """
+    return _as_number(left) - _as_number(right)
+
+
+def contains(item: Any, container: Any) -> bool:
+    """Return whether a list has an equal item, or a text contains the words.
+
+    Raises:
+        ExpressionError: the container is neither a list nor a text.
+    """
+    if isinstance(container, list | tuple):
+        return any(_equal_items(item, each) for each in container)
+    if isinstance(container, str) and isinstance(item, str):
+        return _word(item) in _word(container)
+    raise ExpressionError(f"'in' looks into a list or a text, not into {_describe(container)}")
+
+
+def arithmetic(symbol: str, left: Any, right: Any) -> Any:
+    """Return ``left symbol right`` as numbers; ``+`` also joins lists, and texts that are no
+    numbers.
+
+    Raises:
+        ExpressionError: not numbers, a division by zero, or a result that is too large.
+    """
+    if symbol == "+" and isinstance(left, list) and isinstance(right, list):
+        return accept_value(left + right)
+    texts = isinstance(left, str) and isinstance(right, str)
+    if symbol == "+" and texts and None in (_number(_word(left)), _number(_word(right))):
+        return accept_value(left + right)
+    first, second = _as_number(left), _as_number(right)
+    if symbol in ("/", "//", "%") and second == 0:
+        raise ExpressionError(f"{first:g} {symbol} 0: division by zero")
+    return accept_value(_OPERATORS[symbol](first, second))
+
+
+def _as_number(value: Any) -> int | float:
+    """Return the value as a number; a list counts as its length."""
+    if isinstance(value, list | tuple):
+        return len(value)
+    converted = _plain(value)
+    if isinstance(converted, bool | int | float):
+        return converted + 0
+    raise ExpressionError(f"{_describe(value)} is no number")
+
+
+def _plain(value: Any) -> Any:
+    """Return the meaning of a value: a number, a truth value, None, or folded words."""
+    if isinstance(value, list | tuple):
+        return len(value)
+    if not isinstance(value, str):
+        return value
+    word = _word(value)
+    if word in _TRUE | _FALSE:
+        return word in _TRUE
+    number = _number(word)
+    return word if number is None else number
+
+
+def _equal_items(left: Any, right: Any) -> bool:
+    """Compare plain items as :func:`equal`; other items, such as patches, equal nothing."""
+    plain = (str, int, float, bool)
+    return type(left) in plain and type(right) in plain and equal(left, right)
+
+
+def _number(word: str) -> int | float | None:
+    if word in NUMBER_WORDS:
+        return NUMBER_WORDS[word]
+    if _DIGITS.fullmatch(word) is None:
+        return None
+    digits = word.replace(",", "")
+    number = float(digits) if "." in digits else int(digits)
+    return number if math.isfinite(number) else None
+
+
+def _word(text: str) -> str:
+    """Fold a text for comparison: lower case, single spaces, no final period."""
+    return " ".join(text.lower().split()).rstrip(".").strip()
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": equal,
+    "!=": lambda left, right: not equal(left, right),
+    "<": lambda left, right: compare(left, right) < 0,
+    "<=": lambda left, right: compare(left, right) <= 0,
+    ">": lambda left, right: compare(left, right) > 0,
+    ">=": lambda left, right: compare(left, right) >= 0,
+    "in": contains,
+    "not in": lambda left, right: not contains(left, right),
+}
+_RESERVED = frozenset({"if", "else", "or", "xor", "and", "not", "in"})
+
+_LOGIC = (("or", operator.or_), ("xor", operator.xor), ("and", operator.and_))
+_ARITHMETIC = (("+", "-"), ("*", "/", "//", "%"))

@@ -1,27 +1,41 @@
 """Routines in a user's own Python file, or in an installed package.
 
-The file is imported here, in the parent, so it is as trusted as the code that calls viper. Only the
-text of its pure routines goes to the sandbox's child, with the functions, values and imports of the
-file that they need. It obeys the rules of programs.
+:func:`load_routine_file` imports the file here, in the parent, so it is as trusted as the code that
+calls viper. Only the text of its pure routines goes to the sandbox's child
+(:func:`_child_source`), with the functions, values and imports of the file that they need; it obeys
+the rules of programs. Decorators, annotations, imports from viper and everything that only tool
+routines need are left out, so a file may mix both kinds.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import inspect
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from viper.api import registry
-from viper.api.routine_source import MAX_BYTES, child_source
 from viper.errors import UsageError
 from viper.sandbox import Source
+from viper.sandbox.modules import MODULES
+from viper.sandbox.names import BUILTIN_NAMES
+from viper.sandbox.policy import PolicyError, compile_program
+
+# Greatest size of a file of routines: four times that of a program, as a file holds many functions.
+MAX_BYTES = 256 * 1024
+
+
+_PURE_RULES = (
+    "a pure routine runs in the sandbox under the rules of programs: "
+    "mark it @routine(tool=True) to run it in the parent"
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +62,13 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
             breaks the rules of programs; one line with file and line.
     """
     text = read_source(path)
-    routines = _import_routines(path, text)
+    with registry.collecting() as collected:
+        run_file(path, text)
+    routines = collected.all()
     if not routines:
         raise UsageError(f"{path}: holds no routine; mark a function with @routine from viper")
     _check_parameters(path, routines)
-    return RoutineFile(name or str(path), path, routines, child_source(path, text, routines))
+    return RoutineFile(name or str(path), path, routines, _child_source(path, text, routines))
 
 
 def read_source(path: Path) -> str:
@@ -75,13 +91,6 @@ def read_source(path: Path) -> str:
         raise UsageError(f"{path}: not UTF-8 text; expected a Python file") from None
 
 
-def _import_routines(path: Path, text: str) -> tuple[registry.Routine, ...]:
-    """Run the file, anew each time, and return the routines that it registers."""
-    with registry.collecting() as collected:
-        run_file(path, text)
-    return collected.all()
-
-
 def run_file(path: Path, text: str) -> ModuleType:
     """Run a user's Python file, which may import the modules beside it, and return its module.
 
@@ -94,23 +103,15 @@ def run_file(path: Path, text: str) -> ModuleType:
     module.__spec__ = importlib.util.spec_from_file_location(module.__name__, path)
     # dataclasses and typing look up the module of a class by its name
     sys.modules[module.__name__] = module
-    with _importing_beside(path):
-        try:
-            exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
-            raise UsageError(_import_error(path, error)) from error
-    return module
-
-
-@contextmanager
-def _importing_beside(path: Path) -> Iterator[None]:
-    """Let a file import the modules in its folder while it runs, as a script can."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
-        yield
+        exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
+        raise UsageError(_import_error(path, error)) from error
     finally:
         sys.path.remove(folder)
+    return module
 
 
 def _import_error(path: Path, error: BaseException) -> str:
@@ -126,25 +127,170 @@ def _import_error(path: Path, error: BaseException) -> str:
 
 def _check_parameters(path: Path, routines: Iterable[registry.Routine]) -> None:
     for routine in routines:
-        line = routine.function.__code__.co_firstlineno
-        if routine.needs_client:
-            raise UsageError(
-                f"{path}:{line}: {routine.name}: a parameter called {registry.CLIENT_PARAMETER!r} "
-                "is reserved; call the routines and methods of the API by their names"
-            )
-        if routine.needs_variables:
-            raise UsageError(
-                f"{path}:{line}: {routine.name}: a parameter called "
-                f"{registry.VARIABLES_PARAMETER!r} is reserved; take what the routine "
-                "needs as arguments"
-            )
-        if inspect.iscoroutinefunction(routine.function):
-            raise UsageError(f"{path}:{line}: {routine.name}: a routine cannot be async")
         takes_tools = registry.TOOLS_PARAMETER in inspect.signature(routine.function).parameters
-        if takes_tools and not routine.tool:
-            raise UsageError(
-                f"{path}:{line}: {routine.name}: only @routine(tool=True) gets tools; "
+        problem = ""
+        if routine.needs_client:
+            problem = (
+                f"a parameter called {registry.CLIENT_PARAMETER!r} is reserved; call the routines "
+                "and methods of the API by their names"
+            )
+        elif routine.needs_variables:
+            problem = (
+                f"a parameter called {registry.VARIABLES_PARAMETER!r} is reserved; take what the "
+                "routine needs as arguments"
+            )
+        elif inspect.iscoroutinefunction(routine.function):
+            problem = "a routine cannot be async"
+        elif takes_tools and not routine.tool:
+            problem = (
+                "only @routine(tool=True) gets tools; "
                 "a pure routine runs in the sandbox, without them"
             )
-        if takes_tools and not routine.needs_tools:
-            raise UsageError(f"{path}:{line}: {routine.name}: tools must be the first parameter")
+        elif takes_tools and not routine.needs_tools:
+            problem = "tools must be the first parameter"
+        if problem:
+            line = routine.function.__code__.co_firstlineno
+            raise UsageError(f"{path}:{line}: {routine.name}: {problem}")
+
+
+def _child_source(path: Path, text: str, routines: Iterable[registry.Routine]) -> Source | None:
+    """Return the pure routines and the statements they need, every line at its place in the file.
+
+    Return None if the file has no pure routine.
+
+    Raises:
+        UsageError: they break the rules of programs; one line with file and line.
+    """
+    routines = list(routines)
+    pure = [routine.name for routine in routines if not routine.tool]
+    if not pure:
+        return None
+    tree = ast.parse(text, str(path))
+    statements = _needed_statements(tree, pure, {each.name for each in routines if each.tool})
+    lines = text.splitlines()
+    kept_lines = [""] * len(lines)
+    for node in statements:
+        parts: list[ast.stmt | ast.expr] = [node, *_decorators(node)]
+        for part in parts:
+            for number in range(part.lineno - 1, part.end_lineno or part.lineno):
+                kept_lines[number] = lines[number]
+    source = Source(path.name, "\n".join(kept_lines) + "\n", tuple(pure))
+    _check_names(path, statements, {routine.name for routine in routines})
+    try:
+        compile_program(source.text, path.name, MAX_BYTES)
+    except PolicyError as error:
+        raise UsageError(f"{path}:{error.line}: {error.message}; {_PURE_RULES}") from None
+    return source
+
+
+def _check_names(path: Path, statements: Iterable[ast.stmt], routines: set[str]) -> None:
+    """Refuse imports and names that the child does not have."""
+    statements = list(statements)
+    available = BUILTIN_NAMES | {"super"} | routines
+    available |= {name for statement in statements for name in _names_defined(statement)}
+    available |= {routine.name for routine in registry.REGISTRY.all()} | {
+        "ImagePatch",
+        "VideoSegment",
+    }
+    for statement in statements:
+        modules: list[str] = []
+        if isinstance(statement, ast.ImportFrom):
+            modules = [statement.module or "."]
+        elif isinstance(statement, ast.Import):
+            modules = [alias.name for alias in statement.names]
+        for module in modules:
+            if module not in MODULES:
+                raise UsageError(
+                    f"{path}:{statement.lineno}: programs cannot import {module!r}; {_PURE_RULES}"
+                )
+        for node in _free_names(statement):
+            if node.id not in available:
+                raise UsageError(
+                    f"{path}:{node.lineno}: the name {node.id!r} is not there in the sandbox; "
+                    + _PURE_RULES
+                )
+
+
+def _free_names(statement: ast.stmt) -> Iterator[ast.Name]:
+    """Yield the names that a statement reads and does not bind itself."""
+    nodes = [node for part in _executed_parts(statement) for node in ast.walk(part)]
+    bound = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
+    reads = []
+    for node in nodes:
+        match node:
+            case ast.Name(ctx=ast.Load()):
+                reads.append(node)
+            case ast.Name(name) | ast.FunctionDef(name) | ast.ClassDef(name):
+                bound.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                bound.add(name)
+            case ast.stmt():
+                bound.update(_imports(node))
+    yield from (node for node in reads if node.id not in bound)
+
+
+def _imports(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        for alias in statement.names:
+            yield alias.asname or alias.name.partition(".")[0]
+
+
+def _decorators(statement: ast.stmt) -> list[ast.expr]:
+    """Return the decorators that reach the child: all except ``@routine``."""
+
+    def name_of(decorator: Any) -> str:
+        function = getattr(decorator, "func", decorator)
+        return str(getattr(function, "attr", None) or getattr(function, "id", ""))
+
+    decorators = getattr(statement, "decorator_list", [])
+    return [decorator for decorator in decorators if name_of(decorator) != "routine"]
+
+
+def _executed_parts(statement: ast.stmt) -> list[ast.AST]:
+    """Return the parts that run; ``@routine`` and annotations do not reach the child."""
+    if not isinstance(statement, ast.FunctionDef):
+        return (
+            [statement.value]
+            if isinstance(statement, ast.AnnAssign) and statement.value
+            else [statement]
+        )
+    parts: list[ast.AST] = [*statement.body, *statement.args.defaults, *_decorators(statement)]
+    return parts + [default for default in statement.args.kw_defaults if default is not None]
+
+
+def _needed_statements(tree: ast.Module, names: Iterable[str], tools: set[str]) -> list[ast.stmt]:
+    """Return the top-level statements that these names need, in the order of the file.
+
+    Imports from viper and tool routines are left out, because the child already has those names.
+    """
+    defines: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        for name in _names_defined(statement):
+            if name not in tools:
+                defines.setdefault(name, []).append(statement)
+    pending, reached, needed = list(names), set(names), set()
+    while pending:
+        for statement in defines.get(pending.pop(), []):
+            modules = [getattr(statement, "module", None) or ""]
+            if isinstance(statement, ast.Import):
+                modules = [alias.name for alias in statement.names]
+            is_own = any(name.partition(".")[0] in ("viper", "__future__") for name in modules)
+            if statement in needed or is_own:
+                continue
+            needed.add(statement)
+            nodes = (node for part in _executed_parts(statement) for node in ast.walk(part))
+            new = {node.id for node in nodes if isinstance(node, ast.Name)} - reached
+            reached |= new
+            pending += new
+    return [statement for statement in tree.body if statement in needed]
+
+
+def _names_defined(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        yield statement.name
+    elif isinstance(statement, ast.Import | ast.ImportFrom):
+        yield from _imports(statement)
+    else:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id

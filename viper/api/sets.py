@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import viper.api.routines.arrays
-import viper.api.routines.drawings
+# The order of these imports is the order of names in prompts.
+# isort: off
+import viper.api.routines.pixels
 import viper.api.routines.knowledge
 import viper.api.routines.pixel_measures
-import viper.api.routines.pixels
 import viper.api.routines.spatial
 import viper.api.routines.text
-import viper.api.routines.visprog
-import viper.api.routines.visprog_pictures  # noqa: F401  (registers)
+import viper.api.routines.visprog  # noqa: F401  (registers)
+
+# isort: on
 from viper.api import registry
 from viper.api.image_patch import ImagePatch
 from viper.api.video_segment import VideoSegment
@@ -41,20 +42,10 @@ _OWNER_OF_NAMED: Mapping[str, str] = {
 # APIs whose programs are lines ``NAME=MODULE(argument=value,…)``, without an entry point.
 LINE_APIS = frozenset({"visprog"})
 
-_DETECTOR = frozenset({"find"})
-_EXISTENCE = frozenset({"exists"})
-_SIMPLE_QUERY = frozenset({"simple_query"})
-_COMPLEX_QUERY = frozenset({"complex_query"})
-_CAPTIONING = frozenset({"caption"})
-_EXTERNAL_KNOWLEDGE = frozenset({"llm_query"})
-_YES_NO = frozenset({"bool_to_yesno"})
-_CROPS = frozenset(
-    ("crop", "crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox")
+_CROPS = {"crop_left_of_bbox", "crop_right_of_bbox", "crop_below_bbox", "crop_above_bbox"}
+_EVERYWHERE = frozenset(
+    _CROPS | {"crop", "find", "exists", "simple_query", "caption", "verify_property"}
 )
-_PROPERTY_MATCHING = frozenset({"best_description_from_options"})
-_PROPERTY_VERIFYING = frozenset({"verify_property"})
-
-_EVERYWHERE = _DETECTOR | _EXISTENCE | _SIMPLE_QUERY | _CAPTIONING | _CROPS | _PROPERTY_VERIFYING
 
 # API sets of DWIM's tasks: set to its listed names, which are methods of ``ImagePatch`` and
 # functions, independent of the task. Users choose them where an API is named (``--api dwim-gd``).
@@ -63,11 +54,11 @@ _EVERYWHERE = _DETECTOR | _EXISTENCE | _SIMPLE_QUERY | _CAPTIONING | _CROPS | _P
 # Source: DWIM (2025), supplement, table 9, and prompt 15.2 for the methods behind its rows. Ours:
 # ``crop`` in addition to the four crops at a box; "Boolean to Yes/No" is ``bool_to_yesno``.
 TOOL_SETS: Mapping[str, frozenset[str]] = {
-    "dwim-vcr": _EVERYWHERE | _YES_NO | _PROPERTY_MATCHING,
-    "dwim-ekvqa": _EVERYWHERE | _COMPLEX_QUERY | _EXTERNAL_KNOWLEDGE,
-    "dwim-vlcu": _EVERYWHERE | _YES_NO,
-    "dwim-vasa": _EVERYWHERE | _COMPLEX_QUERY | _YES_NO,
-    "dwim-gd": _EVERYWHERE | _PROPERTY_MATCHING,
+    "dwim-vcr": _EVERYWHERE | {"bool_to_yesno", "best_description_from_options"},
+    "dwim-ekvqa": _EVERYWHERE | {"complex_query", "llm_query"},
+    "dwim-vlcu": _EVERYWHERE | {"bool_to_yesno"},
+    "dwim-vasa": _EVERYWHERE | {"complex_query", "bool_to_yesno"},
+    "dwim-gd": _EVERYWHERE | {"best_description_from_options"},
     "dwim-ccq": _EVERYWHERE,
 }
 

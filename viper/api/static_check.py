@@ -119,7 +119,11 @@ def _api(library: Library, shipped: tuple[registry.Routine, ...]) -> _Api:
     facades = modules.build_facades(getattr, getattr, lambda *_: None).values()
     attributes = frozenset().union(
         *(*readable.BUILTIN.values(), *readable.ON_TYPES.values(), *READABLE.values(), _TEXT),
-        *(readable.ARRAY_METHODS, readable.EXCEPTION_ATTRIBUTES, *(f._members for f in facades)),
+        *(
+            readable.ARRAY_METHODS,
+            readable.EXCEPTION_ATTRIBUTES,
+            *(facade._members for facade in facades),
+        ),
         *(re.findall(r"\w+", file.source.text) for file in library.files if file.source),
     )
     names = BUILTIN_NAMES | _GLOBALS | {name for owner, name in callees if not owner}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
-from viper.api.routines.arrays import API as ARRAYS_API
+from viper.api.routines.pixels import ARRAYS_API
 from viper.errors import UsageError, ViperError
 from viper.models.domain import Domain
 from viper.models.llm.protocol import LLM, Completion

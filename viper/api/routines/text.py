@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from viper.api.coercion import NUMBER_WORDS
+from viper.api.expressions import NUMBER_WORDS
 from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
 from viper.api.runtime import Call, text, texts
 

@@ -38,6 +38,7 @@ MAX_CHARACTERS = 2_000
 # Deepest nesting of an expression: twelve frames each, below Python's limit of 1,000.
 MAX_DEPTH = 40
 
+# A number has no sign: the sign is an operator.
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+|\d+(?:[eE][-+]?\d+)?)
@@ -60,12 +61,14 @@ MAX_MAGNITUDE = 1e15
 # every line still fits the memory of a child.
 MAX_TEXT = 10_000
 
+# Models count in words up to about here; "twenty-one" they write in digits.
 _COUNTS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen twenty"
 )
 NUMBER_WORDS: Mapping[str, int] = {word: value for value, word in enumerate(_COUNTS.split())}
 
+# Fifteen digits are exact in a float, and int() of more would take long.
 _DIGITS = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,15})?|[-+]?\.\d{1,15}")
 _TRUE, _FALSE = frozenset({"yes", "true"}), frozenset({"no", "false"})
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -234,7 +237,7 @@ class _Parser:
             return self._list()
         if token.kind == "number":
             self._next += 1
-            whole = token.text.isdecimal()
+            whole = token.text.isdecimal()  # int() of more than 40 digits would only be refused
             return accept_value(
                 int(token.text) if whole and len(token.text) < 40 else float(token.text)
             )

@@ -7,6 +7,9 @@ with ``try``, or that ask for types and attributes by name are not checked.
 
 Variables are followed by name, in any order and scope. The return annotations of a user's routines
 are trusted; their parameter annotations are not, as Python code often accepts more.
+
+:func:`api_misuse` rewrites the tree as the sandbox does, collects what each name is bound to
+(:class:`_Check`), and returns the first misuse of the entry point, a name, an attribute or a call.
 """
 
 from __future__ import annotations
@@ -29,9 +32,12 @@ from viper.sandbox import Limits, entry, modules, policy, prepass, readable
 from viper.sandbox.names import BUILTIN_NAMES
 
 ENTRY = "execute_command"
+# Names of every run: the arguments and their aliases, and the pictures of line programs.
 _GLOBALS = {*entry.ALIASES, "IMAGE", "LEFT", "RIGHT", "super", prepass.hidden("__name__")}
 _GLOBALS |= {f"IMAGE{number}" for number in range(1, 1000)}
+# A program that asks for types or attributes by name may expect what it does not find.
 _REFLECTION = re.compile("type|isinstance|(has|get|set)attr|[.]?(attrgetter|namedtuple|dataclass)")
+# Calls that may put other items into a list, after which its type says nothing.
 _GROWTH = re.compile("[.]?(append(left)?|extend(left)?|insert|heap(push.*|replace)|insort.*)")
 
 _TEXT = readable.STRING | {"format", "format_map"}
@@ -95,6 +101,7 @@ def api_misuse(program: str, library: Library) -> Misuse | None:
     if not found:
         return None
     node, message, name, names = min(found, key=lambda f: (f[0].end_lineno, f[0].end_col_offset))
+    # Stricter than difflib's 0.6, since a wrong suggestion leads the next trial astray.
     close = get_close_matches(name, sorted(set(names)), 1, cutoff=0.7)
     message = prepass.authored(message + (f"; did you mean {close[0]}?" if close else ""))
     line, functions = node.end_lineno, [n for n in check.nodes if type(n) is ast.FunctionDef]

@@ -12,6 +12,7 @@ from viper.errors import ToolError
 from viper.sandbox import Limits, Outcome, Prelude, Sandbox, Session
 from viper.sandbox.sandbox import Mode
 
+# Types that cross to a process as they are.
 _PLAIN = bool | int | float | str | bytes | np.ndarray | None
 _FINISHED = "the answer is given; nothing more runs"
 

@@ -23,6 +23,7 @@ from viper.reasoner import Reasoner
 
 MANIFEST = ModelManifest("viper", simple_class_path="viper.bridges.lmms_eval.Viper")
 
+# "A. a dog", "(B) two", as the tasks of lmms-eval write options.
 _OPTION = re.compile(r"\s*\(?([A-Z])[.):]\s+(.+)")
 _INSTRUCTION = re.compile(
     r"(answer (the question|with)|please answer|respond with|choose (one|the)|select the)\b", re.I

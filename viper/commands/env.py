@@ -24,7 +24,7 @@ from viper.reasoner import Reasoner
 from viper.serve.settings import address_of, listening_at
 from viper.storage.files import write_file
 
-# Seconds to wait at the end for sessions whose code still runs.
+# Seconds to wait at the end for sessions whose code still runs: a person who pressed Ctrl-C waits.
 _CLOSE_S = 3
 
 

@@ -1,4 +1,9 @@
-"""``viper setup routine``: create, show, check and try routines."""
+"""``viper setup routine``: create, show, check and try routines.
+
+``new`` fills the templates of this package, ``check`` runs the docstring's examples
+(:func:`viper.testing.routines.check_routines`), and ``try`` answers the same samples with the file
+and without it, and compares (:func:`viper.evaluate.reports.comparison.routine_effect`).
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ CASES = 8
 
 ENDED = "The episode has ended."
 
+# Policies that learned from programs define a function; it is called for them.
 _DEFINES_ENTRY = re.compile(rf"^def {ENTRY}\(", re.MULTILINE)
 _CALLS = {
     "image": f"{ENTRY}(image)",
@@ -119,6 +120,7 @@ class Rules:
         UsageError: a value is out of range.
     """
 
+    # To look, to correct an error and to answer, with one to spare.
     turns: int = 4
     calls: int = 20
     exact: bool = False

@@ -38,11 +38,14 @@ else:
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Largest number of arrays that a child maps.
+# Largest number of arrays that a child maps. Their descriptors travel in one message, in which the
+# kernel allows 253, and all of them count against the zygote's own bound.
 MOST = 16
 
+# Largest size of all together: 16 pictures of 5 million pixels. The parent holds a second copy.
 MOST_BYTES = 256 << 20
 
+# No writes, and no other size: a reader of a file that shrank would be killed. Seals stay.
 _SEALS = ("F_SEAL_WRITE", "F_SEAL_GROW", "F_SEAL_SHRINK", "F_SEAL_SEAL")
 
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"

@@ -1,4 +1,8 @@
-"""Tool calls of a program, on the side of the child process."""
+"""Tool calls of a program, on the side of the child process.
+
+:class:`ToolCaller` sends a call with the program's line, waits for the reply and keeps the empty
+results: after a failure, :meth:`ToolCaller.empty_calls` tells which of them flowed into it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Classes that a program defines: their metaclass, ``super`` and ``dataclass``."""
+"""Classes that a program defines: their metaclass, ``super``, enumerations and ``dataclass``.
+
+The policy gives every class statement the metaclass :class:`ProgramMeta`, which refuses bases that
+would bring methods past the guards. The guards recognise a program's own objects by it. Python's
+``Enum`` and ``dataclass`` reach too far into the interpreter, so both are written anew here.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,7 @@ class ForbiddenImportError(Forbidden, ImportError):
     """Programs may not import this module."""
 
 
+# Exceptions without fields of their own. OSError, SyntaxError and others carry objects and files.
 _EXCEPTION_BASES = frozenset(
     [
         Exception, ValueError, TypeError, KeyError, IndexError, LookupError, RuntimeError,
@@ -187,6 +193,7 @@ def _by_value(words: str) -> dict[str, Any]:
     return {f"__{word}__": delegate(f"__{word}__") for word in words.split()}
 
 
+# Members of ``(str, Enum)`` and ``(int, Enum)`` do to their value what these methods say.
 _ORDER = "eq ne lt le gt ge hash add"
 TextMember = ProgramMeta("TextMember", (), _by_value(f"{_ORDER} mod mul rmul len contains getitem"))
 NumberMember = ProgramMeta(
@@ -270,6 +277,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+# Not an identifier either, see ``FIELDS``.
 _DEFAULTS = PREFIX + ".defaults"
 
 

@@ -1,4 +1,10 @@
-"""Guards that a compiled program calls at every access: default deny, by exact type."""
+"""Guards that a compiled program calls at every access: default deny, by exact type.
+
+:meth:`Guards.namespace` lists them by the names that :mod:`viper.sandbox.policy` compiles calls to.
+Reading an attribute looks up the exact type in the table of :mod:`viper.sandbox.readable`; what is
+not there goes through ``_rare_attribute``, which knows the program's own classes, facades and
+stand-ins, and refuses the rest. Writing is for the program's own objects and plain containers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +42,8 @@ from viper.sandbox.readable import (
 )
 from viper.sandbox.standard import NDARRAY, TOKENS, TypeToken, actual_class, offered
 
-# Greatest number of bits of a whole number that ``**`` and ``<<`` may produce.
+# Greatest number of bits of a whole number that ``**`` and ``<<`` may produce: far
+# more than an answer; a step, which nothing interrupts, then stays below a second.
 MAX_INT_BITS = 1 << 20
 
 _EXACT: Any = (int, Fraction)
@@ -49,6 +56,7 @@ _AUGMENT: dict[str, Callable[[Any, Any], Any]] = {
 # What ``type()`` returns for objects whose own type constructs more than programs may.
 STAND_INS = {token.matches: token for token in (NDARRAY, *TOKENS)}
 
+# Types whose ``__name__`` a program may read: nothing else that has one is data.
 _FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
 _REAL_NAMES = frozenset(dir(builtins))
 

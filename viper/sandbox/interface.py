@@ -29,11 +29,16 @@ class Limits:
             all messages of a program together may have eight times this size.
     """
 
+    # Programs compute boxes and words within milliseconds; ten seconds only end those that loop.
     time_s: float = 10.0
+    # Copies of a few pictures and NumPy's work on them fit; a bomb does not hurt the machine.
     memory_mb: int = 512
+    # Above what a program asks that looks at every object of a crowded picture.
     calls: int = 500
+    # Text is read by a model or a person: more than 64 KiB neither reads.
     output_kb: int = 64
     source_kb: int = 64
+    # A picture of 400 x 400 pixels as an array.
     result_kb: int = 512
 
     def __post_init__(self) -> None:

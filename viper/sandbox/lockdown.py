@@ -21,14 +21,18 @@ PROGRAM_FD = 3
 # Descriptor to which the child writes its current line when a signal asks for it.
 TRACE_FD = 4
 
-# Address space that a child releases before it reports that memory ran out.
+# Address space that a child releases before it reports that memory ran out: describing the failure
+# needs memory itself.
 BALLAST_BYTES = 32 << 20
 
-# Upper bound of a zygote's descriptor numbers.
+# Upper bound of a zygote's descriptor numbers: it needs few, and 16 for shared arrays.
+# A child closes every number below, so a small bound keeps its start short.
 MAX_DESCRIPTORS = 128
 
+# The user that owns nothing, by the same number on every Linux.
 NOBODY = 65534
 
+# Numbers of the kernel (prctl.h, mman.h, errno.h), which Python does not name.
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _PROT_EXEC = 4
 _EPERM = 1

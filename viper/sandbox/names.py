@@ -1,4 +1,8 @@
-"""The builtin names of a program and its ``print``; what it may import is in ``modules.py``."""
+"""The builtin names of a program and its ``print``; what it may import is in ``modules.py``.
+
+:func:`program_builtins` makes the ``__builtins__`` of a program: plain builtins as they are, and
+guarded ones for those that take names or types.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ from viper.sandbox.classes import ForbiddenTypeError
 from viper.sandbox.guards import Guards, bounded_pow
 from viper.sandbox.standard import TypeToken
 
+# Builtins as they are. Left out: those that open, import, compile or run (open, eval, exec,
+# compile, input, breakpoint, __import__), that reach namespaces or memory (globals, locals, vars,
+# dir, memoryview, bytearray) and help.
 _PLAIN = """
 abs all any ascii bin bool bytes callable chr classmethod complex dict divmod enumerate filter float
 format frozenset hash hex id int iter len list map max min next object oct ord property range
@@ -24,6 +31,7 @@ UnicodeError ValueError ZeroDivisionError Warning UserWarning
 """
 
 
+# Builtins that a guard replaces.
 _GUARDED = "print pow type isinstance issubclass getattr hasattr setattr delattr"
 
 # Builtin names that programs have.
@@ -34,7 +42,8 @@ class OutputLimitError(BaseException):
     """The program printed more than its limit. It is no Exception, so a program cannot catch it."""
 
 
-# Seconds after which printed text goes to the parent at the next print.
+# Seconds after which printed text goes to the parent at the next print: often enough that little is
+# lost when a program is ended, rarely enough that a loop of prints sends few messages.
 FLUSH_S = 0.1
 
 

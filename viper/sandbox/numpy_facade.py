@@ -21,6 +21,7 @@ from viper.sandbox.standard import NDARRAY, TypeToken
 if HAS_NUMPY:
     import numpy as np
 
+# Functions that compute on arrays and return arrays or numbers; see above for what is left out.
 _FUNCTIONS = """
 abs absolute add all allclose amax amin any append arange arccos arcsin arctan arctan2 argmax
 argmin argpartition argsort argwhere around array array_equal asarray atleast_1d atleast_2d
@@ -38,6 +39,7 @@ trace transpose triu tril trunc union1d unique unravel_index var vdot vstack whe
 zeros_like ptp array_split
 """
 _CONSTANTS = "pi e inf nan newaxis"
+# Types that convert numbers. None of them takes text that it parses as a format.
 _SCALARS = (
     "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 intp str_"
 )
@@ -59,6 +61,7 @@ triu_indices unpackbits unwrap vander vsplit
 _WIDE_LINALG = "cholesky cond eig matrix_power multi_dot pinv qr slogdet svd"
 _FFT = "fft ifft fft2 ifft2 fftn ifftn rfft irfft rfft2 irfft2 fftfreq rfftfreq fftshift ifftshift"
 
+# From a source of a fixed seed, so that the same program has the same answer.
 _RANDOM = "rand randn randint random random_sample choice shuffle permutation uniform normal seed"
 
 

@@ -30,6 +30,8 @@ from viper.sandbox.prepass import CLASS_METHODS, FastTransformer, Prepass, Prepa
 # Variable that holds the value of the last statement of a turn.
 SHOWN = "shown_value"
 
+# Bounds on the syntax tree: far above generated programs. Both passes and the compiler
+# recurse, several frames a level, so the depth stays well below Python's limit of 1,000 frames.
 MAX_NODES = 20_000
 MAX_DEPTH = 100
 
@@ -422,6 +424,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         return node
 
 
+# Operators whose result can be exponentially larger than its operands.
 _BOUNDED: dict[type[ast.operator], str] = {ast.Pow: "_pow_", ast.LShift: "_shift_"}
 _LITERAL = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
 _PLAIN = "write it with ordinary statements"

@@ -1,4 +1,9 @@
-"""The parent's side of the zygote: a warm pool of locked children, each used once."""
+"""The parent's side of the zygote: a warm pool of locked children, each used once.
+
+:meth:`Pool.take` starts the zygote (a bare Python with the paths of six packages) where there is
+none, hands out a child that waits and asks for the next one. Children with shared arrays are forked
+on demand. A zygote that was killed from outside is started again once.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +40,19 @@ from viper.sandbox.wire import (
     WireError,
 )
 
+# Children that wait: one to take while the other is being forked. Each takes memory.
 POOL_SIZE = 2
+
+# A zygote imports the API and numpy first; a minute covers a machine that swaps.
 _BOOT_S = 60.0
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+# What a zygote imports; it finds the folders of these packages and no others.
 _PACKAGES = ("viper", "RestrictedPython", "msgpack", "numpy", "pyseccomp", "landlockpy")
 _BOOTSTRAP = (
     "import sys, json; sys.path.extend(json.loads(sys.argv[1])); "
     "from viper.sandbox.zygote import main; main(int(sys.argv[2]))"
 )
+# The first frame of the program in the stack that faulthandler writes.
 _FRAME = re.compile(rb'File "<program[^"]*", line (\d{1,9}) in ([^\s<]\S*|<\w+>)')
 
 
@@ -92,7 +102,7 @@ class Child:
         """Return the (line, function) that the program is at, or Nones if it does not reply.
 
         The process is asked by a signal. Between two calls it may have no frame to show, so it is
-        asked again.
+        asked again. It is about to be killed, and 40 ms more do not matter.
         """
         text = b""
         for _ in range(attempts):
@@ -133,6 +143,7 @@ class Pool:
         self, limits: Limits, prelude: Prelude, skip: frozenset[str] = frozenset()
     ) -> None:
         self._limits, self._prelude, self._skip = limits, prelude, skip
+        # A result, printed text (four bytes a character at most), and what a frame says besides.
         self._max_meta = int(limits.result_kb * 1024) + int(limits.output_kb * 4096) + 65536
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None

@@ -23,6 +23,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Plain facts of an array. ``base``, ``data``, ``ctypes`` and ``view`` lead to its memory.
 _NDARRAY = _names("T shape ndim size dtype nbytes itemsize real imag flat")
 # Methods of arrays. Arrays of objects have none (see :mod:`viper.sandbox.numpy_facade`).
 ARRAY_METHODS = _names(
@@ -31,10 +32,12 @@ ARRAY_METHODS = _names(
     "searchsorted sort squeeze std sum swapaxes take tolist trace transpose var"
 )
 
+# numpy's scalars are read like arrays of one number.
 _SCALAR = _names(
     "all any astype clip conj conjugate copy dtype imag is_integer item max mean min ndim nbytes "
     "real reshape round shape size sum tolist"
 )
+# ``format`` goes through the guards (``Guards._format``); ``encode`` may load a codec from disk.
 STRING = _public(str, "format", "format_map", "encode")
 
 # Types of numpy, if it is there: its scalars, and the classes of its types of numbers.

@@ -7,6 +7,9 @@ a reference stays a dict.
 
 Neither side unpickles or evaluates anything. All lengths are checked against a limit before memory
 is allocated for them.
+
+:func:`encode` and :func:`decode` turn values into such data and back, :class:`Channel` sends and
+receives frames within a deadline, and the kinds of messages to the zygote stand at the end.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from viper.sandbox.arrays import HAS_NUMPY, generic, ndarray
 if HAS_NUMPY:
     import numpy as np
 
+# Nesting of a value: both sides recurse, and no answer of a program is a deep tree.
 MAX_DEPTH = 64
 HEADER = struct.Struct("<II")
 
@@ -37,16 +41,30 @@ _DTYPES = frozenset(
 Raw = bytes | memoryview
 
 _PLAIN = frozenset([type(None), bool, float, str, bytes])
+# What msgpack holds as a whole number; others travel as digits.
 _SMALL_INT = range(-(2**63), 2**64)
+
+# A patch has seven fields, the most of all references; its kind is a word.
 _MAX_FIELDS = 8
 _MAX_KIND = 32
+
+# Pictures have three axes, clips four, batches of clips five.
 _MAX_DIMENSIONS = 6
+
+# No side of an array that fits a frame is longer; products of six sides stay small numbers.
 _MAX_LENGTH = 2**31
+
+# Hashes of tuples and large numbers can be made to collide: a thousand cost half a million
+# comparisons, ten thousand fifty million.
 _MAX_RARE_KEYS = 1000
+
 _MAX_BITS = 13_000  # Python prints at most 4,300 digits
+
+# Most frames are smaller and arrive with one call of recv.
 _CHUNK = 16384
 
-# Seconds after which a waiting parent looks at its deadline again.
+# Seconds after which a waiting parent looks at its deadline again: a program is ended at most so
+# much late.
 PATIENCE_S = 0.02
 
 

@@ -1,6 +1,7 @@
 """Models that answer from a table and tools that answer from a script, for tests of their users.
 
-They count or record their calls, so a test can check that a tower ran once.
+They count or record their calls, so a test can check that a tower ran once. There is a fake of each
+role of :mod:`viper.models.vision.roles`, and :class:`ScriptedTools` for programs in a sandbox.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from viper.tools.toolbox import Toolbox
 # Size of the grey picture, and length of the grey clip, that programs get.
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
 
-# Pixel boxes of every name if no table is given.
+# Pixel boxes of every name if no table is given: two, apart, so that an example can compare them.
 BOXES = ((20.0, 30.0, 60.0, 70.0), (120.0, 10.0, 180.0, 50.0))
 
 
@@ -92,6 +92,7 @@ def toolbox_of_tables(
     """Return the toolbox with a model for every role that answers from these tables."""
 
     def scored(pixel_boxes: Sequence[Sequence[float]]) -> list[tuple[Sequence[float], float]]:
+        # Falling, so that the order of the table is the order of `find`.
         return [(box, 0.9 - 0.1 * place) for place, box in enumerate(pixel_boxes)]
 
     class Everything(dict[str, Any]):
@@ -110,6 +111,7 @@ def toolbox_of_tables(
             "text": fakes.FakeLanguage,
         }
     )
+    # Below every score of the tables, and where self-tuning would go on from.
     thresholds = {
         f"{role}.threshold": ThresholdSchedule(0.2, 0.1, 0.1)
         for role in ("detector", "matcher", "video")

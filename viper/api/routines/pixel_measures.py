@@ -16,7 +16,8 @@ from viper.api.routines.pixels import API, CHANNELS, bounded, one_of
 from viper.api.runtime import number
 from viper.errors import ToolError
 
-# Greatest number of parts, or of samples on a line.
+# Greatest number of parts, or of samples on a line: the result of a call then
+# stays well within a message of the sandbox (512 KiB).
 MOST = 1_000
 
 

@@ -1,4 +1,8 @@
-"""Suites for language models, text tools and video models."""
+"""Suites for language models, text tools and video models.
+
+Each ``check_…`` calls the backend in the order of the role's methods and requires one rule after
+another: the shape of results, then repeatability, order and independence, then another thread.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,10 @@ from viper.testing.conformance.rules import (
     works_in_another_thread,
 )
 
+# Begin code, a sentence and a series, and differ in length, so that padding shows.
 PROMPTS = ("def execute_command(image):\n", "The opposite of left is", "1 2 3 4")
 CONTINUATIONS = (" one", " two and a half", "3")
+# Short, as a suite may run on a processor.
 GREEDY = Sampling(max_tokens=12)
 SAMPLED = Sampling(temperature=0.8, seed=7, max_tokens=12, n=3)
 THREADS = 4
@@ -119,6 +125,7 @@ def _check_scores(backend: Any, prompt: str, tolerance: float) -> None:
 
 INFO = "There is a red cube on the table and a dog on the sofa."
 QUESTION = "What is on the table?"
+# None stands word for word in the text, one ends with a space: an option is returned as it is.
 OPTIONS = ("a dog", "A red cube ", "nothing, really")
 
 
@@ -149,6 +156,8 @@ def check_text(backend: Any) -> None:
 
 # The default phrases name nothing in the noise: the rules hold for weak windows too.
 EVENTS = ("the red cube hits the blue ball", "a dog jumps on the sofa")
+
+# The least score that video models report (:mod:`viper.models.vision.video_windows`).
 MIN_SCORE = 0.01
 
 Windows = list[list[EventWindow]]

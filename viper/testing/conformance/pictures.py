@@ -1,4 +1,8 @@
-"""Suites for backends on whole pictures: depth estimators, inpainters, matchers, answerers."""
+"""Suites for backends on whole pictures: depth estimators, inpainters, matchers, answerers.
+
+Each ``check_…`` first requires that pictures stay as they are, because the later rules compare
+answers about them: their form, a batch against single pictures, order, and another thread.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +123,7 @@ def _masks(image: roles.Pixels) -> dict[str, roles.Mask]:
     }
 
 
+# Of one, three and six words, so that padding shows.
 TEXTS = ("a red cube", "two dogs on a sofa", "ball")
 
 
@@ -171,6 +176,7 @@ def _check_side(name: str, encode: Callable[[Any], Any], items: Sequence[Any], a
     return rows
 
 
+# Of different lengths, so that padding shows.
 QUESTIONS = ("what is this?", "Is there a red cube on the table?", "how many dogs?")
 
 Answers = list[tuple[str, float]]

@@ -1,4 +1,9 @@
-"""Suites for backends that find regions: detectors, face detectors and segmenters."""
+"""Suites for backends that find regions: detectors, face detectors and segmenters.
+
+Each ``check_…`` asks about all pictures and requires that the answers are well formed, that asking
+otherwise (alone, turned, by name, in another thread) gives the same, and that known things are
+found.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ from viper.testing.conformance.rules import (
     works_in_another_thread,
 )
 
+# Of different lengths, one with a capital: detectors lower the case, or must not mind.
 PHRASES = ("red cube", "two dogs on a sofa", "Ball")
 
 # Overlap of two boxes of one phrase from which one is a copy: above what `suppress` of any shipped

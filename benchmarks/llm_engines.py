@@ -38,7 +38,7 @@ from viper.models.llm.transformers_llm import TransformersLLM
 from viper.profiles import load_profile
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.reasoner import Reasoner, RunOptions
-from viper.strategies.writing import attempt_sampling
+from viper.strategies.program import attempt_sampling
 from viper_lab.world.queries.generate import generate
 
 WRITER = WEIGHTS / "writer"

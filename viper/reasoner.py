@@ -37,12 +37,11 @@ from viper.strategies.base import (
 )
 from viper.strategies.confidence import judged, limit_of
 from viper.strategies.end_to_end import fall_back
-from viper.strategies.program import run_program
+from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
 from viper.strategies.verification import check_writes_programs, verify
 from viper.strategies.warnings import warnings_of
-from viper.strategies.writing import Generation
 from viper.tools.parent_routines import api_client
 
 MAX_QUERY_CHARACTERS = 4_000
@@ -258,8 +257,7 @@ class Reasoner:
             context.query = replace(context.query, task="auto")
             reason = "read from what the program returns"
         started = time.perf_counter()
-        generation = Generation(program, "", "first", None, None)
-        trials = list(run_program(self.components, context, generation))
+        trials = list(run_program(self.components, context, Generation(program)))
         return self._result(context, reason, "exec", trials, started, Conclusion())
 
     def patch(self, picture: Any) -> ImagePatch:

@@ -12,9 +12,9 @@ from viper.errors import UsageError
 from viper.record import result_record
 from viper.run_result import RunResult
 from viper.schema import Answer, to_json
+from viper.strategies.program import attempt_sampling
 from viper.strategies.settings import RunSettings
 from viper.strategies.voting import central, groups_of, is_decided, short_text
-from viper.strategies.writing import attempt_sampling
 
 BROKEN = "def execute_command(image):\n    return nonsense\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

@@ -29,7 +29,7 @@ from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER, DemonstrationPool
 from viper.strategies.plan import planner_of
-from viper.strategies.writing import MAX_RESAMPLES
+from viper.strategies.program import MAX_RESAMPLES
 from viper.tuning import first_demonstrations as finding
 from viper.tuning.plan_edits import COMMON_FAMILIES
 from viper.tuning.validation import ValidationRun

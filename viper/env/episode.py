@@ -24,10 +24,10 @@ from viper.prompting.template import MODULE_NAMES, fill
 from viper.reasoner import Reasoner, RunOptions
 from viper.sandbox import Sandbox, ToolClient
 from viper.schema import Answer, Failure, Query, ToolCall
-from viper.strategies.answers import read_answer
+from viper.strategies.answers import read_answer, wrong_type
 from viper.strategies.base import Components
 from viper.strategies.explore.environment import OPENING, Environment
-from viper.strategies.program import ENTRY, program_arguments, wrong_type
+from viper.strategies.program import ENTRY, program_arguments
 from viper.strategies.prompts import pictures_and_caption
 from viper.tools.tool_functions import TOOL_FUNCTIONS
 

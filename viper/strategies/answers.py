@@ -15,8 +15,11 @@ from viper.errors import ToolError
 from viper.models.edited import Origin
 from viper.models.media import Media
 from viper.models.vision.roles import Pixels
+from viper.prompting.expected_answer import expected_answer
 from viper.sandbox import Ref
 from viper.schema import Answer, Box, Failure, PixelBox, Query
+from viper.tools.session import ToolSession
+from viper.tools.settings import ToolSettings
 
 _ASKING = re.compile(
     r"^((hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)\b[,.!]?\s+)*("
@@ -80,6 +83,42 @@ def read_answer(
     if isinstance(answer, Failure):
         return replace(answer, message=f"{by} {answer.message}")
     return answer if info is None else replace(answer, info=info)
+
+
+def read_value(value: Any, query: Query, session: ToolSession) -> Answer | Failure:
+    """Return the value of a program as an answer to the query about the session's media.
+
+    A choice about pictures is put to programs as a question, so words that are no option are
+    matched to the options by the text model.
+    """
+    answer = read_answer(value, query, session.media)
+    is_question = query.task == "choice" and query.media != "video" and query.options
+    if not isinstance(answer, Failure) or not is_question:
+        return answer
+    words = read_answer(value, replace(query, task="question"), session.media)
+    if isinstance(words, Failure):
+        return answer
+    try:
+        option = session.call(
+            "select_answer", (str(words.value), query.text, list(query.options)), {}, None
+        )
+    except ToolError as error:
+        return Failure("tool", str(error), tool="select_answer")
+    return read_answer(option, query, session.media)
+
+
+def wrong_type(answer: Answer, query: Query, settings: ToolSettings) -> Failure | None:
+    """Return a ``wrong_type`` failure if an answer is not of the kind that the question asks for.
+
+    Only answers in words, numbers and truth values to a ``question`` are judged.
+    """
+    if query.task != "question" or answer.kind not in ("text", "number"):
+        return None
+    expected = expected_answer(query.text)
+    if expected is None or expected.fits(answer.value, settings.in_models_words):
+        return None
+    message = f"the answer is {str(answer.value)[:60]!r}; the question asks for "
+    return Failure("wrong_type", message + expected.words)
 
 
 def _type_failure(value: Any, expected: str) -> Failure:

@@ -9,9 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from viper.api.library import Library
 from viper.api.routines.pixels import ARRAYS_API
-from viper.errors import UsageError, ViperError
+from viper.errors import CancelledError, UsageError, ViperError
 from viper.models.domain import Domain
-from viper.models.llm.protocol import LLM, Completion
+from viper.models.llm.messages import Prompt
+from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.media import Media
 from viper.models.vision.roles import Floats
 from viper.prompting.router import Routers
@@ -159,6 +160,20 @@ class UsageMeter:
         )
 
 
+class StoppedError(ViperError):
+    """A strategy cannot go on; the trials so far count.
+
+    Attributes:
+        failure: the reason, which the trace states if there is no trial.
+    """
+
+    code = "stopped"
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
 @dataclass
 class RunContext:
     """Input of one run: its query, media and settings, and the meter of its cost."""
@@ -188,19 +203,24 @@ class RunContext:
             return Failure("budget", message)
         return None
 
+    def check_cancelled(self) -> None:
+        """Raise CancelledError if the run was cancelled."""
+        if self.cancel.is_set():
+            raise CancelledError("the run was cancelled")
 
-class StoppedError(ViperError):
-    """A strategy cannot go on; the trials so far count.
+    def complete(self, llm: LLM, prompt: Prompt, sampling: Sampling) -> Completion:
+        """Return one completion of a language model, whose cost the run bears.
 
-    Attributes:
-        failure: the reason, which the trace states if there is no trial.
-    """
-
-    code = "stopped"
-
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
-        super().__init__(failure.message)
+        Raises:
+            CancelledError: the run was cancelled.
+            StoppedError: the budget is used up.
+        """
+        self.check_cancelled()
+        if over := self.over_budget():
+            raise StoppedError(over)
+        completion = llm.generate([prompt], sampling)[0][0]
+        self.usage.add(completion)
+        return completion
 
 
 @dataclass(frozen=True)

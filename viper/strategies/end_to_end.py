@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from viper.errors import CancelledError, ToolError, UsageError
+from viper.errors import ToolError, UsageError
 from viper.models.media import Media
 from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
@@ -118,8 +118,7 @@ def one_trial(
     Raises:
         CancelledError: ``context.cancel`` was set.
     """
-    if context.cancel.is_set():
-        raise CancelledError("the run was cancelled")
+    context.check_cancelled()
     started = time.perf_counter()
     session = components.toolbox.session(
         context.media, cancel=context.cancel, charge=context.usage.add

@@ -22,7 +22,15 @@ from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_pr
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
-from viper.strategies.program import run_with_corrections
+from viper.strategies.program import (
+    MAX_RESAMPLES,
+    AttemptNumber,
+    PromptBuilder,
+    attempt_sampling,
+    feedback_on,
+    raise_temperature,
+    run_with_corrections,
+)
 from viper.strategies.prompts import (
     FittedPrompt,
     WriterPrompt,
@@ -32,15 +40,6 @@ from viper.strategies.prompts import (
     query_for_prompt,
 )
 from viper.strategies.settings import RunSettings
-from viper.strategies.writing import (
-    MAX_RESAMPLES,
-    AttemptNumber,
-    PromptBuilder,
-    attempt_sampling,
-    feedback_on,
-    raise_temperature,
-    sample_once,
-)
 
 
 class PlanStrategy:
@@ -115,7 +114,7 @@ def prompt_with_plan(
     sampling = attempt_sampling(context.settings, attempt, vote=vote)
     sampling = replace(sampling, stop=PLAN_STOP[style])
     for _ in range(1 + MAX_RESAMPLES):
-        plan = read_plan(sample_once(planner, context, prompt, sampling))
+        plan = read_plan(context.complete(planner, prompt, sampling).text)
         if plan:
             ids = tuple(demonstration.id for demonstration in demonstrations)
             return _program_prompt(components, context, WriterPrompt("", plan, prompt, ids), None)

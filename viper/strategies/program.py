@@ -1,5 +1,10 @@
 """Strategy ``program``: write a program, run it, correct it.
 
+:func:`run_with_corrections` answers once, or once for each vote. :func:`_answer_once` is the loop:
+:func:`write_program` builds the prompt and asks for a program that has not failed before,
+:func:`run_program` runs it (:func:`run_once`) and lowers the threshold at fault
+(:mod:`viper.strategies.self_tuning`), and a failure leads to the next program.
+
 Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024, sec. 2.4, for
 self-debugging and self-tuning. Differs: the typed Failure and the log of calls decide what to
 correct, never an error's text.
@@ -8,40 +13,101 @@ correct, never an error's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from viper.agreement import normalise_answer
-from viper.api.library import Library
 from viper.api.static_check import api_misuse
-from viper.errors import ToolError
 from viper.models.llm.messages import as_text
+from viper.models.llm.protocol import Completion, Sampling
 from viper.models.media import Media
-from viper.models.vision.video_windows import NOTHING
-from viper.prompting.expected_answer import expected_answer
+from viper.prompting.builder import FailedProgram
+from viper.prompting.compact import END_OF_PROGRAM
+from viper.prompting.extract import extract_code
+from viper.prompting.replies import read_program
 from viper.sandbox import Outcome
-from viper.schema import Answer, Failure, Query, ToolCall, Trial, Usage
-from viper.strategies.answers import read_answer
+from viper.schema import Answer, Failure, Query, Trial, Usage
+from viper.strategies.answers import read_value, wrong_type
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
-from viper.strategies.prompts import query_for_prompt
-from viper.strategies.voting import answer_by_vote
-from viper.strategies.writing import (
-    Attempts,
-    Generation,
-    PromptBuilder,
-    check_cancelled,
-    prompt_for_query,
-    write_program,
+from viper.strategies.prompts import WriterPrompt, write_prompt
+from viper.strategies.self_tuning import (
+    blamed_on_threshold,
+    calls_without_result,
+    lower_threshold,
+    misses_an_event,
 )
-from viper.tools.session import ToolSession, media_arguments
-from viper.tools.settings import ThresholdSchedule, ToolSettings
+from viper.strategies.settings import RunSettings
+from viper.strategies.voting import answer_by_vote
+from viper.tools.session import media_arguments
 
 ENTRY = "execute_command"
 
 # Failures whose trials hold no program.
 WITHOUT_PROGRAM = ("refusal", "no_program")
+
+# Number of times that a program which has failed already is resampled within one attempt, each time
+# at a temperature higher by the step. The last draw is .9 above the first: a writer that then still
+# repeats itself has nothing else to say, and more draws would only cost requests.
+MAX_RESAMPLES = 3
+TEMPERATURE_STEP = 0.3
+
+# Seeds of resamples and votes must not meet those of other attempts: there are at most 50 attempts
+# (MAX_TRIALS) and 3 resamples to a run's 1,000 seeds, and votes lie beyond 10,000 seeds of runs.
+_RESAMPLE_SEED = 100
+_VOTE_SEED = 10_000_000
+
+# Number of a vote and of its attempt, both from 0.
+AttemptNumber = tuple[int, int]
+
+# Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
+# It raises StoppedError if the program writer cannot be asked.
+PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A program with its prompt, sampling and cost.
+
+    Attributes:
+        program: the code of the reply as far as it can be read; not run if there is a failure.
+        failure: the reason why the reply holds no program that can be run.
+        request: the prompt with its plan, unless the caller wrote the program.
+    """
+
+    program: str
+    prompt: str = ""
+    correction: str = "first"
+    seed: int | None = None
+    temperature: float | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    request: WriterPrompt = WriterPrompt("")
+
+
+@dataclass
+class Attempts:
+    """The programs of one query so far, so that none runs twice.
+
+    Attributes:
+        failed: programs that failed.
+        answered: programs that answered, each with its trial.
+        count: number of trials so far.
+        request: the last prompt.
+    """
+
+    failed: set[str] = field(default_factory=set)
+    answered: dict[str, Trial] = field(default_factory=dict)
+    count: int = 0
+    request: WriterPrompt = WriterPrompt("")
+
+
+def prompt_for_query(
+    components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
+) -> WriterPrompt:
+    """Build the prompt of strategy ``program``."""
+    return write_prompt(components, context, feedback_on(failed))
 
 
 class ProgramStrategy:
@@ -93,10 +159,6 @@ def run_with_corrections(
     )
 
 
-# Earlier name of :func:`run_with_corrections`, for plug-ins.
-corrected = run_with_corrections
-
-
 def _answer_once(
     components: Components,
     context: RunContext,
@@ -123,6 +185,94 @@ def _answer_once(
     return None
 
 
+def write_program(
+    components: Components,
+    context: RunContext,
+    number: AttemptNumber,
+    last: Trial | None,
+    attempts: Attempts,
+    prompter: PromptBuilder = prompt_for_query,
+) -> Generation:
+    """Write the program of a vote's attempt; resample it at a higher temperature if it failed
+    before.
+
+    Raises:
+        StoppedError: the budget is used up before there is a new program, or the prompter has no
+            prompt.
+    """
+    settings, (vote, attempt) = context.settings, number
+    before, started = context.usage.snapshot(), time.perf_counter()
+    has_feedback = bool(attempt) and settings.feedback and feedback_on(last) is not None
+    request = prompter(components, context, number, last if has_feedback else None)
+    attempts.request = request
+    sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
+    for draw in range(1 + MAX_RESAMPLES):
+        if draw:
+            sampling = raise_temperature(sampling)
+        completion = context.complete(components.llm, request.prompt, sampling)
+        program, failure = _read_reply(completion, settings.prompt_style)
+        if program not in attempts.failed:
+            break
+    correction = "self_debug_feedback" if has_feedback else "self_debug"
+    return Generation(
+        program,
+        as_text(request.prompt),
+        correction if attempt else "first",
+        sampling.seed,
+        sampling.temperature,
+        context.usage.since(before),
+        time.perf_counter() - started,
+        failure,
+        request,
+    )
+
+
+def _read_reply(completion: Completion, style: str) -> tuple[str, Failure | None]:
+    """Return the code of a reply, and the reason why it cannot be run."""
+    if style == "compact":
+        # A small writer continues a document: it neither reasons nor refuses.
+        return extract_code(completion.text), None
+    program = read_program(completion.text, completion.finish_reason, completion.completion_tokens)
+    if isinstance(program, Failure):
+        return extract_code(completion.text), program
+    return program, None
+
+
+def feedback_on(trial: Trial | None) -> FailedProgram | None:
+    """Return the failed program of a trial for the next prompt, or None if it did not fail."""
+    if trial is None or trial.failure is None:
+        return None
+    return FailedProgram(trial.program, trial.failure, trial.tool_calls)
+
+
+def attempt_sampling(
+    settings: RunSettings, attempt: int = 0, resample: bool = True, vote: int = 0
+) -> Sampling:
+    """Return the sampling of an attempt; later ones without feedback get a temperature above 0.
+
+    So does the first attempt of a later vote, because greedy decoding would repeat the previous
+    vote.
+    """
+    temperature = settings.temperature
+    if (attempt or vote) and resample:
+        temperature = max(temperature, settings.retry_temperature)
+    return Sampling(
+        temperature=temperature,
+        seed=settings.seed * 1_000 + attempt + vote * _VOTE_SEED,
+        max_tokens=settings.max_tokens,
+        stop=(END_OF_PROGRAM,) if settings.prompt_style == "compact" else (),
+    )
+
+
+def raise_temperature(sampling: Sampling) -> Sampling:
+    """Return the sampling for another draw: a new seed and a higher temperature."""
+    return replace(
+        sampling,
+        seed=sampling.seed + _RESAMPLE_SEED,
+        temperature=sampling.temperature + TEMPERATURE_STEP,
+    )
+
+
 def run_program(
     components: Components, context: RunContext, generation: Generation, first_index: int = 0
 ) -> Iterator[Trial]:
@@ -144,10 +294,10 @@ def run_program(
         yield trial
         if not self_tune or is_worse:
             return
-        correction, lower = "self_tune", _lower_threshold(components, context, trial)
+        correction, lower = "self_tune", lower_threshold(components, context, trial)
         if lower is not None:
             thresholds = lower
-        elif not look_for and _misses_an_event(context, trial):
+        elif not look_for and misses_an_event(context, trial):
             correction, look_for = "look_for_options", context.query.options
         else:
             return
@@ -172,7 +322,7 @@ def run_once(
         overrides: results that replace those of calls, by call index.
         look_for: texts with names of objects that a video model should look for.
     """
-    check_cancelled(context)
+    context.check_cancelled()
     started = time.perf_counter()
     session = components.toolbox.session(
         context.media,
@@ -185,7 +335,12 @@ def run_once(
     session.shared = components.arrays(context.settings.api, context.media)
     problem = generation.failure
     if problem is None and context.settings.verify:
-        problem = misused_api(generation.program, components.library)
+        # Certain misuse of the API, found before any model runs: a wrong candidate costs nothing.
+        misuse = api_misuse(generation.program, components.library)
+        if misuse is not None:
+            problem = Failure(
+                "api", misuse.message, misuse.line, misuse.source_line, misuse.function
+            )
     outcome = Outcome(False, failure=problem)
     if problem is None:
         outcome = components.sandbox.run(
@@ -197,25 +352,21 @@ def run_once(
             cancel=context.cancel,
         )
     context.usage.model_calls += session.model_calls
-    check_cancelled(context)
-    failure = outcome.failure
-    answer = None
+    context.check_cancelled()
+    result: Answer | Failure | None = outcome.failure
     if outcome.ok:
-        result = read_value(outcome.value, context, session)
+        result = read_value(outcome.value, context.query, session)
         if isinstance(result, Answer):
             result = wrong_type(result, context.query, components.toolbox.settings) or result
-        if isinstance(result, Failure):
-            failure = result
-        else:
-            answer = result
-    if failure is not None:
-        failure = _attribute_to_threshold(failure, outcome, session)
+    answer = result if isinstance(result, Answer) else None
+    failure = None
+    if isinstance(result, Failure):
+        failure = blamed_on_threshold(result, outcome, session.calls)
+    has_program = failure is None or failure.kind not in WITHOUT_PROGRAM
     request = generation.request
     return Trial(
         index=index,
-        program=""
-        if failure is not None and failure.kind in WITHOUT_PROGRAM
-        else generation.program,
+        program=generation.program if has_program else "",
         correction=generation.correction,
         ok=failure is None,
         failure=failure,
@@ -223,7 +374,9 @@ def run_once(
         tool_calls=tuple(session.calls),
         stdout=outcome.stdout,
         seconds=round(time.perf_counter() - started, 4),
-        rests_on_nothing=() if failure else _rests_on_nothing(session.calls, outcome.answer_lines),
+        rests_on_nothing=(
+            () if failure else calls_without_result(session.calls, outcome.answer_lines)
+        ),
         seed=generation.seed,
         temperature=generation.temperature,
         prompt=generation.prompt,
@@ -237,150 +390,7 @@ def run_once(
     )
 
 
-def misused_api(program: str, library: Library) -> Failure | None:
-    """Return an ``api`` failure if a program certainly misuses the API, before any model runs."""
-    misuse = api_misuse(program, library)
-    if misuse is None:
-        return None
-    return Failure("api", misuse.message, misuse.line, misuse.source_line, misuse.function)
-
-
-def read_value(value: Any, context: RunContext, session: ToolSession) -> Answer | Failure:
-    """Return the value as an answer; words about pictures are matched to the options if needed."""
-    query = context.query
-    answer = read_answer(value, query, context.media)
-    if not isinstance(answer, Failure) or query_for_prompt(query).options == query.options:
-        return answer
-    words = read_answer(value, replace(query, task="question"), context.media)
-    if isinstance(words, Failure):
-        return answer
-    try:
-        option = session.call(
-            "select_answer", (str(words.value), query.text, list(query.options)), {}, None
-        )
-    except ToolError as error:
-        return Failure("tool", str(error), tool="select_answer")
-    return read_answer(option, query, context.media)
-
-
-def wrong_type(answer: Answer, query: Query, settings: ToolSettings) -> Failure | None:
-    """Return a ``wrong_type`` failure if an answer is not of the kind that the question asks for.
-
-    Only answers in words, numbers and truth values to a ``question`` are judged.
-    """
-    if query.task != "question" or answer.kind not in ("text", "number"):
-        return None
-    expected = expected_answer(query.text)
-    if expected is None or expected.fits(answer.value, settings.in_models_words):
-        return None
-    message = f"the answer is {str(answer.value)[:60]!r}; the question asks for "
-    return Failure("wrong_type", message + expected.words)
-
-
-def _rests_on_nothing(calls: Sequence[ToolCall], lines: Collection[int]) -> tuple[int, ...]:
-    """Return the indices of calls on these lines that found nothing, nor did others of their line.
-
-    A line that filters objects rejects some of them, which leaves something to rest on.
-    """
-    successful = {(call.line, call.tool) for call in calls if not _found_nothing(call)}
-    return tuple(
-        call.index
-        for call in calls
-        if call.line in lines and (call.line, call.tool) not in successful
-    )
-
-
-def _found_nothing(call: ToolCall) -> bool:
-    """Return True if a call looked for something and found nothing."""
-    if call.error is not None:
-        return False
-    if call.tool == "locate_event":
-        return call.result[0] == call.result[1]
-    return call.rejected_by is not None or call.result in ([], "", None, False, NOTHING)
-
-
 def program_arguments(query: Query, media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name (the sandbox has their aliases)."""
     values = {"question": query.text, "possible_answers": list(query.options)}
     return {**values, **media_arguments(media)}
-
-
-def _attribute_to_threshold(failure: Failure, outcome: Outcome, session: ToolSession) -> Failure:
-    """Turn the failure into ``below_threshold`` if a threshold's empty result flowed into it.
-
-    A result flowed in if it is the very object on the failing line or the returned object. If no
-    such object exists, the last rejected call of the run is used. An index beyond the end of a list
-    is attributed to the last result that a threshold shortened.
-    """
-    if failure.kind not in ("runtime", "return_type", "wrong_type"):
-        return failure
-    rejected = [call for call in session.calls if call.rejected_by]
-    if rejected:
-        reached = {item.index for item in outcome.empty_calls if item.reached}
-        call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
-        return _below(failure, call, call.rejected_by)
-    shortened = [call for call in session.calls if call.shortened_by]
-    if shortened and failure.exception == "IndexError":
-        return _below(failure, shortened[-1], shortened[-1].shortened_by)
-    return failure
-
-
-def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
-    return replace(
-        failure, kind="below_threshold", tool=call.tool, parameter=parameter, call_index=call.index
-    )
-
-
-def _lower_threshold(
-    components: Components, context: RunContext, trial: Trial
-) -> dict[str, float] | None:
-    """Return the thresholds with the one at fault a step lower, or None if none can be lowered."""
-    schedules = components.toolbox.settings.sensitivities
-    if trial.ok:
-        return _lower_to_evidence(schedules, context, trial)
-    failure = trial.failure
-    if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
-        return None
-    schedule = schedules.get(failure.parameter)
-    if schedule is None:
-        return None
-    value = schedule.lower(trial.thresholds[failure.parameter])
-    return None if value is None else {**trial.thresholds, failure.parameter: value}
-
-
-def _lower_to_evidence(
-    schedules: Mapping[str, ThresholdSchedule], context: RunContext, trial: Trial
-) -> dict[str, float] | None:
-    """Return thresholds that let the best candidate pass which the answer missed, or None.
-
-    A truth value or a number may well rest on what is not there, so the threshold is then lowered
-    to its calibrated value at most. Any other answer that rests on nothing is a guess.
-    """
-    if not context.settings.tune_on_evidence:
-        return None
-    for call in (trial.tool_calls[index] for index in reversed(trial.rests_on_nothing)):
-        schedule = schedules.get(call.rejected_by or "")
-        if schedule is None or not call.scores:
-            continue
-        floor = schedule.floor
-        if trial.answer is not None and may_rest_on_nothing(trial.answer):
-            floor = schedule.start if schedule.fixed is None else schedule.fixed
-        value = schedule.lower(trial.thresholds[str(call.rejected_by)])
-        while value is not None and value > call.scores[0]:
-            value = schedule.lower(value)
-        if value is not None and value >= floor:
-            return {**trial.thresholds, str(call.rejected_by): value}
-    return None
-
-
-def _misses_an_event(context: RunContext, trial: Trial) -> bool:
-    """Return True if an option was selected though no event of the video was described."""
-    if not (trial.ok and context.settings.tune_on_evidence and context.query.options):
-        return False
-    return any(trial.tool_calls[i].tool == "caption_video" for i in trial.rests_on_nothing)
-
-
-def may_rest_on_nothing(answer: Answer) -> bool:
-    """Return True for truth values and numbers: there may well be none of what was sought."""
-    words = normalise_answer(answer.value)
-    return answer.kind in ("truth", "tags") or words in ("yes", "no") or words.isdigit()

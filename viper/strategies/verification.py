@@ -23,10 +23,16 @@ from viper.sandbox import ToolClient
 from viper.schema import Answer, Check, Query
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
-from viper.strategies.program import ENTRY, program_arguments, run_program
+from viper.strategies.program import (
+    ENTRY,
+    Attempts,
+    Generation,
+    program_arguments,
+    run_program,
+    write_program,
+)
 from viper.strategies.relations import Variant, variants
 from viper.strategies.voting import Group, agree, answer_key, short_text, with_winner
-from viper.strategies.writing import Attempts, Generation, write_program
 
 # Group under which an installed package offers exact inputs; a profile's domain names them.
 ENTRY_POINTS = "viper.exact_inputs"
@@ -147,8 +153,7 @@ def _ask_variant(
             program = ""
     answering = None
     if program:
-        generation = Generation(program, "", "first", None, None)
-        answering = answering_trial(run_program(components, other, generation))
+        answering = answering_trial(run_program(components, other, Generation(program)))
     answer = None if answering is None else answering.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)

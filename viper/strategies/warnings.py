@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from viper.models.domain import Domain
 from viper.schema import Answer, RunWarning, ToolCall, Trial
 from viper.strategies import model_role
+from viper.strategies.answers import wrong_type
 from viper.strategies.base import Components, RunContext
-from viper.strategies.program import may_rest_on_nothing, wrong_type
+from viper.strategies.self_tuning import may_rest_on_nothing
 
 # Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`.
 UNLIKE = 1.0

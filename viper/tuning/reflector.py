@@ -19,8 +19,7 @@ from viper.schema import ToolCall, Trial
 from viper.strategies.answers import is_desired
 from viper.strategies.base import Components, RunContext
 from viper.strategies.critique import Critique
-from viper.strategies.program import run_once
-from viper.strategies.writing import Generation
+from viper.strategies.program import Generation, run_once
 from viper.tools.call_log import plain
 from viper.tuning.alternatives import WITH_ALTERNATIVES, CallContext, alternatives_of
 from viper.tuning.case import Case, desired_texts
@@ -270,7 +269,7 @@ class Intervention:
         """Run the program, or an edited one, and return whether it gives the desired answer."""
         settings = self._components.settings
         context = RunContext(case.query, case.media, settings, threading.Event())
-        generation = Generation(program or case.trial.program, "", "first", None, None)
+        generation = Generation(program or case.trial.program)
         thresholds = case.trial.thresholds
         trial = run_once(self._components, context, generation, 0, thresholds, overrides)
         return trial, is_desired(trial.answer, case.desired, case.query.task)

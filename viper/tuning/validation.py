@@ -27,7 +27,7 @@ from viper.strategies.base import Components
 from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples, SelectedExamples
 from viper.strategies.plan import PlanStrategy
 from viper.strategies.pool_example import PoolExample
-from viper.strategies.writing import MAX_RESAMPLES
+from viper.strategies.program import MAX_RESAMPLES
 from viper.tuning.growth import TrialPool
 
 # Verdict of the metric on an answer; ``none`` if there was no answer.

@@ -14,8 +14,7 @@ from viper.schema import Answer, Query, Trial
 from viper.strategies.answers import is_desired
 from viper.strategies.base import Components, RunContext, answering_trial
 from viper.strategies.critique import Critique
-from viper.strategies.program import run_program
-from viper.strategies.writing import Generation
+from viper.strategies.program import Generation, run_program
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case
 from viper.tuning.program_edits import Vocabulary, edited_programs
@@ -153,7 +152,7 @@ def _with_truth(
 def _run(components: Components, solved: SolvedQuery, program: str) -> tuple[Trial, Answer | None]:
     """Return the last trial of a program, thresholds tuned, and its answer."""
     context = RunContext(solved.query, solved.media, components.settings, threading.Event())
-    generation = Generation(program, "", "first", None, None)
+    generation = Generation(program)
     trials: Sequence[Trial] = list(run_program(components, context, generation))
     answering = answering_trial(trials)
     return trials[-1], None if answering is None else answering.answer

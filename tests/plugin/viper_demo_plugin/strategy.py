@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from viper.models.llm.protocol import Sampling
 from viper.strategies.base import Conclusion
-from viper.strategies.program import run_program
+from viper.strategies.program import Generation, run_program
 from viper.strategies.settings import Settings, setting
-from viper.strategies.writing import Generation, sample_once
 
 PROGRAM = """
 def execute_command(image):
@@ -19,7 +18,7 @@ class FirstBox:
 
     def trials(self, components, context):
         program = PROGRAM.format(name="cup")
-        yield from run_program(components, context, Generation(program, "", "first", None, None))
+        yield from run_program(components, context, Generation(program))
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class NamedBox:
             self.role, context.settings, "strategy named_box needs a namer", "--strategy program"
         )
         most = context.settings.of(NamedSettings).name_tokens
-        name = sample_once(namer, context, context.query.text, Sampling(max_tokens=most))
+        name = context.complete(namer, context.query.text, Sampling(max_tokens=most)).text
         program = PROGRAM.format(name=name)
-        yield from run_program(components, context, Generation(program, "", "first", None, None))
+        yield from run_program(components, context, Generation(program))
         return Conclusion(parts={"named": [{"name": name, "style": style, "tokens": most}]})

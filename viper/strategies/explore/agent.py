@@ -36,7 +36,6 @@ from viper.schema import Answer, Failure, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import RunContext, StoppedError
 from viper.strategies.explore.environment import CodeResult, Environment
-from viper.strategies.writing import complete_once
 from viper.tools.call_log import plain
 
 # Number of consecutive replies without an action after which the agent stops early.
@@ -139,7 +138,7 @@ class Agent:
             max_tokens=settings.max_tokens,
             stop=STOP_IN_WORDS if self.in_words else STOP,
         )
-        return complete_once(self.llm, self.context, prompt, sampling)
+        return self.context.complete(self.llm, prompt, sampling)
 
     def _is_cut_off(self, completion: Completion, action: Action | None) -> bool:
         """Return whether a reply ended at its limit before its action did."""

@@ -18,8 +18,9 @@ from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Outcome, Ref
 from viper.schema import Answer, Failure, ToolCall
+from viper.strategies.answers import read_value
 from viper.strategies.base import Components, RunContext
-from viper.strategies.program import program_arguments, read_value
+from viper.strategies.program import program_arguments
 from viper.tools.session import is_shown, note_of
 
 # Code that runs before the first turn, by the kind of media.
@@ -127,7 +128,7 @@ class Environment:
 
     def read(self, value: Any) -> Answer | Failure:
         """Return a value as the task's answer."""
-        return read_value(value, self._context, self.tools)
+        return read_value(value, self._context.query, self.tools)
 
     def close(self) -> None:
         """End the process."""

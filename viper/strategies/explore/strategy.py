@@ -20,7 +20,6 @@ from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.agent import Agent, NoVerifier, Verifier
 from viper.strategies.explore.environment import Environment
 from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
-from viper.strategies.writing import check_cancelled
 
 
 class ExploreStrategy:
@@ -45,7 +44,7 @@ class ExploreStrategy:
             UsageError: the language model was not trained to act, or the API is for line programs.
             CancelledError: ``context.cancel`` was set.
         """
-        check_cancelled(context)
+        context.check_cancelled()
         llm, style = explorer_of(components, context)
         started, before = time.perf_counter(), context.usage.snapshot()
         limits = context.settings.of(ExploreSettings)

@@ -25,7 +25,6 @@ from viper.strategies.explore.environment import Environment
 from viper.strategies.explore.strategy import run_agent
 from viper.strategies.look import LookSettings
 from viper.strategies.prompts import is_lines, pictures_and_caption, query_for_prompt
-from viper.strategies.writing import check_cancelled
 
 ROLE = "looker"
 
@@ -46,7 +45,7 @@ class LookStrategy:
             UsageError: the language model takes no pictures, or the API is for line programs.
             CancelledError: ``context.cancel`` was set.
         """
-        check_cancelled(context)
+        context.check_cancelled()
         llm, style = looker_of(components, context)
         started, before = time.perf_counter(), context.usage.snapshot()
         limits, own = context.settings.of(ExploreSettings), context.settings.of(LookSettings)

@@ -52,7 +52,6 @@ from viper.strategies.seek.graph import FixedSequence, TransitionGraph
 from viper.strategies.seek.memory import MemoryState, WorkingMemory
 from viper.strategies.seek.names import ACTIONS
 from viper.strategies.seek.settings import SeekSettings
-from viper.strategies.writing import sample_once
 
 # The answer if no finding answers the question.
 UNANSWERABLE = "unanswerable"
@@ -133,8 +132,7 @@ class Seeker:
         self, memory: WorkingMemory, allowed: Sequence[str], split: Split
     ) -> tuple[Any, Any] | None:
         """Decide and perform one action; return the outcome, or None if the search goes on."""
-        if self.context.cancel.is_set():
-            raise CancelledError("the run was cancelled")
+        self.context.check_cancelled()
         now = memory.now
         decision, is_planned = self._decide(now, allowed)
         words = resolve_words(decision.action, decision.words, now)
@@ -323,7 +321,7 @@ class Seeker:
             max_tokens=MAX_TOKENS,
             stop=STOP[self.style],
         )
-        return sample_once(self.llm, self.context, prompt, sampling)
+        return self.context.complete(self.llm, prompt, sampling).text
 
     def _no_answer(self, reason: str) -> tuple[Any, Any] | Failure:
         """End without an answer; a failure if no reply could be read, or if some tool failed."""
@@ -385,7 +383,7 @@ def make_asker(
         prompt = short_answer_prompt(question, facts, style)
         sampling = Sampling(max_tokens=MAX_TOKENS, stop=STOP[style], seed=context.settings.seed)
         try:
-            answer = read_short_answer(sample_once(seeker_llm, context, prompt, sampling), style)
+            answer = read_short_answer(context.complete(seeker_llm, prompt, sampling).text, style)
         except StoppedError:  # the search ends at its next request
             return ""
         return "" if answer.strip(" .").lower() in ("unknown", "") else answer

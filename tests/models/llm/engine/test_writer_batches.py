@@ -9,7 +9,7 @@ import pytest
 
 from viper import Reasoner, load_profile
 from viper.reasoner import RunOptions
-from viper.strategies.writing import attempt_sampling
+from viper.strategies.program import attempt_sampling
 from viper_lab.world.queries.generate import generate
 
 pytestmark = [pytest.mark.models, pytest.mark.usefixtures("one_thread")]

@@ -14,7 +14,8 @@ from viper.models.media import Media
 from viper.sandbox import Ref
 from viper.schema import Query
 from viper.strategies import verification
-from viper.strategies.verification import ExactInput, groups_by_behaviour
+from viper.strategies.exact import ExactInput
+from viper.strategies.verification import groups_by_behaviour
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 SAME = COUNT.replace("return len", "return 0 + len")

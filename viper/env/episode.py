@@ -179,6 +179,7 @@ class Episode:
         media: Any = None
         if rules.exact:
             exact = self.task.scenes.exact()
+            assert exact is not None  # whoever knows other scenes knows this one
             media, components = exact.media, with_exact_tools(components, exact.tools)
         options = RunOptions(sample.task, sample.options, sample_id=sample.sample_id, api=rules.api)
         context, _ = self._reasoner.context(

@@ -12,13 +12,14 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.env.episode import Rules, is_verified, opening, with_call
-from viper.env.tasks import EnvTask, KnowsScenes
+from viper.env.tasks import EnvTask
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.base import Components
+from viper.strategies.exact import KnowsScenes
 
 
 class TrainingData:

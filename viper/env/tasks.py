@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, EndlessSet, Sample
@@ -14,22 +14,11 @@ from viper.errors import UsageError
 from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.sample_result import Prediction
 from viper.schema import Answer
-from viper.strategies.verification import ExactInput
+from viper.strategies.exact import KnowsScenes
 
 # Number of tasks of an endless set from which a random one is drawn: seeds of all tools take as
 # much, and no two of a training's tasks are likely to be the same.
 DRAWN = 1 << 31
-
-
-@runtime_checkable
-class KnowsScenes(Protocol):
-    """Protocol of a sample's ``load`` whose scene is known, for example because it was rendered."""
-
-    def exact(self) -> ExactInput:
-        """Return the sample's media with tools that make no mistake and do not know the answer."""
-
-    def cases(self, count: int) -> Sequence[tuple[ExactInput, Any]]:
-        """Return up to ``count`` other media with exact tools, each with its right answer."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from viper.agreement import is_correct, normalise_answer
 from viper.api.library import Library
@@ -23,12 +23,12 @@ from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.record import record_from_json
 from viper.sandbox import Sandbox
 from viper.schema import Failure, ToolCall, Trace
 from viper.strategies.answers import is_desired, read_answer
+from viper.strategies.exact import ExactInput, KnowsTruth
 from viper.strategies.explore.code import view
 from viper.strategies.explore.environment import OPENING
 from viper.strategies.explore.flagging import is_rethinking
@@ -39,31 +39,7 @@ from viper.strategies.program import program_arguments
 CAUSES = ("wrong tool", "wrong logic", "wrong metric", "no answer", "not told")
 
 
-class PerfectTools(Protocol):
-    """Tools of one sample that make no mistake, with its media."""
-
-    @property
-    def media(self) -> Media: ...
-
-    def call(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None = None
-    ) -> Any: ...
-
-
-ToolsOf = Callable[[Workflow], PerfectTools | None]
-
-
-@runtime_checkable
-class KnowsTruth(Protocol):
-    """Protocol of a sample's ``load`` whose scene is known, for example because it was rendered."""
-
-    def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
-        """Return perfect tools for this sample, or None if it has none.
-
-        Args:
-            question: a question about the whole picture.
-            answer: its known answer.
-        """
+ToolsOf = Callable[[Workflow], ExactInput | None]
 
 
 def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
@@ -72,11 +48,11 @@ def perfect_tools(samples: Iterable[Sample]) -> ToolsOf | None:
     if not all(isinstance(load, KnowsTruth) for load in loaders.values()):
         return None
 
-    def tools_of(workflow: Workflow) -> PerfectTools | None:
+    def tools_of(workflow: Workflow) -> ExactInput | None:
         load = loaders.get(workflow.id)
         if not isinstance(load, KnowsTruth):
             return None
-        return load.perfect_tools(workflow.query.text, str(workflow.label))
+        return load.exact(workflow.query.text, str(workflow.label))
 
     return tools_of
 
@@ -216,15 +192,15 @@ def cause_of(
     return "wrong tool" if right_with(workflow, tools, sandbox) else "wrong logic"
 
 
-def right_with(workflow: Workflow, tools: PerfectTools, sandbox: Sandbox) -> bool:
+def right_with(workflow: Workflow, exact: ExactInput, sandbox: Sandbox) -> bool:
     """Return whether the code of a sample's turns gives the label with other tools.
 
     An answer that the code spells out counts as the result of the turn that it restates. A forced
     answer is the last value that can be an answer.
     """
     values: dict[int, Any] = {}
-    with sandbox.session(tools=tools) as session:
-        arguments = program_arguments(workflow.query, tools.media)
+    with sandbox.session(tools=exact.tools) as session:
+        arguments = program_arguments(workflow.query, exact.media)
         session.run(OPENING[workflow.query.media], args=arguments)
         for turn in workflow.turns:
             if turn.kind == "code" and turn.failure is None and not session.ended:
@@ -243,7 +219,7 @@ def right_with(workflow: Workflow, tools: PerfectTools, sandbox: Sandbox) -> boo
     if not stored.ok and workflow.turns and workflow.turns[-1].kind == "forced":
         candidates = list(reversed(values.values()))
     for value in candidates:
-        read = read_answer(value, workflow.query, tools.media)
+        read = read_answer(value, workflow.query, exact.media)
         if not isinstance(read, Failure):
             return is_desired(read, workflow.label, workflow.query.task)
     return False

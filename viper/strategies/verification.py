@@ -12,17 +12,15 @@ perception is tested on the query's own picture.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from viper.errors import UsageError
-from viper.models.media import Media
-from viper.plugins import entry_points_of
-from viper.sandbox import ToolClient
-from viper.schema import Answer, Check, Query
+from viper.schema import Answer, Check
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
+from viper.strategies.exact import ExactInput, ExactInputs, exact_inputs_named
 from viper.strategies.program import (
     ENTRY,
     Attempts,
@@ -34,24 +32,11 @@ from viper.strategies.program import (
 from viper.strategies.relations import Variant, variants
 from viper.strategies.voting import Group, agree, answer_key, short_text, with_winner
 
-# Group under which an installed package offers exact inputs; a profile's domain names them.
-ENTRY_POINTS = "viper.exact_inputs"
-
 # Number of exact inputs for each query.
 INPUTS = 20
 
 _FAILED = "no answer"
 
-
-class ExactInput(NamedTuple):
-    """Media near a query, and tools that answer the calls of programs about it without error."""
-
-    media: Media
-    tools: ToolClient
-
-
-# Returns that many exact inputs near a query, or none; the same ones for the same query.
-ExactInputs = Callable[[Query, int], Sequence[ExactInput]]
 
 # A program's answer to each exact input, as a key that equal answers share.
 Behaviour = tuple[Any, ...]
@@ -74,7 +59,7 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
     ballots = conclusion.ballots
     if not ballots:
         return conclusion
-    make_inputs = exact_inputs_named(components.exact_inputs)
+    make_inputs: ExactInputs | None = exact_inputs_named(components.exact_inputs)
     inputs = [] if make_inputs is None else make_inputs(context.query, INPUTS)
     checks: list[Check] = []
     if inputs:
@@ -89,12 +74,6 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
     for variant in variants(context.query, context.media, answering.answer, answering):
         checks.append(_ask_variant(components, context, variant, answering.program))
     return replace(conclusion, checks=tuple(checks))
-
-
-def exact_inputs_named(name: str) -> ExactInputs | None:
-    """Return the exact inputs that an installed package offers under a name, or None."""
-    point = entry_points_of(ENTRY_POINTS, "source of exact inputs").get(name)
-    return None if point is None else point.load()
 
 
 def behaviour(

@@ -17,7 +17,7 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import DatasetSpec, Sample
-from viper.strategies.verification import ExactInput
+from viper.strategies.exact import ExactInput
 from viper_lab.datasets.world import VAL_FIRST, GeneratedDataset, count_of
 from viper_lab.world.everyday.meaning import Ask
 from viper_lab.world.everyday.samples import LEVELS, everyday_question
@@ -41,7 +41,7 @@ _ID = re.compile(r"everyday-([a-z]+)-(-?\d+)-(\d)-(\d+)")
 class QuestionMedia:
     """Renders the scene of a question, ``uint8 [H, W, 3]``, when called.
 
-    It implements :class:`viper.env.tasks.KnowsScenes`.
+    It implements :class:`viper.strategies.exact.KnowsScenes`.
     """
 
     split: str
@@ -52,7 +52,7 @@ class QuestionMedia:
     def __call__(self) -> Any:
         return self._scene().image
 
-    def exact(self) -> ExactInput:
+    def exact(self, question: str = "", answer: str = "") -> ExactInput:
         """Return the picture with tools that make no mistake and do not know the answer."""
         return exact_scene(self._scene())
 

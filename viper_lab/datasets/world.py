@@ -24,7 +24,7 @@ from typing import Any
 
 from viper.data.layout import split_of
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
-from viper.evaluate.awareness import PerfectTools
+from viper.strategies.exact import ExactInput
 from viper_lab.world.queries.ambiguous import wording
 from viper_lab.world.queries.conventions import conventions_of
 from viper_lab.world.queries.meaning import FAMILIES
@@ -63,9 +63,9 @@ class WorldMedia:
 
         return render_scene(sample_scene(self.split, self.index)).image
 
-    def perfect_tools(self, question: str, answer: str) -> PerfectTools | None:
-        """Return the exact tools, or None for videos. See
-        :class:`viper.evaluate.awareness.KnowsTruth`.
+    def exact(self, question: str = "", answer: str = "") -> ExactInput | None:
+        """Return the picture with exact tools, or None for videos. See
+        :class:`viper.strategies.exact.KnowsTruth`.
         """
         if self.is_clip:
             return None
@@ -74,7 +74,8 @@ class WorldMedia:
         from viper_lab.world.render import render_scene
 
         scene = render_scene(sample_scene(self.split, self.index))
-        return KnowingTools([scene], question, answer)
+        tools = KnowingTools([scene], question, answer)
+        return ExactInput(tools.media, tools)
 
 
 # ``SPLIT-SEED-FAMILY-NUMBER`` of the sets here and in :mod:`viper_lab.datasets.tasks`.

@@ -25,8 +25,9 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Query
 from viper.strategies.base import Components, RunContext
 from viper.strategies.confidence import PLAIN, VERIFIED
+from viper.strategies.exact import ExactInput
 from viper.strategies.examples import ExampleStore
-from viper.strategies.verification import INPUTS, Behaviour, ExactInput, behaviour
+from viper.strategies.verification import INPUTS, Behaviour, behaviour
 from viper_lab.datasets.world import world_media, world_sample
 from viper_lab.faults.injection import SolvedQuery, inject
 from viper_lab.papers.cell_runner import Cell, CellRunner

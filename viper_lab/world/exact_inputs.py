@@ -17,7 +17,7 @@ import numpy as np
 
 from viper.models.media import Media
 from viper.schema import Query
-from viper.strategies.verification import ExactInput
+from viper.strategies.exact import ExactInput
 from viper_lab.world.clips import sample_clip
 from viper_lab.world.events import object_name
 from viper_lab.world.everyday.words import in_world_words

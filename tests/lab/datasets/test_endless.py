@@ -9,9 +9,10 @@ import pytest
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, EndlessSet
 from viper.env.episode import Episode, Rules
-from viper.env.tasks import KnowsScenes, Tasks
+from viper.env.tasks import Tasks
 from viper.profiles import load_profile
 from viper.reasoner import Reasoner
+from viper.strategies.exact import KnowsScenes
 from viper_lab.world.everyday.meaning import groups
 from viper_lab.world.everyday.programs import program_of
 

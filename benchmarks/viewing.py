@@ -30,6 +30,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions
 from viper.run_result import RunResult
 from viper.schema import Trace
+from viper.serve.gate import Access
 from viper.strategies.replay import Replayer
 from viper.web.trace_page import Extras, replay_all, trace_page
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
@@ -89,9 +90,9 @@ def filters(rows: int, like: Trace) -> None:
             made: list[ViewerIndex] = []
             took = milliseconds(lambda: made.append(ViewerIndex([store])))
             print(f"{rows:,} rows read into the table: {took:.0f} ms")
-            viewer = Viewer(
-                (ViewedRun("run", store, Gallery(store, None)),), made[0], replayer, "t"
-            )
+            access = Access("127.0.0.1", "t", in_path=True)
+            shown = (ViewedRun("run", store, Gallery(store, None)),)
+            viewer = Viewer(shown, made[0], replayer, access)
             client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
             client.get("/t/")
             for query in FILTERS:

@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.strategies.bench import Bench, picture
 from viper.serve.app import create_app
-from viper.serve.run_server import make_server
+from viper.serve.service import make_server
 from viper.serve.settings import ServeSettings, listening_at
 
 LEFTMOST = """def execute_command(image):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.serve.bench import Writer
 from tests.strategies.bench import Bench
 from viper.serve.app import create_app
-from viper.serve.run_server import serve
+from viper.serve.service import serve
 from viper.serve.settings import ServeSettings
 
 if __name__ == "__main__":

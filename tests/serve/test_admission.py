@@ -7,8 +7,8 @@ import contextlib
 
 import pytest
 
-from viper.serve.admission import Admission, Slot
-from viper.serve.refusals import QueueFullError
+from viper.serve.jobs import Admission, Slot
+from viper.serve.replies import QueueFullError
 
 
 async def settle() -> None:

@@ -115,7 +115,7 @@ def test_a_body_that_never_ends_meets_the_deadline_too() -> None:
 
 
 def test_a_stream_without_news_says_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("viper.serve.answers.HEARTBEAT_S", 0.01)
+    monkeypatch.setattr("viper.serve.app.HEARTBEAT_S", 0.01)
     writer = Writer(held=True)
     with served(writer) as server:
         headers = {"Accept": "text/event-stream"}

@@ -27,7 +27,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
     monkeypatch.delenv("VIPER_SERVE_TOKEN", raising=False)
     monkeypatch.setattr("viper.commands.options.open_reasoner", lambda *_, **__: Nothing())
     monkeypatch.setattr(
-        "viper.serve.run_server.serve", lambda _, service: seen.append(service.settings)
+        "viper.serve.service.serve", lambda _, service: seen.append(service.settings)
     )
     return seen
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.serve.bench import WAIT_S
-from viper.serve.admission import Admission
-from viper.serve.jobs import Job, Work, WorkerThreads
-from viper.serve.refusals import ClientGoneError
+from viper.serve.jobs import Admission, Job, Work, WorkerThreads
+from viper.serve.replies import ClientGoneError
 
 
 class Stage:

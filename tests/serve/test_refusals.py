@@ -13,7 +13,7 @@ import pytest
 from tests.serve.bench import Served, media, png, served
 from viper.embedded import MEDIA
 from viper.errors import UsageError
-from viper.serve.refusals import error_body
+from viper.serve.replies import error_body
 
 CLIP = (MEDIA / "clip.mp4").read_bytes()
 

@@ -13,7 +13,7 @@ import pytest
 from tests.serve.bench import WAIT_S, Served, Writer, media, served
 from tests.strategies.bench import Bench
 from viper.serve.app import create_app
-from viper.serve.run_server import serve
+from viper.serve.service import serve
 from viper.serve.settings import ServeSettings
 
 
@@ -90,7 +90,7 @@ def test_a_server_whose_models_cannot_be_loaded_ends(monkeypatch: pytest.MonkeyP
         raise LookupError("no weights")
 
     monkeypatch.setattr(ModelSet, "load_all", broken)
-    monkeypatch.setattr("viper.serve.run_server._log_to_stderr", lambda: None)
+    monkeypatch.setattr("viper.serve.service._log_to_stderr", lambda: None)
     with (
         Bench(Writer()) as bench,  # type: ignore[arg-type]
         pytest.raises(ModelError, match="a model cannot be loaded: LookupError: no weights"),

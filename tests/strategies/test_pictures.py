@@ -16,7 +16,7 @@ from viper.errors import UsageError
 from viper.record import result_record
 from viper.run_result import RunResult
 from viper.schema import Query
-from viper.serve.records import result_json
+from viper.serve.replies import result_json
 from viper.strategies.answers import resolve_task
 from viper.strategies.replay import Replayer
 from viper.testing.fakes import FakeInpainter, FakeSegmenter

@@ -121,7 +121,10 @@ def served_demo(folder: Path, host: str = "127.0.0.1") -> Iterator[ServedDemo]:
             try:
                 port = listening.getsockname()[1]
                 yield ServedDemo(
-                    f"http://127.0.0.1:{port}{place.prefix}/", bench.manager, bench.llm, folder
+                    f"http://127.0.0.1:{port}{place.access.prefix}/",
+                    bench.manager,
+                    bench.llm,
+                    folder,
                 )
             finally:
                 bench.llm.released.set()

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from tests.evaluate.run_samples import a_manifest, a_row, a_trace
 from tests.tuning.agent.turns import COUNT, DONE, FIND, STORE, WHOLE, code, workflow
 from tests.web.test_trace_page import HOSTILE, Reader
+from tests.web.test_viewer import ACCESS, TOKEN
 from viper.api.library import Library
 from viper.data.sample import DatasetSpec
 from viper.evaluate.awareness import run_awareness
@@ -128,13 +129,13 @@ def two(tmp_path: Path) -> Iterator[TestClient]:
         for shelf in shelves:
             shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
-        viewer = Viewer(shelves, ViewerIndex(stores), replayer, "token")
+        viewer = Viewer(shelves, ViewerIndex(stores), replayer, ACCESS)
         yield TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
 
 
 def test_the_page_shows_both_runs(two: TestClient) -> None:
-    assert 'href="tools"' in two.get("/token/").text
-    page = two.get("/token/tools")
+    assert 'href="tools"' in two.get(f"/{TOKEN}/").text
+    page = two.get(f"/{TOKEN}/tools")
     words = Reader(page.text).words
     assert page.status_code == 200
     assert "0.50 calls a question; 1 answers, right 0.0 %" in words

@@ -23,12 +23,14 @@ from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import ToolCall
+from viper.serve.gate import Access
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer, filter_from
 from viper.web.viewer.gallery import Gallery
 from viper.web.viewer.index import PAGE_ROWS, SORTS, RowFilter, ViewerIndex, verdict_of
 
 TOKEN = "the-token"
+ACCESS = Access("127.0.0.1", TOKEN, in_path=True)
 
 
 def write(
@@ -190,7 +192,7 @@ class Site:
         for shelf in shelves:
             assert shelf.gallery.wait(10)
         replayer = stack.enter_context(Replayer(Library()))
-        self.viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
+        self.viewer = Viewer(shelves, ViewerIndex(stores), replayer, ACCESS)
         self.client = TestClient(create_viewer(self.viewer), base_url="http://127.0.0.1")
 
     def get(self, path: str) -> Any:
@@ -224,7 +226,7 @@ def test_cards_say_what_is_wrong_in_words_and_class(tmp_path: Path) -> None:
     found = [a_row(0), replace(a_row(2), marks=marks), a_row(1), replace(a_row(4), target=None)]
     with write(tmp_path / "run", found) as store, Replayer(Library()) as replayer:
         viewed = ViewedRun("run", store, Gallery(store, None))
-        viewer = Viewer((viewed,), ViewerIndex([store]), replayer, TOKEN)
+        viewer = Viewer((viewed,), ViewerIndex([store]), replayer, ACCESS)
         client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
         page = Reader(client.get(f"/{TOKEN}/").text)
     shown = [its["class"] for tag, its in page.elements if tag == "li" and its.get("class")]
@@ -263,7 +265,8 @@ def test_only_who_knows_the_token_gets_in(site: Site) -> None:
     for path in ("/", "/small?id=q1", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/", "/static/viewer.css", "//"):
         assert site.client.get(path).status_code == 404, path
     for method in ("post", "put", "delete", "patch"):
-        assert getattr(site.client, method)(f"/{TOKEN}/").status_code == 404
+        assert getattr(site.client, method)("/").status_code == 404
+        assert getattr(site.client, method)(f"/{TOKEN}/").status_code == 405
 
 
 def test_pages_say_what_browsers_may_do(site: Site) -> None:
@@ -294,7 +297,7 @@ def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
         stores = [stack.enter_context(write(tmp_path / name, hostile)) for name in "ab"]
         shelves = tuple(ViewedRun(HOSTILE, store, Gallery(store, None)) for store in stores)
         replayer = stack.enter_context(Replayer(Library()))
-        viewer = Viewer(shelves, ViewerIndex(stores), replayer, TOKEN)
+        viewer = Viewer(shelves, ViewerIndex(stores), replayer, ACCESS)
         client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
         grid = client.get(f"/{TOKEN}/", params={"text": "script", "kind": f"a={HOSTILE}"}).text
         key = {"id": hostile[0].sample_id, "seed": "0"}

@@ -99,7 +99,7 @@ def demo(options: DemoOptions) -> None:
             place = DemoAddress.at(options.host)
             scenes = scene_source() if shows_scenes(profiles[0].document) else None
             server = make_server(managers, place, replayers, uploads, scenes)
-        address = address_of(listening, f"{place.prefix}/")
+        address = address_of(listening, f"{place.access.prefix}/")
         click.echo(address)
         click.echo(f"questions are kept in {folder}; Ctrl-C stops it", err=True)
         if options.open_browser:

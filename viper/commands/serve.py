@@ -93,7 +93,7 @@ def serve(serving: ServeOptions) -> None:
     cli.need_packages(_PACKAGES, "serve", "viper serve")
     settings = settings_of(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
     from viper.serve.app import create_app
-    from viper.serve.run_server import serve as serve_until_signal
+    from viper.serve.service import serve as serve_until_signal
 
     with cli.open_reasoner(serving, many_queries=True) as reasoner:
         app = create_app(reasoner, settings)
@@ -123,8 +123,8 @@ def mcp(serving: McpOptions) -> None:
         )
     settings = settings_of(serving, allow_exec=True)
     from viper.serve.mcp_server import PATH, create_mcp_app, create_server, serve_stdio
-    from viper.serve.run_server import serve as serve_until_signal
     from viper.serve.service import Service
+    from viper.serve.service import serve as serve_until_signal
 
     with cli.open_reasoner(serving, many_queries=True) as reasoner:
         service = Service(reasoner, settings)

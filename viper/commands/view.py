@@ -63,7 +63,8 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     need_packages(("starlette", "uvicorn"), "serve", "viper view")
     if len(runs) > 2:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
-    from viper.web.behind_token import new_token, serve_page
+    from viper.serve.gate import Access
+    from viper.web.behind_token import serve_page
     from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 
     with ExitStack() as stack:
@@ -77,8 +78,9 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
             ViewedRun(_name(run, runs), store, Gallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)
         )
-        viewer = Viewer(shelves, index, replayer, new_token())
-        app, address = create_viewer(viewer), address_of(listening, f"/{viewer.token}/")
+        access = Access.to_pages(options.host)
+        app = create_viewer(Viewer(shelves, index, replayer, access))
+        address = address_of(listening, f"{access.prefix}/")
         serve_page(app, listening, address, "Ctrl-C stops it", open_browser=options.open_browser)
 
 

@@ -15,16 +15,13 @@ from functools import partial
 from typing import Any
 
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from viper.env.episode import Episode, EpisodeObservation, Rules
 from viper.env.tasks import Tasks
 from viper.errors import UsageError
 from viper.reasoner import Reasoner
-from viper.serve.auth import Gatekeeper
-from viper.serve.edge import error_response
-from viper.serve.refusals import Refusal
+from viper.serve.gate import Access, Gate, refused_in_json
 from viper.serve.settings import ServeSettings
 
 
@@ -119,16 +116,10 @@ def guarded_app(
     """
     make = partial(EpisodeEnvironment, tasks, reasoner, rules)
     app: ASGIApp = create_app(make, Code, Result, "viper", max_concurrent_envs=sessions)
-    gatekeeper = Gatekeeper(settings)
+    gate = Gate(app, Access.to_service(settings), refuse=refused_in_json)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        answer = app
-        if scope["type"] != "lifespan":
-            try:
-                gatekeeper.check(scope["path"], Headers(scope=scope))
-            except Refusal as refusal:
-                answer = error_response(refusal, secrets.token_hex(8))
         with suppress(CancelledError):  # the server ends while code runs
-            await answer(scope, receive, send)
+            await gate(scope, receive, send)
 
     return guarded

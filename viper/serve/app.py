@@ -1,4 +1,9 @@
-"""The routes, and the way from a request's form to a run."""
+"""The routes of ``viper serve``, from a request's form to a run, and from its events to an answer.
+
+Each request passes :class:`~viper.serve.service.Edge` and the gate. :func:`submitted` takes a slot,
+reads the form and starts a job; :class:`JobAnswer` sends its result as one JSON object, and
+:class:`JobStream` its events as they come.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +15,41 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from viper.evaluate.reports.page import rendered_page
 from viper.reasoner import Reasoner
 from viper.record import RunRecord
+from viper.run_result import RunResult
+from viper.schema import Trial
 from viper.serve import forms
-from viper.serve.answers import JobAnswer, JobStream
-from viper.serve.edge import Edge, error_response
-from viper.serve.jobs import Job
-from viper.serve.metrics import CONTENT_TYPE
-from viper.serve.note import note_of
-from viper.serve.records import Health, Readiness, errors
-from viper.serve.refusals import DeadlineError, RouteError
-from viper.serve.service import Service
+from viper.serve.gate import Access, Gate
+from viper.serve.jobs import Event, Job
+from viper.serve.replies import (
+    ClientGoneError,
+    DeadlineError,
+    Health,
+    Readiness,
+    RouteError,
+    encoded,
+    error_body,
+    error_response,
+    errors,
+    result_json,
+    trial_json,
+)
+from viper.serve.request_log import RequestNote, note_of
+from viper.serve.service import Edge, Service
 from viper.serve.settings import ServeSettings
-from viper.serve.uploads import read_form
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+# Seconds after which a stream without events sends a comment.
+HEARTBEAT_S = 15.0
+
 _GATE = errors(401, 403, 500, 503)
 _FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
 _EVENT_STREAM = {
@@ -54,7 +75,8 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.service = service
-    app.add_middleware(Edge, service=service)
+    app.add_middleware(Gate, access=Access.to_service(settings))
+    app.add_middleware(Edge, service=service)  # around the gate, since it logs refusals too
     app.add_exception_handler(HTTPException, _http_error)
     _add_docs(app)
     _add_health(app, service)
@@ -106,7 +128,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=Response, responses={200: text, **_GATE})
     async def metrics() -> Response:
         """Return counters for Prometheus."""
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_run(app: FastAPI, service: Service) -> None:
@@ -119,7 +141,8 @@ def _add_run(app: FastAPI, service: Service) -> None:
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
         job = await submitted(request, service, forms.RUN_FORM)
-        return _answer(JobStream if _wants_events(request) else JobAnswer, job, request, service)
+        kind = JobStream if _wants_events(request) else JobAnswer
+        return kind(job, note_of(request.scope), service)
 
 
 def _add_exec(app: FastAPI, service: Service) -> None:
@@ -132,11 +155,7 @@ def _add_exec(app: FastAPI, service: Service) -> None:
     async def execute(request: Request) -> Response:
         """Run a program of the caller's own in the sandbox, with the server's models."""
         job = await submitted(request, service, forms.ExecForm)
-        return _answer(JobAnswer, job, request, service)
-
-
-def _answer(kind: type[JobAnswer], job: Job, request: Request, service: Service) -> Response:
-    return kind(job, note_of(request.scope), service.metrics, service.settings.deadline_s)
+        return JobAnswer(job, note_of(request.scope), service)
 
 
 def _wants_events(request: Request) -> bool:
@@ -171,7 +190,7 @@ async def submitted(request: Request, service: Service, model: type[forms.Form])
         cleanup.callback(slot.leave)
         try:
             async with asyncio.timeout(settings.deadline_s):
-                form = await read_form(request, settings)
+                form = await forms.read_form(request, settings)
         except TimeoutError:
             raise DeadlineError(settings.deadline_s) from None
         cleanup.callback(_close_files, form)
@@ -186,3 +205,89 @@ def _close_files(form: FormData) -> None:
     for _, value in form.multi_items():
         if isinstance(value, UploadFile):
             value.file.close()
+
+
+class JobAnswer(Response):
+    """Response with the result of a job. Stops the job at the deadline or if the caller leaves."""
+
+    media_type = "application/json"
+
+    def __init__(self, job: Job, note: RequestNote, service: Service) -> None:
+        super().__init__()
+        self._job, self._note, self._service = job, note, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        deadline_s = self._service.settings.deadline_s
+        left_s = max(0.0, deadline_s - self._note.seconds)
+        watcher = asyncio.create_task(self._stop_when_gone(receive))
+        try:
+            with self._job.limited(left_s, deadline_s):
+                await self._answer(scope, receive, send)
+        finally:
+            watcher.cancel()
+            queued_s = self._job.queued_s
+            self._note.facts["queued_s"] = None if queued_s is None else round(queued_s, 4)
+
+    async def _stop_when_gone(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._job.stop(ClientGoneError())
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while isinstance(event := await self._job.next(), Trial):
+            self.count(event)
+        self.count(event)
+        if isinstance(event, BaseException):
+            raise event
+        body = Response(result_json(event), media_type=self.media_type)
+        await body(scope, receive, send)
+
+    def count(self, event: Event) -> None:
+        """Add an event to the metrics and the log record."""
+        self._service.metrics.count_event(event)
+        if isinstance(event, Trial):
+            self._note.facts["trials"] = self._note.facts.get("trials", 0) + 1
+        elif isinstance(event, RunResult):
+            self._note.facts["task"] = event.trace.task
+            self._note.outcome = "answered" if event.answer is not None else "no_answer"
+        else:
+            self._note.fail(event)
+
+
+class JobStream(JobAnswer):
+    """Response that streams a job: ``trial`` events, then ``result`` or ``error``."""
+
+    media_type = "text/event-stream"
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del self.headers["content-length"]
+        self.headers["X-Accel-Buffering"] = "no"  # proxies pass events on as they come
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for event in self._events(send):
+            self.count(event)
+            if isinstance(event, Trial):
+                await _send(send, _event(b"trial", trial_json(event)))
+            elif isinstance(event, RunResult):
+                await _send(send, _event(b"result", result_json(event)))
+            else:
+                body = error_body(event, self._note.request_id)
+                await _send(send, _event(b"error", encoded(body)))
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _events(self, send: Send) -> AsyncIterator[Event]:
+        """Yield all events. Send a comment if there has been no event for a while."""
+        event: Event | None = None
+        while event is None or isinstance(event, Trial):
+            coming = asyncio.ensure_future(self._job.next())
+            while not (await asyncio.wait({coming}, timeout=HEARTBEAT_S))[0]:
+                await _send(send, b": waiting\n\n")
+            event = coming.result()
+            yield event
+
+
+def _event(name: bytes, data: bytes) -> bytes:
+    return b"event: " + name + b"\ndata: " + data + b"\n\n"
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,9 +1,15 @@
-"""Job of a request: waits for its turn, runs in a worker thread, sends events to the event loop."""
+"""Job of a request: waits for its turn, runs in a worker thread, sends events to the event loop.
+
+:meth:`Admission.enter` gives a request its slot before its body is read, or refuses it. A
+:class:`Job` waits in its slot for its turn, and its work then runs in one of the
+:class:`WorkerThreads`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +18,87 @@ from queue import SimpleQueue
 
 from viper.run_result import RunResult
 from viper.schema import Trial
-from viper.serve.admission import Slot
+from viper.serve.replies import ClientGoneError, DeadlineError, QueueFullError
+
+_MEAN_WEIGHT = 0.2
+_LONGEST_RETRY_S = 60
 
 # Generator that runs in a thread. It stops soon after the event is set.
 Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
 
 # A trial, or the last event: the result, or the error that ended the run.
 Event = Trial | RunResult | BaseException
+
+
+class Admission:
+    """Gives out slots in the order of requests. Belongs to one event loop.
+
+    Args:
+        workers: slots that may run at a time.
+        queue: number of further slots, which wait.
+
+    Attributes:
+        running: number of slots that run now.
+    """
+
+    def __init__(self, workers: int, queue: int) -> None:
+        self.workers, self.places = workers, workers + queue
+        self.running = 0
+        self._taken = 0
+        self._turns = asyncio.Semaphore(workers)
+        self._mean_s = 1.0
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of requests that are still sending or queued."""
+        return self._taken - self.running
+
+    def enter(self) -> Slot:
+        """Return a slot. The caller must call :meth:`Slot.leave` in every case.
+
+        Raises:
+            QueueFullError: no slot is free.
+        """
+        if self._taken >= self.places:
+            raise QueueFullError(self.places, self._retry_after_s())
+        self._taken += 1
+        return Slot(self)
+
+    def _retry_after_s(self) -> int:
+        """Estimate from recent runs the seconds until a slot is free."""
+        turns = math.ceil((self.waiting + 1) / self.workers)
+        return min(_LONGEST_RETRY_S, max(1, math.ceil(turns * self._mean_s)))
+
+    def _release(self, ran_s: float | None) -> None:
+        """Free a slot. ``ran_s`` is the duration of its run, None if it never ran."""
+        self._taken -= 1
+        if ran_s is None:
+            return
+        self._mean_s += _MEAN_WEIGHT * (ran_s - self._mean_s)
+        self.running -= 1
+        self._turns.release()
+
+
+class Slot:
+    """Slot of one request; see :meth:`Admission.enter`."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._began: float | None = None
+        self._left = False
+
+    async def turn(self) -> None:
+        """Wait until this slot may run."""
+        await self._admission._turns.acquire()
+        self._admission.running += 1
+        self._began = time.monotonic()
+
+    def leave(self) -> None:
+        """Free the slot and let the next one run. May be called again."""
+        if not self._left:
+            self._left = True
+            ran = None if self._began is None else time.monotonic() - self._began
+            self._admission._release(ran)
 
 
 class WorkerThreads:
@@ -97,6 +177,16 @@ class Job:
         self._cancel.set()
         if self.queued_s is None:
             self.task.cancel()
+
+    @contextlib.contextmanager
+    def limited(self, left_s: float, deadline_s: float) -> Iterator[None]:
+        """Stop the run at the deadline, or as soon as the block that awaits its events ends."""
+        timer = self._loop.call_later(left_s, self.stop, DeadlineError(deadline_s))
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.stop(ClientGoneError())
 
     def _emit(self, event: Event) -> None:
         if not self._over:

@@ -40,9 +40,9 @@ from viper.prompting.template import MODULE_NAMES
 from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve import forms
-from viper.serve.edge import Edge
-from viper.serve.refusals import ClientGoneError, DeadlineError, error_body, is_internal
-from viper.serve.service import Service
+from viper.serve.gate import Access, Gate
+from viper.serve.replies import error_body, is_internal
+from viper.serve.service import Edge, Service
 
 LOG = logging.getLogger("viper.serve")
 
@@ -122,10 +122,10 @@ def create_mcp_app(server: MCPServer[Any], service: Service) -> ASGIApp:
         streamable_http_path=PATH,
         stateless_http=True,
         max_request_body_size=service.settings.max_upload_bytes,
-        # The gatekeeper checks Host and Origin, and a token where other machines can call.
+        # The gate checks Host and Origin, and a token where other machines can call.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Edge(app, service)
+    return Edge(Gate(app, Access.to_service(service.settings)), service)
 
 
 def serve_stdio(server: MCPServer[Any], service: Service) -> None:
@@ -240,21 +240,16 @@ class VisionTools:
             slot = service.admission.enter()
             cleanup.callback(slot.leave)
             job = service.start_job(slot, form.work(self._reasoner, intake), cleanup)
-        late = DeadlineError(settings.deadline_s)
-        timer = asyncio.get_running_loop().call_later(settings.deadline_s, job.stop, late)
         trials = 0
-        try:
+        with job.limited(settings.deadline_s, settings.deadline_s):
             while isinstance(event := await job.next(), Trial):
                 trials += 1
-                service.metrics.count_trial(event)
+                service.metrics.count_event(event)
                 outcome = "answered" if event.failure is None else event.failure.kind
                 await ctx.report_progress(trials, message=f"trial {trials}: {outcome}")
-        finally:
-            timer.cancel()
-            job.stop(ClientGoneError())
         if isinstance(event, BaseException):
             raise event
-        service.metrics.count_usage(event.trace)
+        service.metrics.count_event(event)
         return event
 
     def _names(self, paths: list[str]) -> list[str]:

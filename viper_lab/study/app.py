@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from viper.errors import ViperError
 from viper.evaluate.reports.page import rendered_page
+from viper.serve.gate import Access
 from viper.strategies.seek.names import ACTIONS
 from viper.web.behind_token import behind_token, form_of
 from viper.web.embedded_media import embedded
@@ -39,14 +40,14 @@ _POLICY = (
 )
 
 
-def create_study(sessions: Sessions, token: str) -> Starlette:
+def create_study(sessions: Sessions, access: Access) -> Starlette:
     """Create the application. All its pages are below ``/TOKEN/``."""
     forms = [
         Route(f"/{name}", partial(_sent, sessions, name), methods=["POST"], name=name)
         for name in _FORMS
     ]
     page = Route("/", partial(_page, sessions), name="study")
-    return behind_token([page, *forms], token, _POLICY, _FORMS, _static)
+    return behind_token([page, *forms], access, _POLICY, _static)
 
 
 def _static(name: str) -> tuple[str, str] | None:

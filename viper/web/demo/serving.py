@@ -20,13 +20,10 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from viper.serve.auth import check_local
-from viper.serve.refusals import ForbiddenError
-from viper.serve.settings import is_loopback
+from viper.serve.gate import Access, Gate, refused_in_text
 from viper.strategies.replay import Replayer
 from viper.web.demo.manager import SessionManager
 from viper.web.demo.session import SceneSource
@@ -65,26 +62,24 @@ _TRACE_POLICY = "sandbox allow-scripts; frame-ancestors 'self'"
 
 @dataclass(frozen=True)
 class DemoAddress:
-    """Address where the demo is served.
+    """Addresses of the demo's pages.
 
     Attributes:
-        host: address of the server's socket.
-        prefix: prefix of every path. Empty on a loopback address, else a random token.
+        access: who may ask; without a token, the prefix of all addresses is empty.
         secret: signs addresses of trace pages, so that only the asking visitor knows them.
     """
 
-    host: str
-    prefix: str
+    access: Access
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     @classmethod
     def at(cls, host: str) -> DemoAddress:
-        """Build the address of a host."""
-        return cls(host, "" if is_loopback(host) else f"/{secrets.token_urlsafe(18)}")
+        """Build the addresses of a server that listens on this host."""
+        return cls(Access.to_pages(host, always_token=False, offers=_is_of_page))
 
     def trace_address(self, answer: str) -> str:
         """Return the address of an answer's trace page."""
-        return f"{self.prefix}/trace/{answer}/{self._signature(answer)}"
+        return f"{self.access.prefix}/trace/{answer}/{self._signature(answer)}"
 
     def signed(self, answer: str, signature: str) -> bool:
         """Return whether this address was issued by :meth:`trace_address`."""
@@ -94,44 +89,8 @@ class DemoAddress:
         return hmac.new(self.secret, answer.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-class Gate:
-    """ASGI middleware that refuses requests the page never sends, and sets security headers."""
-
-    def __init__(self, app: ASGIApp, place: DemoAddress) -> None:
-        self._app, self._place = app, place
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        refused = self._refusal(scope)
-        if refused is not None:
-            await refused(scope, receive, send)
-            return
-
-        async def marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers.setdefault("Content-Security-Policy", _POLICY)
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers["Referrer-Policy"] = "no-referrer"
-            await send(message)
-
-        await self._app(scope, receive, marked)
-
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
-        path: str = scope["path"]
-        if is_loopback(self._place.host):
-            try:
-                check_local(Headers(scope=scope))
-            except ForbiddenError as error:
-                return PlainTextResponse(f"{error}\n", 403)
-        elif not path.startswith(f"{self._place.prefix}/"):
-            return PlainTextResponse("not found\n", 404)
-        path = path.removeprefix(self._place.prefix)
-        if scope["type"] != "http" or not (path in _EXACT or path.startswith(_BEGINNINGS)):
-            return PlainTextResponse("not found\n", 404)
-        return None
+def _is_of_page(path: str) -> bool:
+    return path in _EXACT or path.startswith(_BEGINNINGS)
 
 
 class DemoServer(uvicorn.Server):
@@ -215,7 +174,7 @@ def create_app(
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
-    @app.get(f"{place.prefix}/trace/{{answer}}/{{signature}}")
+    @app.get(f"{place.access.prefix}/trace/{{answer}}/{{signature}}")
     def trace(answer: str, signature: str, steps_only: bool = False) -> Any:
         if not place.signed(answer, signature):
             return PlainTextResponse("not found\n", 404)
@@ -233,7 +192,7 @@ def create_app(
     gr.mount_gradio_app(
         app,
         blocks,
-        path=place.prefix or "/",
+        path=place.access.prefix or "/",
         footer_links=[],
         run_history=False,
         allowed_paths=[],
@@ -248,4 +207,4 @@ def create_app(
     )
     # launch() would set this. Without it gradio accepts any path of this machine as an upload.
     blocks.has_launched = blocks.is_running = True
-    return Gate(app, place)
+    return Gate(app, place.access, {"Content-Security-Policy": _POLICY}, refused_in_text)

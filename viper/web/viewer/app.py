@@ -25,6 +25,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Trace
+from viper.serve.gate import Access
 from viper.strategies.replay import Replayer
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
@@ -70,13 +71,13 @@ class Viewer:
     Attributes:
         shelves: one run, or two to compare.
         replayer: replays programs for their pages.
-        token: token in the address. Without it, every page is not found.
+        access: who may read the pages.
     """
 
     shelves: tuple[ViewedRun, ...]
     index: ViewerIndex
     replayer: Replayer
-    token: str
+    access: Access
 
 
 def create_viewer(viewer: Viewer) -> Starlette:
@@ -89,7 +90,7 @@ def create_viewer(viewer: Viewer) -> Starlette:
         Route("/feedback", partial(_feedback, viewer), methods=["POST"], name="feedback"),
         Route("/small", partial(_small, viewer), name="small"),
     ]
-    return behind_token(routes, viewer.token, _POLICY, ["feedback"])
+    return behind_token(routes, viewer.access, _POLICY)
 
 
 def _grid(viewer: Viewer, request: Request) -> Response:

@@ -30,11 +30,11 @@ from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions
 from viper.run_result import RunResult
 from viper.schema import Trace
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper.strategies.replay import Replayer
 from viper.web.trace_page import Extras, replay_all, trace_page
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import ViewerIndex
 
 CLIP = Path(__file__).parents[1] / "viper" / "embedded" / "media" / "clip.mp4"
@@ -90,8 +90,8 @@ def filters(rows: int, like: Trace) -> None:
             made: list[ViewerIndex] = []
             took = milliseconds(lambda: made.append(ViewerIndex([store])))
             print(f"{rows:,} rows read into the table: {took:.0f} ms")
-            access = Access("127.0.0.1", "t", in_path=True)
-            shown = (ViewedRun("run", store, Gallery(store, None)),)
+            access = AccessRules("127.0.0.1", "t", in_path=True)
+            shown = (ViewedRun("run", store, RunGallery(store, None)),)
             viewer = Viewer(shown, made[0], replayer, access)
             client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
             client.get("/t/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.process import end_with
+from viper.commands.terminal import end_with
 from viper.errors import EXIT_OK
 
 # fmt: off

@@ -1,16 +1,27 @@
-"""Escaping of untrusted text (queries, programs, names) for terminal, CSV, Markdown and HTML."""
+"""Escaping of untrusted text (queries, programs, names) for terminal, CSV, Markdown and HTML.
+
+Each ``for_…`` first makes hidden characters visible and then escapes for one format. The templates
+of all pages escape by :func:`for_html`, whatever they show.
+"""
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    import jinja2
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _SPACES = re.compile(r"\s+")
+# Pages hold megabytes of base64, so only characters beyond these are looked at one by one.
+_NOT_ASCII_TEXT = re.compile(r"[^\t\n -~]")
 
 
 def for_terminal(text: str, width: int | None = None) -> str:
@@ -40,7 +51,28 @@ def for_html(text: object) -> Markup:
     """Return text for an element or a quoted attribute of HTML; markup stays as it is."""
     if isinstance(text, Markup):
         return text
-    return Markup(html.escape(_visible(str(text)), quote=True))
+    return escape(_visible(str(text)))
+
+
+@cache
+def template_environment(*folders: Path) -> jinja2.Environment:
+    """Build the environment of templates for all pages: each value is escaped, and none is missing.
+
+    Args:
+        folders: folders of the templates; a name is looked up in the first one first.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=True,
+        finalize=for_html,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["python_lines"] = python_lines
+    return environment
 
 
 def python_lines(program: str) -> list[Markup]:
@@ -49,12 +81,12 @@ def python_lines(program: str) -> list[Markup]:
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    html = highlight(
+    lines = highlight(
         _one_by_one(program),
         PythonLexer(stripnl=False, ensurenl=False),
         HtmlFormatter(nowrap=True, classprefix="py-"),
     )
-    return [Markup(line) for line in html.splitlines()]
+    return [Markup(line) for line in lines.splitlines()]
 
 
 def python_on_terminal(program: str) -> list[str]:
@@ -76,9 +108,10 @@ def _one_by_one(program: str) -> str:
 
 def _visible(text: str) -> str:
     """Write control and direction-changing characters as ``\\x1b``; line ends and tabs stay."""
-    return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
+    return _NOT_ASCII_TEXT.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    character = match[0]
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs")
+    return character.encode("unicode_escape").decode("ascii") if hidden else character

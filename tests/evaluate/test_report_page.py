@@ -134,7 +134,7 @@ def test_the_worst_samples_are_listed_and_no_more_than_two_hundred(tmp_path: Pat
 
 def test_fallbacks_and_unfinished_runs_are_said_on_the_page(tmp_path: Path) -> None:
     text = page_of(tmp_path, [a_row(n, marks=("fallback:average_box",)) for n in range(10)])
-    assert "not the strategy&#x27;s own" in text and "without fallbacks" in text
+    assert "not the strategy&#39;s own" in text and "without fallbacks" in text
     assert "not finished: 10 of 40" in text
 
 

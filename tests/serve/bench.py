@@ -122,7 +122,8 @@ def served(
         try:
             made.client.get("/healthz")
             if ready:
-                assert made.service.warmup.wait(WAIT_S) == "ready"
+                made.service.warmup.wait(WAIT_S)
+                assert made.service.warmup.state == "ready"
             yield made
         finally:
             if isinstance(writer, Writer):

@@ -26,13 +26,13 @@ from tests.web.demo_bench import served_demo
 from tests.web.test_viewer import write
 from viper.api.library import Library
 from viper.serve.app import create_app
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper.serve.mcp_server import PATH, create_mcp_app, create_server
 from viper.serve.service import Service
 from viper.serve.settings import ServeSettings
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import ViewerIndex
 
 TOKEN = "correct-horse-battery-staple"
@@ -116,8 +116,8 @@ def view(folder: Path, token: str | None) -> Iterator[Ask]:
     with ExitStack() as stack:
         store = stack.enter_context(write(folder / "run", [a_row(0)]))
         replayer = stack.enter_context(Replayer(Library()))
-        viewed = ViewedRun("run", store, Gallery(store, None))
-        access = Access.to_pages("127.0.0.1")
+        viewed = ViewedRun("run", store, RunGallery(store, None))
+        access = AccessRules.to_pages("127.0.0.1")
         app = create_viewer(Viewer((viewed,), ViewerIndex([store]), replayer, access))
         yield of_pages(TestClient(app, base_url=f"http://{HERE}"), access.prefix)
 
@@ -164,7 +164,7 @@ def test_a_page_of_another_site_gets_nowhere(face: Any, tmp_path: Path) -> None:
 
 
 def test_another_site_may_not_send_forms_or_open_sockets(tmp_path: Path) -> None:
-    access = Access.to_pages("127.0.0.1")
+    access = AccessRules.to_pages("127.0.0.1")
     headers = [(b"host", HERE.encode()), (b"sec-fetch-site", b"same-site")]
     scope = {"type": "http", "path": f"{access.prefix}/", "headers": headers}
     access.check({**scope, "method": "GET"})
@@ -181,7 +181,7 @@ def test_another_site_may_not_send_forms_or_open_sockets(tmp_path: Path) -> None
 
 
 def test_beyond_this_machine_a_proxy_may_name_and_encrypt_pages(tmp_path: Path) -> None:
-    access = Access.to_pages("0.0.0.0")
+    access = AccessRules.to_pages("0.0.0.0")
     headers = [(b"host", b"viper.example"), (b"origin", b"https://viper.example")]
     access.check(
         {"type": "http", "method": "POST", "path": f"{access.prefix}/", "headers": headers}

@@ -78,7 +78,8 @@ def test_it_is_ready_when_the_models_are_loaded(monkeypatch: pytest.MonkeyPatch)
         answer = server.client.get("/readyz")
         assert (answer.status_code, answer.json()) == (503, {"status": "loading"})
         let_go.set()
-        assert server.service.warmup.wait(WAIT_S) == "ready"
+        server.service.warmup.wait(WAIT_S)
+        assert server.service.warmup.state == "ready"
         assert server.client.get("/readyz").status_code == 200
 
 

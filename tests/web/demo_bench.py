@@ -14,8 +14,7 @@ from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.serve.settings import listening_at
 from viper.strategies.replay import Replayer
-from viper.web.demo.demo_run import RunOpener
-from viper.web.demo.manager import SessionManager
+from viper.web.demo.manager import RunOpener, SessionManager
 
 COUNT = "def execute_command(image):\n    return len(ImagePatch(image).find('cube'))\n"
 FAINT = "def execute_command(image):\n    return ImagePatch(image).find('faint ball')[0]\n"

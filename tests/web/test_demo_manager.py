@@ -20,20 +20,21 @@ from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
 from viper.models.domain import Domain
 from viper.models.media import media_from
-from viper.web.demo.demo_run import DemoQuestion, check_folder
 from viper.web.demo.manager import (
     AnswerEvent,
     AskEvent,
+    DemoQuestion,
     ErrorEvent,
     SessionManager,
     Status,
     StopEvent,
     TrialEvent,
+    check_folder,
 )
 from viper.web.demo.rendering import answer_html, status_html, trials_html
 from viper.web.demo.session import DemoMedia, DemoSession
 from viper.web.sample_pages import truth_of
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 
 __all__ = ["gray"]
 
@@ -60,7 +61,7 @@ def test_every_trial_is_told_as_it_ends(bench: Desked, chosen: DemoMedia) -> Non
     trials = [one for one in told if isinstance(one, TrialEvent)]
     assert kinds(told) == ["Status", *["TrialEvent"] * len(trials), "AnswerEvent"]
     assert told[0] == Status("writing a program")
-    assert len(trials) > 1 and [one.number for one in trials] == [*range(1, len(trials) + 1)]
+    assert len(trials) > 1 and [one.trial.index for one in trials] == [*range(len(trials))]
     assert trials[0].failure is not None and trials[0].failure.kind == "below_threshold"
     assert trials[-1].failure is None and "lowered from 0.2" in trials[-1].came
     seconds = [one.seconds for one in trials]
@@ -89,7 +90,7 @@ def test_what_was_asked_is_a_run(bench: Desked, chosen: DemoMedia) -> None:
 def test_viper_view_shows_what_is_asked_while_it_looks(bench: Desked, chosen: DemoMedia) -> None:
     list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))
     with RunStore.read(bench.folder) as store:
-        gallery = Gallery(store, None)
+        gallery = RunGallery(store, None)
         assert gallery.wait(WAIT_S) and gallery.problem == ""
         list(bench.manager.ask("me", DemoQuestion(chosen, "broken?")))
         for sample_id in ("asked-1", "asked-2"):

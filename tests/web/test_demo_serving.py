@@ -25,8 +25,7 @@ from tests.web.test_trace_page import HOSTILE
 from viper.commands.demo import demo
 from viper.errors import MissingExtraError
 from viper.strategies import STRATEGIES
-from viper.web.demo.demo_run import DemoQuestion
-from viper.web.demo.manager import AnswerEvent
+from viper.web.demo.manager import AnswerEvent, DemoQuestion
 from viper.web.demo.session import DemoSession
 
 
@@ -200,6 +199,6 @@ def test_a_run_for_each_profile_and_strategy(
     assert [each.name for each in offered] == [
         (profile, strategy) for profile in ("embedded", "embedded-small") for strategy in strategies
     ]
-    folders = [each.opener._folder.name for each in offered]
+    folders = [each.opener.folder.name for each in offered]
     assert folders[0] == "run" and len(set(folders)) == len(folders)
     assert folders[strategies.index("seek")] == "run-embedded-seek"

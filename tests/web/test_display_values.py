@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from viper.web.values import LONGEST_TEXT, DisplayValue, Sizes, display_value
+from viper.web.trace_view import LONGEST_TEXT, DisplayValue, Sizes, display_value
 
 
 @pytest.mark.parametrize(

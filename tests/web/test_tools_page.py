@@ -25,7 +25,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import ToolCall, Trace, Turn
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import ViewerIndex
 
 WRONG = replace(WHOLE, calls=(0,))
@@ -123,7 +123,7 @@ def two(tmp_path: Path) -> Iterator[TestClient]:
             stack.enter_context(write(tmp_path / "after", stepped(0), stepped(1))),
         ]
         shelves = tuple(
-            ViewedRun(name, store, Gallery(store, None))
+            ViewedRun(name, store, RunGallery(store, None))
             for name, store in zip(("before", "after"), stores, strict=True)
         )
         for shelf in shelves:

@@ -10,8 +10,7 @@ from tests.web.test_trace_page import HOSTILE, Reader
 from tests.web.traces import page
 from viper.models.media import media_from
 from viper.schema import Turn
-from viper.web.trace_view import turn_views
-from viper.web.values import Sizes
+from viper.web.trace_view import Sizes, turn_views
 
 
 def test_every_turn_is_told_with_what_it_was_worth() -> None:

@@ -23,14 +23,14 @@ from viper.evaluate.runs.manifest import SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import ToolCall
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper.strategies.replay import Replayer
 from viper.web.viewer.app import ViewedRun, Viewer, create_viewer, filter_from
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import PAGE_ROWS, SORTS, RowFilter, ViewerIndex, verdict_of
 
 TOKEN = "the-token"
-ACCESS = Access("127.0.0.1", TOKEN, in_path=True)
+ACCESS = AccessRules("127.0.0.1", TOKEN, in_path=True)
 
 
 def write(
@@ -186,7 +186,7 @@ class Site:
             stack.enter_context(write(folder / name, judged, str(self.file))) for name in names
         ]
         shelves = tuple(
-            ViewedRun(name, store, Gallery(store, None))
+            ViewedRun(name, store, RunGallery(store, None))
             for name, store in zip(names, stores, strict=True)
         )
         for shelf in shelves:
@@ -225,7 +225,7 @@ def test_cards_say_what_is_wrong_in_words_and_class(tmp_path: Path) -> None:
     marks = ("warning:weak_evidence", "warning:unknown_words")
     found = [a_row(0), replace(a_row(2), marks=marks), a_row(1), replace(a_row(4), target=None)]
     with write(tmp_path / "run", found) as store, Replayer(Library()) as replayer:
-        viewed = ViewedRun("run", store, Gallery(store, None))
+        viewed = ViewedRun("run", store, RunGallery(store, None))
         viewer = Viewer((viewed,), ViewerIndex([store]), replayer, ACCESS)
         client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")
         page = Reader(client.get(f"/{TOKEN}/").text)
@@ -295,7 +295,7 @@ def test_nothing_that_a_run_holds_is_markup(tmp_path: Path) -> None:
     ]  # fmt: skip
     with ExitStack() as stack:
         stores = [stack.enter_context(write(tmp_path / name, hostile)) for name in "ab"]
-        shelves = tuple(ViewedRun(HOSTILE, store, Gallery(store, None)) for store in stores)
+        shelves = tuple(ViewedRun(HOSTILE, store, RunGallery(store, None)) for store in stores)
         replayer = stack.enter_context(Replayer(Library()))
         viewer = Viewer(shelves, ViewerIndex(stores), replayer, ACCESS)
         client = TestClient(create_viewer(viewer), base_url="http://127.0.0.1")

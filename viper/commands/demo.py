@@ -1,4 +1,7 @@
-"""``viper demo``: ask about images and videos in a browser; the questions of ``make demo``."""
+"""``viper demo``: ask about images and videos in a browser; the questions of ``make demo``.
+
+:func:`demo` opens the profiles, a manager for each with each strategy, and serves the page.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,7 @@ from viper.schema import to_json
 from viper.serve.settings import address_of, listening_at
 from viper.strategies import STRATEGIES
 from viper.strategies.replay import Replayer
-from viper.web.demo.demo_run import RunOpener, check_folder
-from viper.web.demo.manager import SessionManager
+from viper.web.demo.manager import RunOpener, SessionManager, check_folder
 
 
 @dataclass(frozen=True, kw_only=True)

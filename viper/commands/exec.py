@@ -13,6 +13,7 @@ from viper.errors import MediaError, UsageError
 from viper.models.media import media_from
 from viper.reasoner import RunOptions
 
+# The sandbox refuses longer programs; this says so before anything is loaded.
 MAX_PROGRAM_BYTES = 64 * 1024
 
 

@@ -11,8 +11,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.present import answer_line
-from viper.commands.process import end_with
-from viper.commands.terminal import echo_json, status
+from viper.commands.terminal import echo_json, end_with, status
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal
 from viper.profiles.exported import ExportedProgram

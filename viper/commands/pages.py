@@ -19,7 +19,7 @@ from viper.evaluate.runs.store import PAGE, RunStore
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer
-from viper.web.sample_pages import SamplePages
+from viper.web.sample_pages import write_sample_page
 
 
 def write_report_page(
@@ -38,8 +38,18 @@ def write_report_page(
     """
     path = store.folder / PAGE
     write_file(path, report_page(store, report))
+    rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
+    links = {}
     try:
-        links = _sample_pages(store, samples, mode)
+        with (
+            Replayer(library_of(store.manifest), mode) as replayer,
+            counter("trace pages", len(rows)) as advance,
+        ):
+            for row in rows:
+                address = write_sample_page(store, row, samples[row.sample_id], replayer)
+                if address is not None:
+                    links[row.sample_id, row.seed] = address
+                advance("")
     except (UsageError, SandboxUnavailableError, SandboxHostError) as error:
         click.echo(f"viper: no trace pages: {error}", err=True)
         links = {}
@@ -67,19 +77,3 @@ def library_of(manifest: Manifest) -> Library:
     path, of_profile = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
     base = Path(path).parent if path and manifest.api == of_profile else None
     return library_for(manifest.api, base)
-
-
-def _sample_pages(
-    store: RunStore, samples: Mapping[str, Sample], mode: Mode
-) -> dict[tuple[str, int], str]:
-    rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
-    links = {}
-    with Replayer(library_of(store.manifest), mode) as replayer:
-        pages = SamplePages(store, samples, replayer)
-        with counter("trace pages", len(rows)) as advance:
-            for row in rows:
-                address = pages.write(row)
-                if address is not None:
-                    links[row.sample_id, row.seed] = address
-                advance("")
-    return links

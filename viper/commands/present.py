@@ -1,210 +1,26 @@
-"""Answers of ``viper run`` and ``viper exec``, and their printed form."""
+"""Results of runs as people read them on a terminal.
+
+:func:`print_result` prints the details on stderr, then the answer on stdout.
+"""
 
 from __future__ import annotations
 
-import inspect
-import json
-import math
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from viper.commands.options import ProfileChoice, open_profile
-from viper.commands.terminal import echo_json, echo_thumbnail, indented, status
-from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, ModelError, ViperError
+from viper.commands.terminal import echo_json, echo_thumbnail, indented
+from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal, python_on_terminal
-from viper.models.hub import local_copy
 from viper.models.llm.messages import Picture
-from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
-from viper.models.llm.scripted import ScriptedLLM
-from viper.models.loading import LoadOptions
 from viper.models.media import Media
-from viper.profiles.backends import backend_class, loads_weights
-from viper.profiles.document import BackendChoice
-from viper.profiles.wiring import Profile
-from viper.reasoner import Reasoner, RunOptions
 from viper.record import result_record
 from viper.run_result import RunResult
 from viper.schema import Answer, Box, Check, Failure, ToolCall, Trace, Trial, Turn
-from viper.serve.client import RemoteReasoner
-from viper.strategies import STRATEGIES
-from viper.strategies.base import Components
 from viper.tools.session import is_shown, note_of
-
-
-def tell_cost(
-    choice: ProfileChoice, media: Media, query: str, options: RunOptions, writes_programs: bool
-) -> int:
-    """Print the cost of the run without loading weights."""
-    from viper.commands.profile import echo_weights
-
-    profile = open_profile(choice)
-    states = echo_weights(profile, choice.offline)
-    sizes = [state.size_bytes for state in states if state.size_bytes]
-    click.echo(f"weights on this disk: {sum(sizes) / 1e6:,.0f} MB; each loads when first needed")
-    exit_code = EXIT_FAILED if any(state.problem for state in states) else EXIT_OK
-    if not writes_programs:
-        click.echo(f"strategy {options.strategy}: {STRATEGIES[options.strategy].summary}")
-        return exit_code
-    parts = unloaded(profile)
-    # The router may need a model, and the prompt is then shorter than this one.
-    parts = replace(parts, settings=replace(parts.settings, api_budget=0))
-    with Reasoner(parts, preload=False) as reasoner:
-        prompt = reasoner.prompt(media, query, options)
-        settings = options.settings(parts.settings)
-    texts = "plans and as many programs" if options.strategy == "plan" else "programs"
-    fewest, most = (settings.votes + 1) // 2, settings.trials * settings.votes
-    click.echo(
-        f"language model: {fewest} to {most} {texts}, a prompt of {len(prompt):,} characters "
-        f"(roughly {len(prompt) // 4:,} tokens), at most {settings.max_tokens} tokens each"
-    )
-    most = profile.document.limits.calls
-    click.echo(f"vision models: as many calls as the program makes, at most {most}")
-    return exit_code
-
-
-def unloaded(profile: Profile) -> Components:
-    """Return the components of a profile, with language models that only count tokens.
-
-    Their prompts are those of the models if the tokenizers are on this disk. Otherwise the number
-    of examples is an estimate.
-    """
-    counters = {
-        role: TokenReader(*_limits(profile, role, choice))
-        for role, choice in profile.document.models.items()
-    }
-    return profile.components().with_models(**counters)
-
-
-class TokenReader(ScriptedLLM):
-    """Counts tokens as the model of a checkpoint does, without torch and transformers.
-
-    Attributes:
-        exact: False if it estimates, because there is no tokenizer.
-    """
-
-    def __init__(self, tokenizer: Path | None, max_context: int) -> None:
-        super().__init__(max_context=max_context)
-        self.exact = tokenizer is not None
-        self._tokenizer: Any = None
-        if tokenizer is not None:
-            from tokenizers import Tokenizer
-
-            self._tokenizer = Tokenizer.from_file(str(tokenizer))
-            self._tokenizer.no_truncation()
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of the text, without special tokens."""
-        if self._tokenizer is None:
-            return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
-
-
-def _limits(profile: Profile, role: str, choice: BackendChoice) -> tuple[Path | None, int]:
-    """Return the tokenizer's file, or None, and the context of a language model."""
-    options = profile.options(role, choice)
-    declared = inspect.signature(backend_class(role, choice.backend)).parameters.get("max_context")
-    context = options.get("max_context", getattr(declared, "default", None))
-    own = profile.model_source(choice) if loads_weights(role, choice.backend) else None
-    folder = Path(os.devnull)  # holds no file
-    with suppress(ModelError):
-        folder = local_copy(options.get("tokenizer", own) or "-", LoadOptions(local_only=True))
-    if context is None and (folder / "config.json").is_file():
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        context = config.get("text_config", config).get("max_position_embeddings")
-    tokenizer = folder / "tokenizer.json"
-    return tokenizer if tokenizer.is_file() else None, int(context or 1 << 20)
-
-
-def show_prompt(choice: ProfileChoice, media: Media, query: str, options: RunOptions) -> None:
-    """Print the prompt of a run without loading a model."""
-    parts = unloaded(open_profile(choice))
-    with Reasoner(parts, preload=False) as reasoner:
-        prompt = reasoner.prompt(media, query, options)
-    if not all(getattr(model, "exact", False) for model in parts.models.values()):
-        click.echo(
-            "the number of examples is an estimate, because a tokenizer is not on this disk",
-            err=True,
-        )
-    click.echo(prompt)
-
-
-def answer_each(answer_one: Callable[[str], int]) -> int:
-    """Answer questions from standard input, a line each, until an empty line or the end.
-
-    Ctrl-C ends the answer to one question, and while waiting for a question the command.
-
-    Args:
-        answer_one: answers a question and returns an exit code.
-    """
-    if sys.stdin.isatty():
-        with suppress(ImportError):
-            import readline  # noqa: F401  the arrow keys edit the line
-    exit_code = EXIT_OK
-    while (question := _next_question().strip()) != "":
-        try:
-            code = answer_one(question)
-        except ViperError as error:
-            click.echo(f"viper: {error}", err=True)
-            code = EXIT_FAILED
-        except KeyboardInterrupt:
-            click.echo("cancelled", err=True)
-            code = EXIT_FAILED
-        exit_code = exit_code or min(code, EXIT_FAILED)
-    return exit_code
-
-
-def _next_question() -> str:
-    """Return a line of standard input, or "" at its end."""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline()
-    click.echo(err=True)
-    try:
-        return input("? ")
-    except EOFError:
-        return ""
-
-
-def answer(
-    reasoner: Reasoner | RemoteReasoner,
-    media: Media,
-    query: str,
-    options: RunOptions,
-    *,
-    cancellable: bool = False,
-    verbose: bool = False,
-) -> RunResult:
-    """Answer a query.
-
-    Args:
-        cancellable: Ctrl-C ends the run in order, so that the reasoner can answer further queries.
-        verbose: print each trial on stderr as it ends.
-    """
-
-    def report(trial: Trial) -> None:
-        if verbose:
-            click.echo(trial_line(trial), err=True)
-
-    with status("answering"):
-        if not cancellable or isinstance(reasoner, RemoteReasoner):
-            return reasoner.run(media, query, options, on_trial=report)
-        cancel = threading.Event()
-        with ThreadPoolExecutor(1) as thread:
-            run = partial(reasoner.run, on_trial=report, cancel=cancel)
-            try:
-                return thread.submit(run, media, query, options).result()
-            except KeyboardInterrupt:
-                cancel.set()
-                raise
 
 
 def print_result(

@@ -1,8 +1,18 @@
-"""``viper run``: answer a question about images or a video."""
+"""``viper run``: answer a question about images or a video.
+
+:func:`run` checks the options, opens the profile or the client of a server, and answers one query
+or, with ``-i``, each line of standard input. ``--dry-run`` and ``--show-prompt`` answer none.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,12 +22,14 @@ from viper.commands.options import command_line, open_reasoner, options_as, spli
 from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
 from viper.commands.sections import SectionedCommand
 from viper.commands.terminal import status
-from viper.errors import EXIT_OK, UsageError
+from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.strategies import STRATEGIES, strategy
 
 if TYPE_CHECKING:
     from viper.models.media import Media
     from viper.reasoner import Reasoner, RunOptions
+    from viper.run_result import RunResult
+    from viper.schema import Trial
     from viper.serve.client import RemoteReasoner
 
 # Pairs of options of which each would make the other one meaningless.
@@ -57,7 +69,6 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
         )
     _check_together(chosen)
     # Importing these takes longer than all of --help.
-    from viper.commands.present import show_prompt, tell_cost
     from viper.models.media import media_from
     from viper.reasoner import RunOptions
 
@@ -84,8 +95,12 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     if not writes_programs and (chosen.show_prompt or chosen.program_only):
         raise click.UsageError(f"strategy {options.strategy} writes no program; nothing to show")
     if chosen.dry_run:
+        from viper.commands.dry_run import tell_cost
+
         return tell_cost(chosen, media, query, options, writes_programs)
     if chosen.show_prompt:
+        from viper.commands.dry_run import show_prompt
+
         show_prompt(chosen, media, query, options)
         return EXIT_OK
     with open_reasoner(chosen, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
@@ -126,17 +141,28 @@ def _answer(
     query: str,
     options: RunOptions,
 ) -> int:
-    from viper.commands.present import answer, answer_each, print_result
+    from viper.commands.present import print_result, trial_line
 
-    def answer_one(question: str) -> int:
-        result = answer(
-            reasoner,
-            media,
-            question,
-            options,
-            cancellable=chosen.interactive,
-            verbose=chosen.verbose,
-        )
+    def report(trial: Trial) -> None:
+        if chosen.verbose:
+            click.echo(trial_line(trial), err=True)
+
+    def result_of(question: str) -> RunResult:
+        run = partial(reasoner.run, media, question, options, on_trial=report)
+        if not chosen.interactive or chosen.server is not None:
+            return run()
+        # Ctrl-C ends the run in order, so that the reasoner can answer further questions.
+        cancel = threading.Event()
+        with ThreadPoolExecutor(1) as thread:
+            try:
+                return thread.submit(run, cancel=cancel).result()
+            except KeyboardInterrupt:
+                cancel.set()
+                raise
+
+    def answer(question: str) -> int:
+        with status("answering"):
+            result = result_of(question)
         result = result if chosen.force else result.withheld()
         exit_code = print_result(
             result,
@@ -152,4 +178,37 @@ def _answer(
             click.echo(f"{chosen.html}: open it in a browser", err=True)
         return exit_code
 
-    return answer_each(answer_one) if chosen.interactive else answer_one(query)
+    return _answer_each(answer) if chosen.interactive else answer(query)
+
+
+def _answer_each(answer: Callable[[str], int]) -> int:
+    """Answer questions from standard input, a line each, until an empty line or the end.
+
+    Ctrl-C ends the answer to one question, and while waiting for a question the command.
+    """
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            import readline  # noqa: F401  the arrow keys edit the line
+    exit_code = EXIT_OK
+    while (question := _next_question().strip()) != "":
+        try:
+            code = answer(question)
+        except ViperError as error:
+            click.echo(f"viper: {error}", err=True)
+            code = EXIT_FAILED
+        except KeyboardInterrupt:
+            click.echo("cancelled", err=True)
+            code = EXIT_FAILED
+        exit_code = exit_code or min(code, EXIT_FAILED)
+    return exit_code
+
+
+def _next_question() -> str:
+    """Return a line of standard input, or "" at its end."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline()
+    click.echo(err=True)
+    try:
+        return input("? ")
+    except EOFError:
+        return ""

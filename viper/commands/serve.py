@@ -1,4 +1,8 @@
-"""``viper serve`` and ``viper mcp``: answer queries over HTTP, or for agents."""
+"""``viper serve`` and ``viper mcp``: answer queries over HTTP, or for agents.
+
+Both check their options, build the settings of a server (:func:`settings_of`), load the profile and
+serve until a signal.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ class ServerOptions(AddressOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(ServerOptions):
+class HttpServeOptions(ServerOptions):
     """Options of ``viper serve``."""
 
     # fmt: off
@@ -80,8 +84,8 @@ class McpOptions(ServerOptions):
     cls=SectionedCommand,
     first="host port token_env workers media_roots allow_exec log_queries profile api offline",
 )
-@cli.options_as(ServeOptions)
-def serve(serving: ServeOptions) -> None:
+@cli.options_as(HttpServeOptions)
+def serve(serving: HttpServeOptions) -> None:
     """Answer queries over HTTP until SIGTERM or Ctrl-C.
 
     Without a token, the server listens on this machine only.

@@ -1,11 +1,14 @@
 """Terminal output of commands: tables and text on stdout, progress on stderr.
 
-On a terminal, progress is a spinner or a bar; elsewhere it is plain lines.
+On a terminal, progress is a spinner or a bar; elsewhere it is plain lines. :func:`end_with` runs a
+command line and turns every error into one line and an exit code.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
 from viper.escape import for_terminal
 
 if TYPE_CHECKING:
@@ -195,3 +199,51 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def end_with(
+    command: click.Command, argv: list[str] | None = None, prog_name: str = "viper"
+) -> None:
+    """Run a command line, and end the process with its exit code.
+
+    Args:
+        argv: the arguments; those of the process if None.
+        prog_name: name of the command in its help and errors.
+    """
+    try:
+        code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
+        if sys.stdout is not None:  # None if the caller closed it
+            sys.stdout.flush()
+    except click.exceptions.Abort:
+        code = _interrupted()
+    except KeyboardInterrupt:
+        code = _interrupted()
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except ViperError as error:
+        click.echo(f"viper: {error}", err=True)
+        code = error.exit_code
+    except SystemExit:  # click ends so if a pipe is closed
+        code = _output_lost(os.strerror(errno.EPIPE))
+    except OSError as error:
+        if error.filename is not None:
+            click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
+            code = EXIT_FAILED
+        elif error.errno == errno.ENOSPC:
+            code = _output_lost(os.strerror(error.errno))
+        else:
+            raise
+    sys.exit(code)
+
+
+def _output_lost(reason: str) -> int:
+    with suppress(OSError):  # stderr may be lost as well
+        click.echo(f"viper: the output could not be written ({reason})", err=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+    return EXIT_FAILED
+
+
+def _interrupted() -> int:
+    click.echo("viper: interrupted", err=True)
+    return EXIT_INTERRUPTED

@@ -16,7 +16,7 @@ from viper.evaluate.runs.store import RunStore
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
-from viper.web.viewer.gallery import Gallery
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import ViewerIndex
 
 
@@ -63,7 +63,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     need_packages(("starlette", "uvicorn"), "serve", "viper view")
     if len(runs) > 2:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
-    from viper.serve.gate import Access
+    from viper.serve.gate import AccessRules
     from viper.web.behind_token import serve_page
     from viper.web.viewer.app import ViewedRun, Viewer, create_viewer
 
@@ -75,10 +75,10 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
         stack.callback(index.close)
         replayer = stack.enter_context(Replayer(library_of(stores[0].manifest), options.sandbox))
         shelves = tuple(
-            ViewedRun(_name(run, runs), store, Gallery(store, options.root))
+            ViewedRun(_name(run, runs), store, RunGallery(store, options.root))
             for run, store in zip(runs, stores, strict=True)
         )
-        access = Access.to_pages(options.host)
+        access = AccessRules.to_pages(options.host)
         app = create_viewer(Viewer(shelves, index, replayer, access))
         address = address_of(listening, f"{access.prefix}/")
         serve_page(app, listening, address, "Ctrl-C stops it", open_browser=options.open_browser)

@@ -21,7 +21,7 @@ from viper.env.episode import Episode, EpisodeObservation, Rules
 from viper.env.tasks import Tasks
 from viper.errors import UsageError
 from viper.reasoner import Reasoner
-from viper.serve.gate import Access, Gate, refused_in_json
+from viper.serve.gate import AccessRules, Gate, refused_in_json
 from viper.serve.settings import ServeSettings
 
 
@@ -116,7 +116,7 @@ def guarded_app(
     """
     make = partial(EpisodeEnvironment, tasks, reasoner, rules)
     app: ASGIApp = create_app(make, Code, Result, "viper", max_concurrent_envs=sessions)
-    gate = Gate(app, Access.to_service(settings), refuse=refused_in_json)
+    gate = Gate(app, AccessRules.to_service(settings), refuse=refused_in_json)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(CancelledError):  # the server ends while code runs

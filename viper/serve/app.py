@@ -26,7 +26,7 @@ from viper.record import RunRecord
 from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve import forms
-from viper.serve.gate import Access, Gate
+from viper.serve.gate import AccessRules, Gate
 from viper.serve.jobs import Event, Job
 from viper.serve.replies import (
     ClientGoneError,
@@ -47,11 +47,13 @@ from viper.serve.settings import ServeSettings
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
-# Seconds after which a stream without events sends a comment.
+# Seconds after which a stream without events sends a comment: below the 30 to 60 s after which
+# proxies commonly close a silent connection.
 HEARTBEAT_S = 15.0
 
 _GATE = errors(401, 403, 500, 503)
 _FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
+_TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 _EVENT_STREAM = {
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
     "description": "The finished run; with `Accept: text/event-stream` its trials as they end, "
@@ -75,29 +77,10 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.service = service
-    app.add_middleware(Gate, access=Access.to_service(settings))
+    app.add_middleware(Gate, access=AccessRules.to_service(settings))
     app.add_middleware(Edge, service=service)  # around the gate, since it logs refusals too
     app.add_exception_handler(HTTPException, _http_error)
-    _add_docs(app)
-    _add_health(app, service)
-    _add_run(app, service)
-    if settings.allow_exec:
-        _add_exec(app, service)
-    return app
 
-
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    service: Service = app.state.service
-    service.warmup.start()
-    try:
-        yield
-    finally:
-        await service.drain(0.0)
-        service.threads.close(timeout_s=0.0)
-
-
-def _add_docs(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
         """Return the OpenAPI document as a page that loads nothing."""
@@ -106,8 +89,6 @@ def _add_docs(app: FastAPI) -> None:
             rendered_page("docs.html", _TEMPLATES, title=title, document=app.openapi())
         )
 
-
-def _add_health(app: FastAPI, service: Service) -> None:
     @app.get("/healthz", responses=errors(500))
     async def healthz() -> Health:
         """Report that the process is up."""
@@ -123,20 +104,16 @@ def _add_health(app: FastAPI, service: Service) -> None:
             return JSONResponse(readiness.model_dump(), 503)  # type: ignore[return-value]
         return readiness
 
-    text = {"content": {"text/plain": {"schema": {"type": "string"}}}}
-
-    @app.get("/metrics", response_class=Response, responses={200: text, **_GATE})
+    @app.get("/metrics", response_class=Response, responses={200: _TEXT, **_GATE})
     async def metrics() -> Response:
         """Return counters for Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-
-def _add_run(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/run",
         response_model=RunRecord,
         responses={200: _EVENT_STREAM, **_FORM},
-        openapi_extra=forms.request_body(forms.RUN_FORM, service.settings),
+        openapi_extra=forms.request_body(forms.RUN_FORM, settings),
     )
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
@@ -144,18 +121,31 @@ def _add_run(app: FastAPI, service: Service) -> None:
         kind = JobStream if _wants_events(request) else JobAnswer
         return kind(job, note_of(request.scope), service)
 
+    if settings.allow_exec:
 
-def _add_exec(app: FastAPI, service: Service) -> None:
-    @app.post(
-        "/v1/exec",
-        response_model=RunRecord,
-        responses=_FORM,
-        openapi_extra=forms.request_body(forms.ExecForm, service.settings),
-    )
-    async def execute(request: Request) -> Response:
-        """Run a program of the caller's own in the sandbox, with the server's models."""
-        job = await submitted(request, service, forms.ExecForm)
-        return JobAnswer(job, note_of(request.scope), service)
+        @app.post(
+            "/v1/exec",
+            response_model=RunRecord,
+            responses=_FORM,
+            openapi_extra=forms.request_body(forms.ExecForm, settings),
+        )
+        async def execute(request: Request) -> Response:
+            """Run a program of the caller's own in the sandbox, with the server's models."""
+            job = await submitted(request, service, forms.ExecForm)
+            return JobAnswer(job, note_of(request.scope), service)
+
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    service.warmup.start()
+    try:
+        yield
+    finally:
+        await service.drain(0.0)
+        service.threads.close(timeout_s=0.0)
 
 
 def _wants_events(request: Request) -> bool:
@@ -263,31 +253,22 @@ class JobStream(JobAnswer):
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # proxies pass events on as they come
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for event in self._events(send):
-            self.count(event)
-            if isinstance(event, Trial):
-                await _send(send, _event(b"trial", trial_json(event)))
-            elif isinstance(event, RunResult):
-                await _send(send, _event(b"result", result_json(event)))
-            else:
-                body = error_body(event, self._note.request_id)
-                await _send(send, _event(b"error", encoded(body)))
-        await send({"type": "http.response.body", "body": b""})
 
-    async def _events(self, send: Send) -> AsyncIterator[Event]:
-        """Yield all events. Send a comment if there has been no event for a while."""
+        async def send_on(body: bytes) -> None:
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
         event: Event | None = None
         while event is None or isinstance(event, Trial):
             coming = asyncio.ensure_future(self._job.next())
             while not (await asyncio.wait({coming}, timeout=HEARTBEAT_S))[0]:
-                await _send(send, b": waiting\n\n")
+                await send_on(b": waiting\n\n")
             event = coming.result()
-            yield event
-
-
-def _event(name: bytes, data: bytes) -> bytes:
-    return b"event: " + name + b"\ndata: " + data + b"\n\n"
-
-
-async def _send(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})
+            self.count(event)
+            if isinstance(event, Trial):
+                name, data = b"trial", trial_json(event)
+            elif isinstance(event, RunResult):
+                name, data = b"result", result_json(event)
+            else:
+                name, data = b"error", encoded(error_body(event, self._note.request_id))
+            await send_on(b"event: " + name + b"\ndata: " + data + b"\n\n")
+        await send({"type": "http.response.body", "body": b""})

@@ -1,4 +1,8 @@
-"""Ask a running ``viper serve`` over HTTP, with the standard library alone."""
+"""Ask a running ``viper serve`` over HTTP, with the standard library alone.
+
+:meth:`RemoteReasoner.run` sends a form with query, settings and files, and reads the reply as the
+trace that a local run would have.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ from viper.record import RecordError, trace_from_record
 from viper.run_result import RunResult
 from viper.schema import Trial
 
+# A server that runs accepts at once, also when all its slots are taken.
 _CONNECT_S = 10.0
 # Longest silence before an answer; the server's own deadline is usually far shorter.
 _ANSWER_S = 3600.0

@@ -35,10 +35,15 @@ from viper.serve.replies import NotMultipartError, TooLargeError
 from viper.serve.settings import ServeSettings
 from viper.strategies.settings import Setting, all_settings
 
+# Each setting once and the longest list of options, with room.
 MAX_FIELDS = 128
+# The longest program in UTF-8, with room.
 MAX_FIELD_BYTES = 128 * 1024
+# Every option stands in the prompt and costs tokens.
 MAX_OPTIONS = 64
+# Texts of settings are names, for example of a fallback or a set of the API.
 MAX_TEXT = 200
+# The sandbox refuses longer programs in any case.
 MAX_PROGRAM_CHARACTERS = 64 * 1024
 
 _REPEATABLE = {
@@ -121,13 +126,9 @@ class RunForm(_Form):
     )
     strategy: str = Field("program", max_length=50, description="How to go about it.")
 
-    def run_options(self) -> RunOptions:
-        """Return the options as the Reasoner takes them."""
-        return RunOptions(**self.model_dump(exclude={"query", "path"}))
-
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
         """Build the work that answers the query."""
-        options = self.run_options()
+        options = RunOptions(**self.model_dump(exclude={"query", "path"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
             yield from reasoner.stream(intake.load(), self.query, options, cancel=cancel)

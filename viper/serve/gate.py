@@ -1,6 +1,6 @@
 """The gate before every server: who may ask, by a request's headers, before its body is read.
 
-Each face declares an :class:`Access`, and :class:`Gate` refuses what it does not allow.
+Each face declares an :class:`AccessRules`, and :class:`Gate` refuses what it does not allow.
 
 ===================  ==============================  =====================================
 face                 token                           Host and Origin must be this server's
@@ -45,7 +45,7 @@ _READING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessRules:
     """Declares what a server checks of each request.
 
     Attributes:
@@ -64,14 +64,14 @@ class Access:
     offers: Callable[[str], bool] = lambda path: True
 
     @classmethod
-    def to_service(cls, settings: ServeSettings) -> Access:
+    def to_service(cls, settings: ServeSettings) -> AccessRules:
         """Declare the access to a service, whose callers are programs."""
         return cls(settings.host, settings.token, open_paths=OPEN_PATHS)
 
     @classmethod
     def to_pages(
         cls, host: str, *, always_token: bool = True, **more: Callable[[str], bool]
-    ) -> Access:
+    ) -> AccessRules:
         """Declare the access to pages, behind a random token unless only this machine may call."""
         # 144 random bits: nobody guesses them, and the address still fits in a line.
         token = secrets.token_urlsafe(18) if always_token or not is_loopback(host) else None
@@ -146,7 +146,7 @@ class Gate:
     def __init__(
         self,
         app: ASGIApp,
-        access: Access,
+        access: AccessRules,
         headers: Mapping[str, str] | None = None,
         refuse: Callable[[Refusal], Response] | None = None,
     ) -> None:

@@ -15,16 +15,22 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from queue import SimpleQueue
+from typing import Generic, Literal, TypeVar
 
+from viper.errors import ModelError, ViperError
 from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve.replies import ClientGoneError, DeadlineError, QueueFullError
 
+# The last five or so runs count, so that the estimate follows a change of the questions.
 _MEAN_WEIGHT = 0.2
+# Who waits longer should look again: by then the queue is another one.
 _LONGEST_RETRY_S = 60
 
 # Generator that runs in a thread. It stops soon after the event is set.
 Work = Callable[[threading.Event], Iterator[Trial | RunResult]]
+
+Loaded = TypeVar("Loaded")
 
 # A trial, or the last event: the result, or the error that ended the run.
 Event = Trial | RunResult | BaseException
@@ -99,6 +105,58 @@ class Slot:
             self._left = True
             ran = None if self._began is None else time.monotonic() - self._began
             self._admission._release(ran)
+
+
+class Loading(Generic[Loaded]):
+    """Loads something in a thread of its own, such as models and what needs them.
+
+    Attributes:
+        error: why it cannot be loaded.
+        on_failure: called in the thread after a failure.
+    """
+
+    def __init__(self, load: Callable[[], Loaded]) -> None:
+        self.error: ViperError | None = None
+        self.on_failure: Callable[[], None] | None = None
+        self.loaded: Loaded | None = None
+        self._load = load
+        self._started = threading.Lock()
+        self._ended = threading.Event()
+
+    @property
+    def state(self) -> Literal["loading", "ready", "failed"]:
+        if self.error is not None:
+            return "failed"
+        return "ready" if self._ended.is_set() else "loading"
+
+    def start(self) -> None:
+        """Start loading, once. Returns at once."""
+        if self._started.acquire(blocking=False):
+            threading.Thread(target=self._run, name="viper-loading", daemon=True).start()
+
+    def wait(self, timeout_s: float) -> Loaded | None:
+        """Return what is loaded, or None if it still is not after this time.
+
+        Raises:
+            ViperError: it cannot be loaded.
+        """
+        self._ended.wait(timeout_s)
+        if self.error is not None:
+            raise self.error
+        return self.loaded
+
+    def _run(self) -> None:
+        try:
+            self.loaded = self._load()
+        except ViperError as error:
+            self.error = error
+        except Exception as error:  # noqa: BLE001 - whatever a model library raises
+            text = f"a model cannot be loaded: {type(error).__name__}: {error}"
+            self.error = ModelError(text)
+            self.error.__cause__ = error
+        self._ended.set()
+        if self.error is not None and self.on_failure is not None:
+            self.on_failure()
 
 
 class WorkerThreads:

@@ -40,7 +40,7 @@ from viper.prompting.template import MODULE_NAMES
 from viper.run_result import RunResult
 from viper.schema import Trial
 from viper.serve import forms
-from viper.serve.gate import Access, Gate
+from viper.serve.gate import AccessRules, Gate
 from viper.serve.replies import error_body, is_internal
 from viper.serve.service import Edge, Service
 
@@ -48,16 +48,19 @@ LOG = logging.getLogger("viper.serve")
 
 PATH = "/mcp"
 
-# Length of the text of ``api``: about 1,500 tokens of a current language model.
+# Length of the text of ``api``: about 1,500 tokens of a current language model, little beside its
+# context, and enough for a line on each function and the fitting ones in full.
 API_CHARACTERS = 5_000
 
-# Bounds of the longer side of a picture in a result, in pixels.
+# Bounds of the longer side of a picture in a result, in pixels: clients scale larger ones down, and
+# smaller ones show nothing.
 MAX_SIDE, MIN_SIDE = 1_024, 64
 
 # Number of characters of one fact: programs control the length of an answer.
 MAX_TEXT = 4_000
 
-# Memory for the media of the runs whose trace page can be read.
+# Memory for the media of the runs whose trace page can be read: those of seven
+# photographs of 12 megapixels, or of many small ones.
 TRACE_BYTES = 256 << 20
 
 _INSTRUCTIONS = (
@@ -125,7 +128,7 @@ def create_mcp_app(server: MCPServer[Any], service: Service) -> ASGIApp:
         # The gate checks Host and Origin, and a token where other machines can call.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Edge(Gate(app, Access.to_service(service.settings)), service)
+    return Edge(Gate(app, AccessRules.to_service(service.settings)), service)
 
 
 def serve_stdio(server: MCPServer[Any], service: Service) -> None:

@@ -1,4 +1,8 @@
-"""What the server records of each request: a line of its log, and the counters of its metrics."""
+"""What the server records of each request: a line of its log, and the counters of its metrics.
+
+A :class:`RequestNote` collects the facts while a request is answered; at its end, its line goes to
+the log and :class:`Metrics` counts it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import secrets
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -115,12 +120,9 @@ class Metrics:
     def __init__(self, admission: Admission, endpoints: frozenset[str]) -> None:
         self.registry = CollectorRegistry()
         self._endpoints = endpoints
-        self._requests = Counter(
-            "viper_requests",
-            "Requests by outcome.",
-            ["endpoint", "outcome"],
-            registry=self.registry,
-        )
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._requests = counter("viper_requests", "Requests by outcome.", ["endpoint", "outcome"])
         self._seconds = Histogram(
             "viper_request_seconds",
             "Seconds from a request's start to the end of its answer.",
@@ -128,23 +130,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._trials = Counter(
-            "viper_trials", "Programs run.", ["correction"], registry=self.registry
-        )
-        self._failures = Counter(
-            "viper_failures", "Trials that failed.", ["kind"], registry=self.registry
-        )
-        self._llm_calls = Counter(
-            "viper_llm_calls", "Programs asked of the LLM.", registry=self.registry
-        )
-        self._llm_tokens = Counter(
-            "viper_llm_tokens", "Tokens of those.", ["kind"], registry=self.registry
-        )
-        in_flight = Gauge("viper_in_flight", "Runs going on.", registry=self.registry)
+        self._trials = counter("viper_trials", "Programs run.", ["correction"])
+        self._failures = counter("viper_failures", "Trials that failed.", ["kind"])
+        self._llm_calls = counter("viper_llm_calls", "Programs asked of the LLM.")
+        self._llm_tokens = counter("viper_llm_tokens", "Tokens of those.", ["kind"])
+        in_flight = gauge("viper_in_flight", "Runs going on.")
         in_flight.set_function(lambda: admission.running)
-        queued = Gauge(
-            "viper_queued", "Requests sending or waiting for their turn.", registry=self.registry
-        )
+        queued = gauge("viper_queued", "Requests sending or waiting for their turn.")
         queued.set_function(lambda: admission.waiting)
 
     def count_request(self, note: RequestNote) -> None:

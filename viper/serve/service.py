@@ -12,78 +12,37 @@ import json
 import logging
 import socket
 import sys
-import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType
-from typing import Literal
 
 import uvicorn
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viper.errors import ModelError, ViperError
 from viper.reasoner import Reasoner
 from viper.serve.gate import OPEN_PATHS
-from viper.serve.jobs import Admission, Job, Slot, Work, WorkerThreads
+from viper.serve.jobs import Admission, Job, Loading, Slot, Work, WorkerThreads
 from viper.serve.replies import ClientGoneError, ShuttingDownError, error_response, is_internal
 from viper.serve.request_log import Metrics, RequestNote
 from viper.serve.settings import ServeSettings, address_of, listening_at
 
 LOG = logging.getLogger("viper.serve")
 
-# Seconds that a stopping server waits for runs that it has cancelled.
+# Seconds that a stopping server waits for runs that it has cancelled: a model's call under way ends
+# within them, as a rule.
 CANCEL_WAIT_S = 5.0
 
 # Connections beside those of requests with a slot: health checks, rejections, idle ones.
 SPARE_CONNECTIONS = 64
 
+# Long enough for callers that send one question after another, short enough that idle ones do not
+# fill the spare connections.
 KEEP_ALIVE_S = 10
 
 ENDPOINTS = frozenset(
     {"/v1/run", "/v1/exec", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}
 )
-
-State = Literal["loading", "ready", "failed"]
-
-
-class Warmup:
-    """Loads the models and starts the sandbox in its own thread.
-
-    Attributes:
-        state: state of loading; ``failed`` once a part cannot be loaded.
-        error: the error of a failed load.
-        on_failure: called in the thread after a failure.
-    """
-
-    def __init__(self, reasoner: Reasoner) -> None:
-        self.state: State = "loading"
-        self.error: Exception | None = None
-        self.on_failure: Callable[[], None] | None = None
-        self._reasoner = reasoner
-        self._ended = threading.Event()
-
-    def start(self) -> None:
-        """Start loading. Returns at once."""
-        threading.Thread(target=self._load, name="viper-warmup", daemon=True).start()
-
-    def wait(self, timeout_s: float) -> State:
-        """Return the state once loading has ended, or after this time."""
-        self._ended.wait(timeout_s)
-        return self.state
-
-    def _load(self) -> None:
-        try:
-            self._reasoner.components.load()
-        except Exception as error:  # noqa: BLE001 - whatever a model library raises
-            LOG.error("warm-up failed: %s", error)
-            self.state, self.error = "failed", error
-        else:
-            self.state = "ready"
-        self._ended.set()
-        if self.error is not None and self.on_failure is not None:
-            self.on_failure()
 
 
 class Service:
@@ -98,10 +57,17 @@ class Service:
         self.reasoner, self.settings = reasoner, settings
         self.admission = Admission(settings.workers, settings.queue)
         self.metrics = Metrics(self.admission, ENDPOINTS)
-        self.warmup = Warmup(reasoner)
+        self.warmup = Loading(self._load)
         self.threads = WorkerThreads(settings.workers)
         self.closing = False
         self.jobs: set[Job] = set()
+
+    def _load(self) -> None:
+        try:
+            self.reasoner.components.load()
+        except Exception as error:
+            LOG.error("warm-up failed: %s", error)
+            raise
 
     def start_job(self, slot: Slot, work: Work, cleanup: ExitStack) -> Job:
         """Start a run.
@@ -240,11 +206,7 @@ def serve(app: ASGIApp, service: Service, path: str = "") -> None:
     with listening_at(service.settings.host, service.settings.port) as listening:
         print(f"serving on {address_of(listening, path)}", file=sys.stderr, flush=True)
         make_server(app, service).run(sockets=[listening])
-    error = service.warmup.error
-    if isinstance(error, ViperError):
-        raise error
-    if error is not None:
-        raise ModelError(f"a model cannot be loaded: {type(error).__name__}: {error}") from error
+    service.warmup.wait(0.0)
 
 
 def make_server(app: ASGIApp, service: Service) -> StoppingServer:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from viper.errors import UsageError
 
+# 16 random characters cannot be guessed over a network; a word can.
 MIN_TOKEN_CHARACTERS = 16
 
 

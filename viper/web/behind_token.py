@@ -16,16 +16,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from viper.serve.gate import Access, Gate, refused_in_text
+from viper.serve.gate import AccessRules, Gate, refused_in_text
 from viper.web.pages import static_file
 
-# Most fields of a form.
+# Most fields of a form; ours have up to three.
 _FIELDS = 8
 
 
 def behind_token(
     routes: Sequence[Route],
-    access: Access,
+    access: AccessRules,
     policy: str,
     static: Callable[[str], tuple[str, str] | None] = static_file,
 ) -> Starlette:

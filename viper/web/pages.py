@@ -1,25 +1,43 @@
-"""Templates, scripts and styles of all pages. Templates escape all values."""
+"""Templates, scripts, styles and pictures of all pages. Templates escape all values.
+
+:func:`rendered` fills a template; :func:`embedded` turns media into data URLs that fit together.
+"""
 
 from __future__ import annotations
 
+import base64
 import difflib
+import io
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+import numpy as np
 
-from viper.escape import python_lines
+from viper.escape import template_environment
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.reports.tables import answer_words, target_words
-from viper.web.values import DisplayValue
+from viper.models.edited import EDIT_ID
+from viper.models.media import Media
+from viper.models.vision.roles import Pixels
+
+if TYPE_CHECKING:
+    import jinja2
 
 _HERE = Path(__file__).parent
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
-# Size limits of a crop between the lines, in pixels of the page.
-CROP_HEIGHT, WIDEST_CROP = 64, 160
+# Longest sides with qualities of JPEG, tried until all pictures of a page fit: a smaller picture
+# stays sharper than a coarser one.
+_STEPS = ((1600, 88), (1200, 85), (960, 82), (640, 80), (480, 76), (320, 72), (224, 68), (160, 60))
+# PNG of drawn pictures is small up to about this side, and boxes stay exact to the pixel.
+_LOSSLESS_SIDE = 400
+
+# Most edited pictures that a page shows: a loop may edit hundreds, and all share the page's bytes.
+MOST_EDITS = 24
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -41,14 +59,6 @@ def static_file(name: str) -> tuple[str, str] | None:
     return (asset(name), _KINDS[Path(name).suffix]) if name in names else None
 
 
-def crop_size(crop: DisplayValue) -> tuple[int, int]:
-    """Return width and height of a crop on the page."""
-    assert crop.box is not None
-    width, height = (max(1.0, crop.box[i + 2] - crop.box[i]) for i in (0, 1))
-    scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
-    return max(8, round(width * scale)), max(8, round(height * scale))
-
-
 def in_seconds(value: float) -> str:
     """Return a duration in a suitable unit."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
@@ -63,17 +73,94 @@ def line_changes(before: str, after: str) -> list[tuple[str, str]]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["crop_size"] = crop_size
-    environment.filters["python_lines"] = python_lines
+    environment = template_environment(_HERE / "templates")
     environment.filters["seconds"] = in_seconds
     environment.filters["answer"] = answer_words
     environment.filters["target"] = target_words
     environment.filters["part_class"] = lambda part: f"part-{PARTS.index(part)}"
     return environment
+
+
+@dataclass(frozen=True)
+class PageImage:
+    """Picture of a page.
+
+    Attributes:
+        name: name in traces: ``image0``, ``video0#7`` or the id of an edited picture.
+        width, height: size of the original in pixels, which all boxes refer to.
+        address: ``data:`` URL of the picture, possibly scaled down.
+    """
+
+    name: str
+    width: int
+    height: int
+    address: str
+
+    @property
+    def title(self) -> str:
+        """Return the page's name for a picture without a file name."""
+        return "edited picture" if EDIT_ID.fullmatch(self.name) else self.name
+
+    @property
+    def key(self) -> str:
+        """Return the name as the id of an HTML element."""
+        return f"picture-{self.name.replace('#', '-')}"
+
+
+def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict[str, PageImage]:
+    """Return every picture or frame and the latest edits, scaled down together until they fit.
+
+    Args:
+        most_bytes: limit for all pictures together, before base64 adds a third.
+        shown: names of edited pictures that are never left out.
+    """
+    pictures = dict(_named(media, shown))
+    packed: dict[str, tuple[str, bytes]] = {}
+    for side, quality in _STEPS:
+        packed = {name: _encode(pixels, side, quality) for name, pixels in pictures.items()}
+        if sum(len(data) for _, data in packed.values()) <= most_bytes:
+            break
+    return {
+        name: PageImage(name, pictures[name].shape[1], pictures[name].shape[0], _address(*encoded))
+        for name, encoded in packed.items()
+    }
+
+
+def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
+    """Return depth maps ``[H, W]`` by picture as grey pictures: dark is near, light is far."""
+    images = {}
+    for name, values in depth.items():
+        low, high = float(values.min()), float(values.max())
+        grey = (values - low) * (255 / max(high - low, 1e-9))
+        pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
+        address = _address(*_encode(pixels, 320, 75))
+        images[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
+    return images
+
+
+def _named(media: Media, shown: Collection[str]) -> list[tuple[str, Pixels]]:
+    names = media.edits.names()
+    latest = set(names[-MOST_EDITS:])
+    edits = [(name, media.pixels(name)) for name in names if name in latest or name in shown]
+    if media.video is not None:
+        return [*((f"video0#{number}", frame) for number, frame in enumerate(media.video)), *edits]
+    return [*((f"image{number}", picture) for number, picture in enumerate(media.images)), *edits]
+
+
+def _encode(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
+    """Return media type and bytes. Small pictures are stored without loss."""
+    from PIL import Image
+
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    lossless = quality == _STEPS[0][1] and max(picture.size) <= _LOSSLESS_SIDE
+    picture.thumbnail((side, side))
+    buffer = io.BytesIO()
+    if lossless:
+        picture.save(buffer, "PNG", optimize=True)
+        return "image/png", buffer.getvalue()
+    picture.save(buffer, "JPEG", quality=quality)
+    return "image/jpeg", buffer.getvalue()
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

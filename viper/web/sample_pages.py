@@ -6,6 +6,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from viper.evaluate.runs.learning_record import JOURNAL, Journal, LearningRecord
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import PAGE, RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.models.media import media_from
+from viper.models.media import Media, media_from
 from viper.record import record_from_json
 from viper.schema import Trace
 from viper.storage.files import write_file
@@ -27,55 +28,54 @@ FOLDER = "traces"
 # Limit for the pictures of one page, since there are hundreds of pages.
 MOST_BYTES = 300_000
 
+# With seed, hash and suffix well below the 255 bytes of a file name, and still readable.
 _LONGEST_NAME = 60
 
 
-class SamplePages:
-    """Writes each sample's page once, since results of a run never change.
+def write_sample_page(
+    store: RunStore, result: SampleResult, sample: Sample, replayer: Replayer
+) -> str | None:
+    """Write the page of a result, and return its address relative to the report.
 
-    Args:
-        samples: samples of the run by id; missing ones get no page.
+    A page is written once, since results of a run never change. Return None if there is no trace
+    or its pictures cannot be read.
+
+    Raises:
+        StoreError: the page cannot be written.
     """
-
-    def __init__(self, store: RunStore, samples: Mapping[str, Sample], replayer: Replayer) -> None:
-        self._store, self._samples, self._replayer = store, samples, replayer
-
-    def write(self, result: SampleResult) -> str | None:
-        """Write the page of a result, and return its address relative to the report.
-
-        Return None if there is no trace or its pictures cannot be read.
-
-        Raises:
-            StoreError: the page cannot be written.
-        """
-        address = f"{FOLDER}/{page_name(result)}"
-        path = self._store.folder / address
-        if path.exists():
-            return address
-        page = self._page(result)
-        if page is None:
-            return None
-        write_file(path, page)
+    address = f"{FOLDER}/{page_name(result)}"
+    path = store.folder / address
+    if path.exists():
         return address
+    values = store.trace(result.sample_id, result.seed)
+    if values is None:
+        return None
+    try:
+        trace, media = record_from_json(Trace, values), media_from(sample.load())
+    except (ViperError, OSError, TypeError):
+        return None
+    extras = Extras(back=f"../{PAGE}", most_bytes=MOST_BYTES)
+    write_file(path, sample_page(store, result, trace, media, replayer, extras))
+    return address
 
-    def _page(self, result: SampleResult) -> str | None:
-        values = self._store.trace(result.sample_id, result.seed)
-        sample = self._samples.get(result.sample_id)
-        if values is None or sample is None:
-            return None
-        try:
-            trace, media = record_from_json(Trace, values), media_from(sample.load())
-        except (ViperError, OSError, TypeError):
-            return None
-        extras = Extras(
-            command=rerun_command(self._store.manifest, result),
-            truth=truth_of(result),
-            score=result.score,
-            back=f"../{PAGE}",
-            most_bytes=MOST_BYTES,
-            record=record_of(self._store.folder, result),
-        )
-        return trace_page(trace, media, replay_all(trace, media, self._replayer), extras)
+
+def sample_page(
+    store: RunStore,
+    result: SampleResult,
+    trace: Trace,
+    media: Media,
+    replayer: Replayer,
+    extras: Extras,
+) -> str:
+    """Render the page of a result, with what the run knows about it beside these extras."""
+    extras = replace(
+        extras,
+        command=rerun_command(store.manifest, result),
+        truth=truth_of(result),
+        score=result.score,
+        record=record_of(store.folder, result),
+    )
+    return trace_page(trace, media, replay_all(trace, media, replayer), extras)
 
 
 def page_name(result: SampleResult) -> str:

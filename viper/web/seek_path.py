@@ -13,30 +13,29 @@ from typing import Any
 from viper.strategies.seek.graph import START
 from viper.strategies.seek.names import ACTIONS
 
-# Sizes in the drawing: height of a state's row, width of a step, width of the names.
+# Sizes in the drawing: height of a state's row, width of a step, width of the names. A usual search
+# of ten steps then fits beside the text without scrolling.
 ROW, COLUMN, LABEL = 22, 52, 96
 
+# A search ends far earlier; a path from a file need not.
 MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
-class ActionChoice:
-    """Action at a step: ``taken``, ``allowed`` or ``excluded``."""
-
-    action: str
-    was: str
-
-
-@dataclass(frozen=True)
 class StepView:
-    """One decision with its outcome; ``back`` names states that the search left before it."""
+    """One decision with its outcome.
+
+    Attributes:
+        choices: each action at the step, as ``taken``, ``allowed`` or ``excluded``.
+        back: states that the search left before it.
+    """
 
     number: int
     state: str
     query: str
     action: str
     words: str
-    choices: tuple[ActionChoice, ...]
+    choices: Mapping[str, str]
     findings: tuple[str, ...]
     verdict: str
     extracted: str
@@ -47,34 +46,20 @@ class StepView:
 
 
 @dataclass(frozen=True)
-class PathLine:
-    """Line from the state to the action; ``kind`` is the verdict."""
-
-    x0: int
-    y0: int
-    x1: int
-    y1: int
-    kind: str
-
-
-@dataclass(frozen=True)
-class PathMark:
-    """Drawn mark of an action at a step."""
-
-    x: int
-    y: int
-    was: str
-
-
-@dataclass(frozen=True)
 class PathDrawing:
-    """Drawing with states from top to bottom and steps from left to right."""
+    """Drawing with states from top to bottom and steps from left to right.
+
+    Attributes:
+        labels: each state with its height.
+        lines: from each state to the action, ``(x0, y0, x1, y1)``, with the verdict.
+        marks: each action at a step, ``(x, y)``, with what it was.
+    """
 
     width: int
     height: int
     labels: tuple[tuple[str, int], ...]
-    lines: tuple[PathLine, ...]
-    marks: tuple[PathMark, ...]
+    lines: tuple[tuple[int, int, int, int, str], ...]
+    marks: tuple[tuple[int, int, str], ...]
 
 
 @dataclass(frozen=True)
@@ -123,7 +108,7 @@ def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepV
     return StepView(
         number=number,
         action=action,
-        choices=tuple(ActionChoice(name, was) for name, was in choices.items()),
+        choices=choices,
         findings=tuple(map(str, _items(entry, "found"))),
         planned=entry.get("planned") is not False,
         back=back,
@@ -132,7 +117,7 @@ def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepV
 
 
 def _drawing(steps: Sequence[StepView]) -> PathDrawing:
-    used = {name for step in steps for name in (step.state, *(c.action for c in step.choices))}
+    used = {name for step in steps for name in (step.state, *step.choices)}
     names = [name for name in (START, *ACTIONS) if name in used or name == START]
     names += sorted(used - set(names))
     rows = {name: ROW * place + ROW // 2 for place, name in enumerate(names)}
@@ -141,8 +126,8 @@ def _drawing(steps: Sequence[StepView]) -> PathDrawing:
     for step in steps:
         x = LABEL + COLUMN * step.number
         begin = entered.get(step.state, LABEL)
-        lines.append(PathLine(begin, rows[step.state], x, rows[step.action], step.verdict))
-        marks += [PathMark(x, rows[choice.action], choice.was) for choice in step.choices]
+        lines.append((begin, rows[step.state], x, rows[step.action], step.verdict))
+        marks += [(x, rows[action], was) for action, was in step.choices.items()]
         if step.verdict in ("informative", "answer"):
             entered[step.action] = x
     return PathDrawing(

@@ -1,5 +1,8 @@
 """Page of one trace in a single file, which opens from disk and needs no network.
 
+:func:`run_page` replays the programs of a run, and :func:`trace_page` renders their views with all
+pictures inside.
+
 Templates escape all queries, programs, model outputs and file names. The page's policy forbids
 scripts and resources from outside the page.
 """
@@ -22,13 +25,12 @@ from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
 from viper.tools.tool_functions import depth_map
 from viper.tools.toolbox import Toolbox, with_pictures_of
-from viper.web.embedded_media import embedded, shades
-from viper.web.pages import asset, rendered
+from viper.web.pages import asset, embedded, rendered, shades
 from viper.web.seek_path import path_view
-from viper.web.trace_view import DEPTH_TOOL, shown_pictures, trial_views, turn_views
-from viper.web.values import Sizes
+from viper.web.trace_view import DEPTH_TOOL, Sizes, shown_pictures, trial_views, turn_views
 
-# Bytes of all pictures of a page together, before base64 adds a third.
+# Bytes of all pictures of a page together, before base64 adds a third: the page stays near 2 MB and
+# can be sent by mail.
 MOST_BYTES = 1_600_000
 
 

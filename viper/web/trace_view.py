@@ -1,32 +1,143 @@
 """View of a trace: each line of a program beside its outputs, and the turns of ``explore``.
 
-Each turn has its flag from the rules. All its values become text.
+:func:`trial_views` sorts what a replay saw, values and tool calls, to the lines of each program;
+:func:`turn_views` gives each turn its tools, pictures and flag. :func:`display_value` turns every
+value, which may come from a file, into text, crops and spans of frames.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from viper.schema import Failure, ToolCall, Trace, Trial, Turn, Usage
+from viper.models.edited import EDIT_ID
+from viper.schema import Box, PixelBox, ToolCall, Trace, Trial, Turn
 from viper.strategies.explore.flagging import flagged
 from viper.strategies.replay import Event, Replay
 from viper.tools.session import is_shown, note_of
-from viper.web.values import DisplayValue, Sizes, display_value
 
 DEPTH_TOOL = "compute_depth"
 
-# Outputs of a line that are shown at once. More outputs are folded.
-INLINE = 3
+
+# Size limits of a crop between the lines, in pixels of the page: a few lines of text high.
+CROP_HEIGHT, WIDEST_CROP = 64, 160
+
+# Values stand between the lines of a program: longer ones would hide it.
+LONGEST_TEXT = 2_000
+MOST_ITEMS = 24
+
+Kind = Literal["text", "crop", "span", "items", "pairs"]
 
 
 @dataclass(frozen=True)
-class CandidateScore:
-    """Score of a candidate, and whether it passed the threshold."""
+class DisplayValue:
+    """View of a JSON value.
 
-    value: float
-    passed: bool
+    Attributes:
+        text: the text, or the caption of another kind.
+        picture: name of the picture of a ``crop``.
+        box: box of the crop, in pixels from the top-left corner.
+        span: first and end frame of a ``span``, the end exclusive.
+        items: items of a list, or the values of ``pairs``, whose names are in ``names``.
+        more: number of items that are left out.
+    """
+
+    kind: Kind
+    text: str = ""
+    picture: str = ""
+    box: PixelBox | None = None
+    span: tuple[int, int] = (0, 0)
+    items: tuple[DisplayValue, ...] = ()
+    names: tuple[str, ...] = ()
+    more: int = 0
+
+    @property
+    def crop_size(self) -> tuple[int, int]:
+        """Return width and height of a crop on the page."""
+        assert self.box is not None
+        width, height = (max(1.0, self.box[i + 2] - self.box[i]) for i in (0, 1))
+        scale = min(CROP_HEIGHT / height, WIDEST_CROP / width)
+        return max(8, round(width * scale)), max(8, round(height * scale))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the media that references in a trace are resolved against.
+
+    Attributes:
+        pictures: width and height of every picture by name.
+        frames: number of frames of the video; 0 without a video.
+    """
+
+    pictures: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    frames: int = 0
+
+
+def display_value(value: Any, sizes: Sizes) -> DisplayValue:
+    """Build the view of a JSON value of a trace, see :func:`viper.tools.session.plain`."""
+    if isinstance(value, Mapping):
+        reference = _reference(value, sizes)
+        if reference is not None:
+            return reference
+        pairs = list(value.items())[:MOST_ITEMS]
+        return DisplayValue(
+            "pairs",
+            names=tuple(str(name) for name, _ in pairs),
+            items=tuple(display_value(item, sizes) for _, item in pairs),
+            more=len(value) - len(pairs),
+        )
+    if isinstance(value, list | tuple):
+        items = tuple(display_value(item, sizes) for item in value[:MOST_ITEMS])
+        return DisplayValue("items", items=items, more=len(value) - len(items))
+    return DisplayValue("text", _text(value))
+
+
+def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
+    kind = value.get("kind")
+    if kind == "array" and set(value) == {"kind", "shape", "dtype"}:
+        return DisplayValue("text", f"array of {value['dtype']}, shape {value['shape']}")
+    if set(value) != {"kind", "fields"} or not isinstance(value["fields"], list | tuple):
+        return None
+    fields = value["fields"]
+    try:
+        if kind in ("patch", "image"):
+            label = str(fields[6]) if kind == "patch" and len(fields) > 6 else ""
+            return _crop(str(fields[0]), fields[1:5] if kind == "patch" else None, sizes, label)
+        if kind == "segment":
+            return _span(int(fields[1]), int(fields[2]))
+        if kind == "video":
+            return _span(0, sizes.frames)
+    except (IndexError, TypeError, ValueError):
+        return None
+    return None
+
+
+def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> DisplayValue | None:
+    if picture not in sizes.pictures:
+        return None
+    width, height = sizes.pictures[picture]
+    box: PixelBox = (0.0, 0.0, float(width), float(height))
+    if sides is not None:
+        box = Box(*(float(side) for side in sides)).to_pixels(height)
+    numbers = ", ".join(f"{side:.0f}" for side in box)
+    name = "edited picture" if EDIT_ID.fullmatch(picture) else picture
+    caption = f"{label} in {name}" if label else name
+    return DisplayValue("crop", f"{caption} [{numbers}]", picture, box)
+
+
+def _span(start: int, end: int) -> DisplayValue:
+    text = f"frames {start} to {end - 1}" if end > start else "no frames"
+    return DisplayValue("span", text, span=(start, end))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 @dataclass(frozen=True)
@@ -42,7 +153,6 @@ class CallView:
     arguments: tuple[tuple[str, DisplayValue], ...]
     result: DisplayValue | None
     threshold: float | None
-    scores: tuple[CandidateScore, ...]
 
 
 @dataclass(frozen=True)
@@ -63,16 +173,6 @@ class LineView:
     outputs: tuple[LineOutput, ...]
     failed: bool = False
 
-    @property
-    def inline(self) -> tuple[LineOutput, ...]:
-        """Return the outputs that are shown at once."""
-        return self.outputs if len(self.outputs) <= INLINE else self.outputs[:1]
-
-    @property
-    def folded(self) -> tuple[LineOutput, ...]:
-        """Return all outputs if there are too many to show at once, else none."""
-        return () if len(self.outputs) <= INLINE else self.outputs
-
 
 @dataclass(frozen=True)
 class TrialView:
@@ -90,18 +190,9 @@ class TrialView:
     came: str
     lines: tuple[LineView, ...]
     after: tuple[CallView, ...]
-    calls: tuple[CallView, ...]
     prompt: int | None
     plan_prompt: int | None
     whole: bool
-
-    @property
-    def failure(self) -> Failure | None:
-        return self.trial.failure
-
-    @property
-    def writing(self) -> Usage:
-        return self.trial.writing
 
 
 def trial_views(
@@ -124,7 +215,6 @@ def trial_views(
                 reason_of_trial(trial, before),
                 tuple(_lines(trial, replay, calls, sizes)),
                 tuple(call for call in calls.values() if call.call.line is None),
-                tuple(calls.values()),
                 numbers[1],
                 numbers[0],
                 replay.whole,
@@ -163,50 +253,28 @@ def reason_of_trial(trial: Trial, before: Trial | None) -> str:
 def _lines(
     trial: Trial, replay: Replay, calls: Mapping[int, CallView], sizes: Sizes
 ) -> Iterator[LineView]:
+    """Yield the lines of a program. A call and its result, if assigned next, are one output."""
+    replayed = {event.call for event in replay.events}
+    unreached = (call for call in trial.tool_calls if call.index not in replayed)
     outputs: dict[int, list[LineOutput]] = {}
-    for line, output in _line_outputs(_all_events(trial, replay), calls, sizes):
-        outputs.setdefault(line, []).append(output)
+    result: tuple[int, Any] | None = None  # line and result of the call before
+    for event in (*replay.events, *(Event(call.line, call=call.index) for call in unreached)):
+        own = outputs.setdefault(event.line or 0, [])
+        if event.call is not None:
+            call = calls.get(event.call)
+            result = None
+            if call is not None and event.line is not None:
+                own.append(LineOutput("", call=call))
+                result = (event.line, call.call.result)
+        elif event.line is not None and (event.what or event.value is not None):
+            if result == (event.line, event.value):
+                own[-1] = replace(own[-1], what=event.what)
+            else:
+                own.append(LineOutput(event.what, display_value(event.value, sizes)))
+            result = None
     failed = trial.failure.line if trial.failure else None
     for number, source in enumerate(trial.program.splitlines(), start=1):
         yield LineView(number, source, tuple(outputs.get(number, ())), number == failed)
-
-
-def _all_events(trial: Trial, replay: Replay) -> Iterable[Event]:
-    """Return the events of the replay, then the calls that it did not reach."""
-    replayed = {event.call for event in replay.events}
-    rest = (call for call in trial.tool_calls if call.index not in replayed)
-    return [*replay.events, *(Event(call.line, call=call.index) for call in rest)]
-
-
-def _line_outputs(
-    events: Iterable[Event], calls: Mapping[int, CallView], sizes: Sizes
-) -> Iterator[tuple[int, LineOutput]]:
-    """Yield the outputs of lines. A call and its assigned result become one output."""
-    last: tuple[int, LineOutput] | None = None
-    for event in events:
-        if event.call is not None:
-            if last is not None:
-                yield last
-            call = calls.get(event.call)
-            last = (event.line, LineOutput("", call=call)) if call and event.line else None
-            continue
-        if event.line is None or (event.what == "" and event.value is None):
-            continue
-        if last is not None and _is_result(last, event):
-            yield event.line, replace(last[1], what=event.what)
-            last = None
-            continue
-        if last is not None:
-            yield last
-            last = None
-        yield event.line, LineOutput(event.what, display_value(event.value, sizes))
-    if last is not None:
-        yield last
-
-
-def _is_result(last: tuple[int, LineOutput], event: Event) -> bool:
-    line, output = last
-    return line == event.line and output.call is not None and output.call.call.result == event.value
 
 
 def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> CallView:
@@ -219,10 +287,10 @@ def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> Call
         ),
         None if call.error is not None else display_value(call.result, sizes),
         threshold,
-        tuple(CandidateScore(s, threshold is None or s >= threshold) for s in call.scores),
     )
 
 
+# An agent ends far earlier; turns from a file need not.
 MOST_TURNS = 200
 
 _ACTION_NAMES = {
@@ -239,21 +307,17 @@ class TurnView:
     """View of one turn.
 
     Attributes:
-        what: the action in words.
+        action: the action in words.
         tools: the tools that its code called, with counts.
         reason: why the action was useless; "" if it was useful.
         pictures: the pictures that it showed, each with its note.
     """
 
-    number: int
-    kind: str
-    what: str
-    text: str
-    result: str
+    turn: Turn
+    action: str
     pictures: tuple[tuple[DisplayValue, str], ...]
     tools: tuple[tuple[str, int], ...]
     reason: str
-    by: str
     tokens: int
 
 
@@ -270,21 +334,15 @@ def turn_views(
     shown_turns = turns[:MOST_TURNS]
     by_index = {call.index: call for call in calls}
     views = []
-    pairs = zip(shown_turns, flagged(shown_turns), strict=True)
-    for number, (turn, flag) in enumerate(pairs, start=1):
+    for turn, flag in zip(shown_turns, flagged(shown_turns), strict=True):
         own = [by_index[index] for index in turn.calls if index in by_index]
-        tools = Counter(str(call.tool) for call in own)
         views.append(
             TurnView(
-                number,
-                turn.kind,
+                turn,
                 _ACTION_NAMES.get(turn.kind, turn.kind),
-                turn.text,
-                turn.result,
                 tuple((display_value(c.result, sizes), note_of(c)) for c in own if is_shown(c)),
-                tuple(tools.items()),
+                tuple(Counter(str(call.tool) for call in own).items()),
                 flag.reason,
-                turn.by,
                 turn.writing.prompt_tokens + turn.writing.completion_tokens,
             )
         )

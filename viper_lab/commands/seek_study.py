@@ -81,7 +81,7 @@ def record(options: RecordOptions, set_name: str) -> int:
     from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
-    from viper.serve.gate import Access
+    from viper.serve.gate import AccessRules
     from viper.serve.settings import address_of, listening_at
     from viper.web.behind_token import serve_page
     from viper_lab.study.app import create_study
@@ -93,7 +93,7 @@ def record(options: RecordOptions, set_name: str) -> int:
         listening = stack.enter_context(listening_at(options.host, options.port))
         reasoner = stack.enter_context(Reasoner(open_profile(options), preload=False))
         sessions = Sessions(reasoner, samples, options.out)
-        access = Access.to_pages(options.host)
+        access = AccessRules.to_pages(options.host)
         app, address = create_study(sessions, access), address_of(listening, f"{access.prefix}/")
         hint = f"records go to {options.out}; Ctrl-C stops it"
         try:

@@ -18,10 +18,10 @@ from starlette.routing import Route
 
 from viper.errors import ViperError
 from viper.evaluate.reports.page import rendered_page
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper.strategies.seek.names import ACTIONS
 from viper.web.behind_token import behind_token, form_of
-from viper.web.embedded_media import embedded
+from viper.web.pages import embedded
 from viper_lab.study.sessions import ParticipantState, Sessions, is_participant, new_participant
 
 _HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ _POLICY = (
 )
 
 
-def create_study(sessions: Sessions, access: Access) -> Starlette:
+def create_study(sessions: Sessions, access: AccessRules) -> Starlette:
     """Create the application. All its pages are below ``/TOKEN/``."""
     forms = [
         Route(f"/{name}", partial(_sent, sessions, name), methods=["POST"], name=name)

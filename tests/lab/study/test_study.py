@@ -12,7 +12,7 @@ from tests.web.test_trace_page import HOSTILE, Reader
 from viper.data.sample import Sample
 from viper.errors import UsageError
 from viper.search.findings import SimilarPicture
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper_lab.study.app import COOKIE, create_study
 from viper_lab.study.records import Session, read_sessions
 from viper_lab.study.sessions import Sessions, is_participant, new_participant
@@ -32,7 +32,7 @@ class Room:
         self.bench, self.records = Bench([]), folder / "study" / "records.jsonl"
         samples = [sample(n, f"question {n}?") for n in range(count)]
         sessions = Sessions(self.bench.reasoner, samples, self.records)
-        self.app = create_study(sessions, Access("127.0.0.1", TOKEN, in_path=True))
+        self.app = create_study(sessions, AccessRules("127.0.0.1", TOKEN, in_path=True))
         self.client = self.browser()
 
     def browser(self) -> TestClient:

@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from viper.escape import for_html, python_lines
+from viper.escape import template_environment
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot, risk_plot
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-
-if TYPE_CHECKING:
-    import jinja2
 
 MOST_SAMPLES = 200
 
@@ -35,7 +31,7 @@ def rendered_page(template: str, folder: Path = _TEMPLATES, **values: Any) -> st
         template: file name of the template. It extends ``page.html``, which takes a ``title``.
         folder: folder of the template; by default this package's.
     """
-    return _templates(folder).get_template(template).render(**values)
+    return template_environment(folder, _TEMPLATES).get_template(template).render(**values)
 
 
 def report_page(
@@ -113,19 +109,3 @@ def _sample(result: SampleResult, trace: str | None) -> dict[str, Any]:
         for name, text in texts.items()
     }
     return {**cut, "trace": trace, "score": f"{result.score:.3f}", "marks": result.marks}
-
-
-@cache
-def _templates(folder: Path) -> jinja2.Environment:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([folder, _TEMPLATES]),
-        autoescape=True,
-        finalize=for_html,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["python_lines"] = python_lines
-    return environment

@@ -72,6 +72,17 @@ def add_feedback(run: Path, feedback: Feedback) -> None:
     append_line(run / FEEDBACK, feedback)
 
 
+def give_feedback(run: Path, result: SampleResult, answer: str, comment: str) -> None:
+    """Store what a person typed about a result; either text may be empty.
+
+    Raises:
+        UsageError: both are empty, one is too long, or the answer does not fit the result's task.
+        StoreError: the file cannot be written.
+    """
+    right = answer_from(answer, result) if answer else None
+    add_feedback(run, Feedback(result.sample_id, result.seed, right, comment))
+
+
 def read_feedback(run: Path) -> list[Feedback]:
     """Read all remarks in order. A truncated last line is left out.
 

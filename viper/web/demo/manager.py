@@ -1,4 +1,8 @@
-"""Answers visitors' questions and yields events as plain data, independent of any page.
+"""Answers visitors' questions, stores them as a run, and yields events, independent of any page.
+
+:class:`RunOpener` loads the models and opens the run at the first question. :meth:`SessionManager.
+ask` yields what happens until the answer, which :class:`DemoRun` keeps as an evaluation keeps its
+samples.
 
 Visitors ask at the same time. A stopped question ends its program and begins no further call,
 program or trial. A model call that is under way cannot be interrupted and finishes first.
@@ -6,27 +10,220 @@ program or trial. A model call that is under way cannot be interrupted and finis
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from viper.data.sample import Sample
 from viper.errors import UsageError, ViperError
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, SampleRunner
+from viper.evaluate.evaluation import model_ids
 from viper.evaluate.metrics import metric
+from viper.evaluate.runs.feedback import give_feedback
+from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
+from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
+from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
 from viper.evaluate.sample_result import SampleResult
+from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
-from viper.schema import Failure, Trial
-from viper.web.demo.demo_run import METRIC, SEED, DemoQuestion, DemoRun, RunOpener
+from viper.record import record_from_json
+from viper.schema import Failure, Query, Trace, Trial
+from viper.serve.jobs import Loading
+from viper.storage.files import file_errors
+from viper.strategies.answers import resolve_task
+from viper.strategies.settings import RunSettings
 from viper.web.demo.session import DemoMedia
 from viper.web.trace_view import reason_of_trial
 
-# Pictures and clips that stay decoded.
+# Pictures and clips that stay decoded: those that a few visitors ask about again.
 KEPT_MEDIA = 16
 
-# Seconds between checks whether the models are loaded or the question was stopped.
+# Seconds between checks whether the models are loaded or the question was stopped: nobody notices
+# the wait, and it costs no processor time.
 _LOOK_S = 0.2
+
+
+# Without labels, the score only says whether there was an answer.
+METRIC = "answered"
+
+# A question is asked once; to ask it again is another question.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class DemoQuestion:
+    """Question of a visitor: media, query, and the options of a choice."""
+
+    about: DemoMedia
+    text: str
+    options: tuple[str, ...] = ()
+
+
+class DemoRun:
+    """Store of questions and answers. Threads may share it.
+
+    Attributes:
+        store: store of the run's results.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self._last = max((number_of(sample_id) for sample_id, _ in store.done()), default=0)
+        self._turn = threading.Lock()
+
+    @classmethod
+    def open(
+        cls, folder: Path, reasoner: Reasoner, document: Mapping[str, Any], strategy: str
+    ) -> DemoRun:
+        """Open the run of a folder, new or continued. This loads the models for their ids.
+
+        Args:
+            document: the profile as JSON values.
+
+        Raises:
+            UsageError: the folder holds other files, or a run with other settings.
+            StoreError: the folder cannot be written, or another process writes to it.
+        """
+        check_folder(folder)
+        return cls(RunStore.resume(folder, _manifest(reasoner, document, strategy)))
+
+    def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
+        """Assign the next number to a question. Return the number and the question's sample."""
+        with self._turn:
+            self._last += 1
+            number = self._last
+        about = question.about
+        with file_errors(about.path), about.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return number, Sample(
+            f"{KEPT_SET}-{number}",
+            question.text,
+            task="auto",
+            media=about.media.kind,
+            target=None,
+            load=lambda: about.media,
+            options=question.options,
+            files=(f"{MEDIA}/{digest}{about.path.suffix}",),
+        )
+
+    def keep(self, done: ItemOutcome, sample: Sample, question: DemoQuestion) -> SampleResult:
+        """Store an answered question and a copy of its picture. Return the result.
+
+        Raises:
+            StoreError: a file cannot be written.
+        """
+        target = self.store.folder / sample.files[0]
+        with file_errors(target):
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                part = target.with_name(f".{sample.sample_id}.part")
+                shutil.copyfile(question.about.path, part)
+                part.replace(target)
+        query = Query(sample.text, "auto", sample.media, sample.options)
+        task = done.trace.task if done.trace else resolve_task(query)[0]
+        result = replace(done.row, task=task)
+        self.store.add(done.position, result, done.trace)
+        return result
+
+    def note(self, sample_id: str, answer: str, comment: str) -> None:
+        """Store the right answer or a comment, as ``viper learn feedback`` does.
+
+        Raises:
+            UsageError: both are empty, or the answer does not fit the question's task.
+            StoreError: the file cannot be written.
+        """
+        give_feedback(self.store.folder, self.row(sample_id), answer.strip(), comment.strip())
+
+    def row(self, sample_id: str) -> SampleResult:
+        """Return the result of an answered question.
+
+        Raises:
+            UsageError: no answered question has this id.
+        """
+        result = self.store.row(sample_id, SEED)
+        if result is None:
+            raise UsageError(f"no question {sample_id!r} was answered here")
+        return result
+
+    def trace(self, sample_id: str) -> tuple[Trace, Media]:
+        """Return the trace and the media of an answer.
+
+        Raises:
+            UsageError: there is no such answer.
+            MediaError: its picture is missing.
+        """
+        result, values = self.row(sample_id), self.store.trace(sample_id, SEED)
+        if values is None:
+            raise UsageError(f"nothing ran for {sample_id!r}")
+        return record_from_json(Trace, values), media_from(
+            kept_sample(self.store.folder, result).load()
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """Check that the demo's run may begin or continue in a folder.
+
+    Raises:
+        UsageError: the folder holds other files, or the run of a data set.
+        StoreError: the folder cannot be read.
+    """
+    if not (folder / MANIFEST).is_file():
+        check_free(folder)
+    elif read_manifest(folder).set.name != KEPT_SET:
+        raise UsageError(f"{folder}: holds the run of a data set; choose another --out")
+
+
+def number_of(sample_id: str) -> int:
+    """Return the number in the id of a question; 0 if it has none."""
+    digits = sample_id.removeprefix(f"{KEPT_SET}-")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _manifest(reasoner: Reasoner, document: Mapping[str, Any], strategy: str) -> Manifest:
+    components = reasoner.components
+    settings: RunSettings = components.settings
+    changed = {key: value for key, value in settings.flat().items() if key not in ("seed", "api")}
+    return Manifest(
+        set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
+        metric=METRIC,
+        seeds=(SEED,),
+        strategy=strategy,
+        api=settings.api,
+        settings=changed,
+        profile=components.profile_name,
+        document=document,
+        models=model_ids(reasoner),
+    )
+
+
+class RunOpener(Loading[DemoRun]):
+    """Loads the models and opens the run."""
+
+    def __init__(
+        self,
+        reasoner: Reasoner,
+        folder: Path,
+        document: Mapping[str, Any],
+        strategy: str = "program",
+    ) -> None:
+        super().__init__(self._open)
+        self.strategy, self.folder = strategy, folder
+        self._reasoner, self._document = reasoner, document
+
+    def close(self) -> None:
+        """Close the run, so that another process can write to its folder."""
+        if self.loaded is not None:
+            self.loaded.store.close()
+
+    def _open(self) -> DemoRun:
+        self._reasoner.components.load()
+        return DemoRun.open(self.folder, self._reasoner, self._document, self.strategy)
 
 
 @dataclass(frozen=True)
@@ -41,18 +238,18 @@ class TrialEvent:
     """Trial that has ended.
 
     Attributes:
-        number: number of the trial, from 1.
         came: reason for the trial, in words.
-        failure: None if it gave an answer.
         seconds: time since the question was asked.
     """
 
-    number: int
+    trial: Trial
     came: str
-    program: str
-    failure: Failure | None
-    calls: int
     seconds: float
+
+    @property
+    def failure(self) -> Failure | None:
+        """Return why it gave no answer, or None."""
+        return None if self.trial.ok else self.trial.failure
 
 
 @dataclass(frozen=True)
@@ -133,7 +330,10 @@ class SessionManager:
         row, (trace, media) = run.row(sample_id), run.trace(sample_id)
         trials = zip(trace.trials, (None, *trace.trials), strict=False)
         return DemoMedia(run.store.folder / row.files[0], name, media), [
-            *(_trial_event(trial, before, trial.seconds) for trial, before in trials),
+            *(
+                TrialEvent(trial, reason_of_trial(trial, before), trial.seconds)
+                for trial, before in trials
+            ),
             AnswerEvent(row, trace.seconds, tuple(each.text for each in trace.warnings)),
         ]
 
@@ -187,7 +387,7 @@ class SessionManager:
                     texts = tuple(each.text for each in warnings)
                     yield AnswerEvent(run.keep(outcome, sample, question), seconds, texts)
                 return
-            yield _trial_event(event, before, seconds)
+            yield TrialEvent(event, reason_of_trial(event, before), seconds)
             before = event
 
     @contextmanager
@@ -202,17 +402,6 @@ class SessionManager:
         finally:
             with self._turn:
                 del self._running[visitor]
-
-
-def _trial_event(trial: Trial, before: Trial | None, seconds: float) -> TrialEvent:
-    return TrialEvent(
-        trial.index + 1,
-        reason_of_trial(trial, before),
-        trial.program,
-        trial.failure if not trial.ok else None,
-        len(trial.tool_calls),
-        seconds,
-    )
 
 
 def withheld(outcome: ItemOutcome) -> ItemOutcome:

@@ -14,11 +14,11 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.session import DemoMedia
-from viper.web.embedded_media import embedded
-from viper.web.pages import rendered
+from viper.web.pages import embedded, rendered
 
+# A shown picture is sent with each change of it, also over slow connections.
 PICTURE_BYTES = 400_000
-# Longest side of a displayed clip's frames, in pixels.
+# Longest side of a displayed clip's frames, in pixels: about the width of the column.
 CLIP_SIDE = 480
 
 
@@ -79,7 +79,8 @@ def status_html(event: AskEvent) -> str:
             return line_html(event.text, busy=True)
         case TrialEvent():
             ended = "answered" if event.failure is None else "failed"
-            return line_html(f"trial {event.number} {ended} after {event.seconds:.1f} s", busy=True)
+            text = f"trial {event.trial.index + 1} {ended} after {event.seconds:.1f} s"
+            return line_html(text, busy=True)
         case AnswerEvent():
             state = "answered" if event.row.prediction is not None else "no answer"
             return line_html(f"{state} after {event.seconds:.1f} s; kept as {event.row.sample_id}")

@@ -21,14 +21,14 @@ from typing import Any
 
 import uvicorn
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
 
-from viper.serve.gate import Access, Gate, refused_in_text
+from viper.serve.gate import AccessRules, Gate, refused_in_text
 from viper.strategies.replay import Replayer
 from viper.web.demo.manager import SessionManager
 from viper.web.demo.session import SceneSource
 from viper.web.trace_page import Extras, replay_all, trace_page
 
+# As in viper serve; phones' clips of some seconds fit.
 MAX_UPLOAD_MB = 64
 # Seconds to wait for open connections at shutdown, since pages never close theirs.
 CLOSE_S = 1
@@ -69,13 +69,13 @@ class DemoAddress:
         secret: signs addresses of trace pages, so that only the asking visitor knows them.
     """
 
-    access: Access
+    access: AccessRules
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     @classmethod
     def at(cls, host: str) -> DemoAddress:
         """Build the addresses of a server that listens on this host."""
-        return cls(Access.to_pages(host, always_token=False, offers=_is_of_page))
+        return cls(AccessRules.to_pages(host, always_token=False, offers=_is_of_page))
 
     def trace_address(self, answer: str) -> str:
         """Return the address of an answer's trace page."""
@@ -132,7 +132,7 @@ def make_server(
     uploads: Path,
     scenes: SceneSource | None,
 ) -> DemoServer:
-    """Build the server and start to load the first manager's models.
+    """Build the server of the page and the trace pages; start to load the first manager's models.
 
     Its ``run`` takes a listening socket.
 
@@ -140,37 +140,13 @@ def make_server(
         replayers: replays programs for trace pages, by name of the profile.
         scenes: draws what the page offers to ask about; None if visitors only upload.
     """
-    app = create_app(managers, place, replayers, uploads, scenes)
-    config = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        lifespan="on",
-        proxy_headers=False,
-        timeout_graceful_shutdown=CLOSE_S,
-    )
-    server = DemoServer(config, managers)
-    managers[0].opener.start()
-    return server
-
-
-def create_app(
-    managers: Sequence[SessionManager],
-    place: DemoAddress,
-    replayers: Mapping[str, Replayer],
-    uploads: Path,
-    scenes: SceneSource | None,
-) -> ASGIApp:
-    """Build the application: the page, the trace pages and the gate in front of them."""
     import gradio as gr
     from fastapi import FastAPI
     from fastapi.responses import HTMLResponse
 
     from viper.errors import ViperError
-    from viper.web.demo.app import build, css, theme
-    from viper.web.demo.handlers import Demo
+    from viper.web.demo.page import DemoPage, theme
+    from viper.web.pages import asset
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
@@ -188,7 +164,7 @@ def create_app(
         html = trace_page(run_trace, media, replays, Extras(steps_only=steps_only))
         return HTMLResponse(html, headers={"Content-Security-Policy": _TRACE_POLICY})
 
-    blocks = build(Demo(managers, uploads, place.trace_address, scenes))
+    blocks = DemoPage(managers, uploads, place.trace_address, scenes).build()
     gr.mount_gradio_app(
         app,
         blocks,
@@ -203,8 +179,20 @@ def create_app(
         pwa=False,
         mcp_server=False,
         theme=theme(),
-        css=css(),
+        css=asset("demo.css"),
     )
     # launch() would set this. Without it gradio accepts any path of this machine as an upload.
     blocks.has_launched = blocks.is_running = True
-    return Gate(app, place.access, {"Content-Security-Policy": _POLICY}, refused_in_text)
+    config = uvicorn.Config(
+        Gate(app, place.access, {"Content-Security-Policy": _POLICY}, refused_in_text),
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        proxy_headers=False,
+        timeout_graceful_shutdown=CLOSE_S,
+    )
+    server = DemoServer(config, managers)
+    managers[0].opener.start()
+    return server

@@ -1,4 +1,8 @@
-"""State of one visitor: a picture or a clip, and the last answer."""
+"""State of one visitor: a picture or a clip, and the last answer.
+
+A :class:`DemoSession` copies each upload or drawn scene to a file of its own, and its last choice
+is what questions are about.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +20,7 @@ from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from, write_mp4
 from viper.plugins import entry_points_of
 
-# Most characters of an uploaded file's name to show.
+# Most characters of an uploaded file's name to show: one line below the picture.
 SHOWN_NAME = 80
 
 ENTRY_POINTS = "viper.demo_scenes"
@@ -173,8 +176,3 @@ class DemoSession:
         """Take media as those to ask about."""
         self.chosen, self.answered = chosen, None
         return chosen
-
-
-def some_number() -> int:
-    """Return a random number for a scene."""
-    return Random().randrange(1_000_000)

@@ -1,14 +1,17 @@
 """Viewer of runs as a web application, behind a random token.
 
-It never changes a run. Feedback of a visitor is stored beside it.
+The grid asks the :class:`~viper.web.viewer.index.ViewerIndex` which results pass a filter, and a
+card shows each with its thumbnail from the :class:`~viper.web.viewer.gallery.RunGallery`. A trace
+page replays the program of one result. The viewer never changes a run; feedback of a visitor is
+stored beside it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -20,20 +23,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from viper.errors import StoreError, UsageError, ViperError
+from viper.evaluate.awareness import CAUSES, Awareness, run_awareness
+from viper.evaluate.intervals import Estimate
 from viper.evaluate.runs import feedback
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Trace
-from viper.serve.gate import Access
+from viper.serve.gate import AccessRules
 from viper.strategies.replay import Replayer
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import line_changes, rendered
-from viper.web.sample_pages import record_of, rerun_command, truth_of
-from viper.web.trace_page import Extras, FeedbackForm, replay_all, trace_page
-from viper.web.viewer.gallery import Gallery
+from viper.web.sample_pages import sample_page
+from viper.web.trace_page import Extras, FeedbackForm
+from viper.web.viewer.gallery import RunGallery
 from viper.web.viewer.index import SORTS, RowFilter, ViewerIndex, verdict_of
-from viper.web.viewer.tools import tools_page
 
 _POLICY = (
     "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -46,12 +50,13 @@ EXPLORE = "explore"
 
 _IN_OUR_FRAMES = {"Content-Security-Policy": "frame-ancestors 'self'"}
 
-# Most characters of a field of an address; longer fields are cut.
+# Most characters of a field of an address; longer fields are cut. Queries are shorter.
 _LONGEST_FIELD = 500
 
-# Limit for a form: two texts, each character percent-encoded.
+# Limit for a form: two texts of four bytes a character, each percent-encoded as three, with room.
 _MOST_BYTES = 8 * 4 * feedback.LONGEST
 
+# More remarks about one sample are no use to who looks at it; the file keeps all.
 _REMARKS_SHOWN = 20
 
 
@@ -61,7 +66,7 @@ class ViewedRun:
 
     name: str
     store: RunStore
-    gallery: Gallery
+    gallery: RunGallery
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Viewer:
     shelves: tuple[ViewedRun, ...]
     index: ViewerIndex
     replayer: Replayer
-    access: Access
+    access: AccessRules
 
 
 def create_viewer(viewer: Viewer) -> Starlette:
@@ -118,8 +123,57 @@ def _grid(viewer: Viewer, request: Request) -> Response:
 
 
 def _tools(viewer: Viewer, request: Request) -> Response:
-    page = tools_page([shelf.store for shelf in viewer.shelves])
-    return HTMLResponse(rendered("tools.html", viewer=viewer, page=page))
+    """Render tables of tool awareness, with a cell for each run; empty for one without turns."""
+    runs = [_awareness(shelf.store, shelf.store.count()) for shelf in viewer.shelves]
+
+    def cells(text: Callable[[Awareness], str]) -> list[str]:
+        return [text(run) if run else "" for run in runs]
+
+    costs = [
+        ("questions", cells(lambda run: f"{run.samples:,}")),
+        ("answered rightly", cells(lambda run: _share(run.right))),
+        ("calls of tools, a question", cells(lambda run: f"{run.calls.value:,.1f}")),
+        ("turns", cells(lambda run: f"{run.turns.value:,.1f}")),
+        ("tokens", cells(lambda run: f"{run.tokens.value:,.1f}")),
+        ("seconds", cells(lambda run: f"{run.seconds.value:,.1f}")),
+    ]
+    for cause in CAUSES:
+        if any(run and cause in run.causes for run in runs):
+            shares = cells(lambda run, cause=cause: _share(run.share_of(cause)))  # type: ignore[misc]
+            costs.append((f"wrong: {cause}", shares))
+    names = sorted({(tool.tool, tool.kind) for run in runs if run for tool in run.tools})
+    page = rendered(
+        "tools.html",
+        viewer=viewer,
+        costs=[((name,), line) for name, line in costs],
+        tools=[
+            (name, cells(lambda run, name=name: _usefulness(run, *name)))  # type: ignore[misc]
+            for name in names
+        ],
+        is_explored=any(runs),
+    )
+    return HTMLResponse(page)
+
+
+@lru_cache(maxsize=8)
+def _awareness(store: RunStore, rows: int) -> Awareness | None:
+    """Return the tool awareness of a run. It is read again once the run has grown."""
+    return run_awareness(store)
+
+
+def _usefulness(run: Awareness, tool: str, kind: str) -> str:
+    entry = next((each for each in run.tools if (each.tool, each.kind) == (tool, kind)), None)
+    if entry is None:
+        return ""
+    calls = f"{entry.calls / max(1, run.samples):.2f} calls a question"
+    if not entry.answers:
+        return calls
+    abandoned = f", {entry.abandoned} abandoned" if entry.abandoned else ""
+    return f"{calls}; {entry.answers} answers, right {_share(entry.right)}{abandoned}"
+
+
+def _share(estimate: Estimate) -> str:
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
 @dataclass(frozen=True)
@@ -160,19 +214,28 @@ def _trace(viewer: Viewer, request: Request) -> Response:
 
 
 async def _feedback(viewer: Viewer, request: Request) -> Response:
-    form = await read_feedback_form(request)
+    fields = await form_of(request, _MOST_BYTES)
+    answer = fields.get("answer", "").strip()
+    comment = fields.get("comment", "").strip().replace("\r\n", "\n")
     shelf = _shelf(viewer, request)
     result = _row(shelf, request)
-    refused = await anyio.to_thread.run_sync(save_feedback, shelf.store.folder, result, form)
-    if refused:
-        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, (form, refused))
+    try:
+        await anyio.to_thread.run_sync(
+            feedback.give_feedback, shelf.store.folder, result, answer, comment
+        )
+    except (UsageError, StoreError) as error:
+        again = {"refused": str(error), "answer": answer, "comment": comment}
+        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, again)
         return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
     return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
 
 
-def _trace_page(
-    viewer: Viewer, request: Request, refused: tuple[FeedbackInput, str] | None = None
-) -> str:
+def _trace_page(viewer: Viewer, request: Request, again: Mapping[str, str] | None = None) -> str:
+    """Render a result's page.
+
+    Args:
+        again: what was typed into the feedback form, and why it was not stored.
+    """
     shelf = _shelf(viewer, request)
     result = _row(shelf, request)
     values = shelf.store.trace(result.sample_id, result.seed)
@@ -184,16 +247,14 @@ def _trace_page(
         raise HTTPException(
             404, f"the sample's pictures are not here ({shelf.gallery.problem or 'unreadable'})"
         )
-    trace = record_from_json(Trace, values)
-    extras = Extras(
-        command=rerun_command(shelf.store.manifest, result),
-        truth=truth_of(result),
-        score=result.score,
-        back="./",
-        record=record_of(shelf.store.folder, result),
-        saying=feedback_form(shelf.store.folder, result, f"feedback?{request.url.query}", refused),
+    form = FeedbackForm(
+        address=f"feedback?{request.url.query}",
+        right_is=feedback.RIGHT_IS.get(result.task, "in words"),
+        known=_remarks(shelf.store.folder, result),
+        **(again or {}),
     )
-    return trace_page(trace, media, replay_all(trace, media, viewer.replayer), extras)
+    trace, extras = record_from_json(Trace, values), Extras(back="./", saying=form)
+    return sample_page(shelf.store, result, trace, media, viewer.replayer, extras)
 
 
 def _small(viewer: Viewer, request: Request) -> Response:
@@ -240,8 +301,8 @@ def filter_from(fields: Mapping[str, str]) -> RowFilter:
         tool=text("tool"),
         part=text("part"),
         kind=(name, value) if equals else None,
-        low=_share(text("low")),
-        high=_share(text("high")),
+        low=_score(text("low")),
+        high=_score(text("high")),
         seed=whole(text("seed_is")),
         change=text("change"),
         sort=text("sort") or RowFilter.sort,
@@ -268,57 +329,12 @@ def whole(text: str) -> int | None:
     return value if abs(value) < 2**40 else None
 
 
-def _share(text: str) -> float | None:
+def _score(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
     return value if 0 <= value <= 1 else None
-
-
-@dataclass(frozen=True)
-class FeedbackInput:
-    """Submitted form: the right answer, a comment in words, or both."""
-
-    answer: str = ""
-    comment: str = ""
-
-
-async def read_feedback_form(request: Request) -> FeedbackInput:
-    """Read the feedback form of a request.
-
-    Raises:
-        HTTPException: the body is too long or not a form.
-    """
-    fields = await form_of(request, _MOST_BYTES)
-    answer, comment = (fields.get(name, "").strip() for name in ("answer", "comment"))
-    return FeedbackInput(answer, comment.replace("\r\n", "\n"))
-
-
-def save_feedback(run: Path, result: SampleResult, form: FeedbackInput) -> str:
-    """Store feedback about a result. Return why that failed, or an empty text."""
-    try:
-        right = feedback.answer_from(form.answer, result) if form.answer else None
-        feedback.add_feedback(
-            run, feedback.Feedback(result.sample_id, result.seed, right, form.comment)
-        )
-    except (UsageError, StoreError) as error:
-        return str(error)
-    return ""
-
-
-def feedback_form(
-    run: Path, result: SampleResult, address: str, refused: tuple[FeedbackInput, str] | None = None
-) -> FeedbackForm:
-    """Build the feedback form of a result's page.
-
-    Args:
-        address: address that takes the form.
-        refused: the input that was not stored, and why.
-    """
-    form, why = refused or (FeedbackInput(), "")
-    right_is = feedback.RIGHT_IS.get(result.task, "in words")
-    return FeedbackForm(address, right_is, _remarks(run, result), why, form.answer, form.comment)
 
 
 def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:

@@ -19,15 +19,17 @@ from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
-# Largest size of a thumbnail, in pixels.
+# Largest size of a thumbnail, in pixels: that of a card's picture in viewer.html.
 WIDTH, HEIGHT = 300, 225
 
+# As --found and --truth of trace.css; dashes tell both apart where colors do not.
 PREDICTED, RIGHT = (176, 0, 90), (0, 90, 156)
 _DASH, _GAP = 9, 6
+# Thumbnails that stay in memory: 25 pages of cards, about 10 MB.
 _KEPT = 600
 
 
-class Gallery:
+class RunGallery:
     """Media of a run. Its samples are loaded in the background from the start.
 
     Args:

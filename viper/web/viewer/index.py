@@ -19,6 +19,7 @@ from viper.evaluate.reports.tables import answer_words, target_words
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
+# Divides by 2, 3, 4 and 6, so that the last row of cards is full in windows of any width.
 PAGE_ROWS = 24
 
 # SQL sort orders by name. The first is how the viewer opens; ``order`` is that of the data set.
@@ -230,16 +231,15 @@ def _conditions(row_filter: RowFilter, two: bool) -> tuple[str, list[str], list[
         only("a.failure IS NULL")
     elif row_filter.failure:
         only("a.failure = ?", row_filter.failure)
-    if row_filter.part:
-        only("a.part = ?", row_filter.part)
-    if row_filter.low is not None:
-        only("a.score >= ?", row_filter.low)
-    if row_filter.high is not None:
-        only("a.score <= ?", row_filter.high)
-    if row_filter.seed is not None:
-        only("a.seed = ?", row_filter.seed)
-    if row_filter.tool:
-        only(f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", row_filter.tool)
+    for condition, value in (
+        ("a.part = ?", row_filter.part or None),
+        ("a.score >= ?", row_filter.low),
+        ("a.score <= ?", row_filter.high),
+        ("a.seed = ?", row_filter.seed),
+        (f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", row_filter.tool or None),
+    ):
+        if value is not None:
+            only(condition, value)
     if row_filter.kind is not None:
         only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *row_filter.kind)
     if two and row_filter.change in CHANGES:

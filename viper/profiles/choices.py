@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.embedded import WEIGHTS
-from viper.errors import ProfileError
+from viper.errors import MissingExtraError, ProfileError
 from viper.models.checkpoints import weights_gib
 from viper.models.libraries import import_libraries
 from viper.models.loading import split_options
@@ -93,6 +93,8 @@ class ModelChoices:
         if not name.startswith("embedded:"):
             return self.beside(name)
         folder = WEIGHTS / name.removeprefix("embedded:")
+        if not WEIGHTS.is_dir():
+            raise MissingExtraError("viper-reasoner-weights", "local,embedded", f"the model {name}")
         if not folder.is_dir():
             raise ProfileError(
                 f"{name}: not shipped with this package; known: "

@@ -36,7 +36,7 @@ KINDS = {
     "short": "Answer a short question from general knowledge",
     "plan": "You plan how to answer queries about",
     "action": "Each reply holds one action",
-    "program": "Only the last such block is run",
+    "program": "block is run.",
     "llm_query": "# answer:",
 }
 """Words by which the kind of a request is known; the first that fits counts."""

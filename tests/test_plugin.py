@@ -1,4 +1,4 @@
-"""An installed package adds a routine, backends, a data set and strategies by entry points."""
+"""An installed package adds parts of many kinds by entry points."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def viper(installed: Path, folder: Path, *arguments: str) -> str:
+    path = f"{installed}{os.pathsep}{Path(__file__).parents[1]}"
     done = subprocess.run(
         [sys.executable, "-m", "viper", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(installed), "VIPER_HOME": str(folder / "home")},
+        env={**os.environ, "PYTHONPATH": path, "VIPER_HOME": str(folder / "home")},
         capture_output=True,
         text=True,
         check=False,
@@ -50,8 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_its_routine_backend_and_strategy_answer_a_query(installed: Path, folder: Path) -> None:
-    profile = str(PLUGIN / "plugin.toml")
-    given = ["--profile", profile, "--strategy", "first_box", "--task", "ground", "--json"]
+    given = ["--profile", "plugin", "--strategy", "first_box", "--task", "ground", "--json"]
     out = viper(installed, folder, "run", "grey.png", "the cup on the very right", *given)
     found = json.loads(out)
     assert found["box"] == [40.0, 0.0, 80.0, 40.0]
@@ -62,10 +62,11 @@ def test_its_routine_backend_and_strategy_answer_a_query(installed: Path, folder
 def test_a_strategy_brings_its_settings_its_model_and_its_part_of_the_trace(
     installed: Path, folder: Path
 ) -> None:
-    query = ["grey.png", "the cup", "--profile", str(PLUGIN / "plugin.toml")]
+    query = ["grey.png", "the cup", "--profile", "plugin"]
     query += ["--strategy", "named_box", "--task", "ground", "--json"]
-    found = json.loads(viper(installed, folder, "run", *query))
+    found = json.loads(viper(installed, folder, "run", *query, "--html", "page.html"))
     assert found["box"] == [40.0, 0.0, 80.0, 40.0]
+    assert "<h2>Named</h2><p>cup</p>" in (folder / "page.html").read_text("utf-8")
     assert found["parts"] == {"named": [{"name": "cup", "style": "compact", "tokens": 5}]}
     found = json.loads(viper(installed, folder, "run", *query, "--name-tokens", "7"))
     assert found["parts"]["named"][0]["tokens"] == 7
@@ -83,7 +84,7 @@ def test_its_data_set_is_scored(installed: Path, folder: Path) -> None:
         "from viper import routine\n\n\n@routine\ndef twice(x: int) -> int:\n"
         '    """Double."""\n    return 2 * x\n'
     )
-    given = ["--data", "grey", "--limit", "2", "--json", "--profile", str(PLUGIN / "plugin.toml")]
+    given = ["--data", "grey", "--limit", "2", "--json", "--profile", "plugin"]
     found = json.loads(viper(installed, folder, "setup", "routine", "try", "more.py", *given))
     assert found["n"] == 2 and 0 <= found["without"]["value"] <= 1
     assert found["used"]["value"] == 0

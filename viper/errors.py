@@ -6,7 +6,7 @@ value seen, the value expected and the next step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -43,8 +43,14 @@ class UnknownNameError(UsageError):
     code = "unknown_name"
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        from difflib import get_close_matches  # only errors need it
+
         self.kind, self.name, self.known = kind, name, sorted(known)
-        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(self.known) or 'none'}")
+        near = get_close_matches(name, self.known, 1)
+        super().__init__(
+            f"unknown {kind} {name!r}; known: {', '.join(self.known) or 'none'}"
+            + (f"; did you mean {near[0]}?" if near else "")
+        )
 
 
 class MediaError(UsageError):
@@ -65,16 +71,52 @@ class ProfileError(UsageError):
     code = "profile"
 
 
+# Extra of each optional package, both by the names that ``import`` and ``pip`` take; ``setup.cfg``
+# declares them. A package that several extras bring stands under the one that needs it most.
+EXTRA_OF: Mapping[str, str] = {
+    package: extra
+    for extra, packages in {
+        "local": "torch torchvision transformers open_clip timm diffusers peft tokenizers "
+        "safetensors huggingface_hub scipy",
+        "large": "accelerate bitsandbytes num2words",
+        "vllm": "vllm",
+        "openai": "openai",
+        "search": "tantivy usearch",
+        "web-search": "httpx",
+        "wikipedia": "mwparserfromhell defusedxml",
+        "video": "av",
+        "ocr": "rapidocr onnxruntime",
+        "demo": "gradio",
+        "serve": "fastapi uvicorn starlette python_multipart prometheus_client",
+        "mcp": "mcp",
+        "evaluate": "pycocotools matplotlib",
+        "data": "datasets",
+        "ray": "ray",
+        "tensorboard": "tensorboard",
+        "mlflow": "mlflow",
+        "wandb": "wandb",
+        "inspect": "inspect_ai",
+        "openenv": "openenv",
+        "emoji": "augly",
+    }.items()
+    for package in packages.split()
+}
+
+
 class MissingExtraError(UsageError):
-    """An optional package is not installed; the message is the pip command."""
+    """An optional package is not installed; the message is the pip command.
+
+    Args:
+        package: the name that ``import`` takes, one of `EXTRA_OF`.
+    """
 
     code = "missing_extra"
 
-    def __init__(self, package: str, extra: str, needed_for: str) -> None:
-        self.package, self.extra = package, extra
+    def __init__(self, package: str, needed_for: str) -> None:
+        self.package, self.extra = package, EXTRA_OF[package]
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed; "
-            f'run: pip install "viper-reasoner[{extra}]"'
+            f'run: pip install "viper-reasoner[{self.extra}]"'
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import EntryPoint
 
 import click
 import pytest
@@ -12,8 +11,8 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from viper.cli import cli
-from viper.commands import lazy_group
 from viper.commands.options import SEED
+from viper.plugins import offered
 from viper.strategies.settings import declared_settings, strategy_settings
 
 OLD_NAMES = {
@@ -166,13 +165,10 @@ def test_commands_of_other_packages_come_last_or_below_their_group(
     module = sys.modules[__name__]
     monkeypatch.setattr(module, "other", click.Command("other", help="Do it."), raising=False)
     names = ("other", "seek.other", "lab.world.other", "reproduce.other")
-    points = [EntryPoint(name, f"{__name__}:other", lazy_group.ENTRY_POINTS) for name in names]
-    offers = lazy_group.entry_points_of(lazy_group.ENTRY_POINTS, "command")
-    offers |= {point.name: point for point in points}
-    monkeypatch.setattr(lazy_group, "entry_points_of", lambda *_: offers)
-    assert listed(viper("--help").output)["Installed packages"] == ["other"]
-    for group in ("seek", "world", "reproduce"):
-        assert "other" in listed(viper("lab", group, "--help").output)["Commands"]
+    with offered("viper.commands", dict.fromkeys(names, f"{__name__}:other")):
+        assert listed(viper("--help").output)["Installed packages"] == ["other"]
+        for group in ("seek", "world", "reproduce"):
+            assert "other" in listed(viper("lab", group, "--help").output)["Commands"]
 
 
 def test_seeds_have_one_range_in_all_commands() -> None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
-from viper import plugins
-from viper.data import registry
 from viper.data.nlvr import Nlvr
-from viper.data.registry import choose, data_set, names
+from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
-from viper.errors import DataError, UnknownNameError, UsageError
-
-
-def point(name: str, value: str) -> EntryPoint:
-    return EntryPoint(name, value, registry.ENTRY_POINTS)
+from viper.errors import DataError, UnknownNameError
+from viper.plugins import offered
 
 
 class Offered:
@@ -38,12 +32,8 @@ def broken() -> object:
     return object()
 
 
-def with_points(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
-
-
 def test_every_shipped_set_keeps_the_contract() -> None:
-    for name in names():
+    for name in DATASETS.names():
         found = data_set(name)
         assert isinstance(found, DataSet) and found.name == name
         assert found.splits and found.metric and "\n" not in found.summary
@@ -57,29 +47,21 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["OBJECT", "Offered"])
-def test_a_package_offers_an_object_or_what_makes_one(
-    monkeypatch: pytest.MonkeyPatch, attribute: str
-) -> None:
-    with_points(monkeypatch, point("mine", f"{__name__}:{attribute}"))
-    found = data_set("mine")
-    assert not isinstance(found, type) and found.metric == "grounding"
-    assert names()[-1] == "mine"
+def test_a_package_offers_an_object_or_what_makes_one(attribute: str) -> None:
+    with offered(DATASETS.group, {"mine": f"{__name__}:{attribute}"}):
+        found = data_set("mine")
+        assert not isinstance(found, type) and found.metric == "grounding"
+        assert DATASETS.names()[-1] == "mine"
+    assert "mine" not in DATASETS.names()
 
 
-def test_what_is_no_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_points(monkeypatch, point("mine", f"{__name__}:broken"))
-    with pytest.raises(DataError, match="the data set 'mine' lacks name, splits, metric"):
+def test_what_is_no_set_is_refused() -> None:
+    broken_set = {"mine": f"{__name__}:broken"}
+    with (
+        offered(DATASETS.group, broken_set),
+        pytest.raises(DataError, match="the data set 'mine' lacks name, splits, metric"),
+    ):
         data_set("mine")
-
-
-def test_a_name_that_is_taken_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_points(monkeypatch, point("gqa", "tests.package:Gqa"))
-    for call in (names, lambda: data_set("gqa"), lambda: data_set("unknown")):
-        with pytest.raises(UsageError, match="'gqa' of tests.package:Gqa is taken by viper"):
-            call()
-    with_points(monkeypatch, point("mine", "viper.a:A"), point("mine", "tests.b:B"))
-    with pytest.raises(UsageError, match="taken by viper.a:A"):
-        names()
 
 
 def samples(count: int) -> list[Sample]:
@@ -113,8 +95,8 @@ def test_chosen_is_the_same_on_every_machine() -> None:
 
 def test_looking_up_a_set_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from viper.data.registry import data_set, names;"
-        "[data_set(n) for n in names()];"
+        "import sys; from viper.data.registry import DATASETS, data_set;"
+        "[data_set(n) for n in DATASETS.names()];"
         "print({'torch', 'datasets', 'av', 'pandas'} & set(sys.modules))"
     )
     run = [sys.executable, "-c", code]

@@ -9,8 +9,6 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
 from viper.api import prelude as shipped
@@ -19,10 +17,8 @@ from viper.api.routine_files import RoutineFile, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names
 from viper.errors import UnknownNameError, UsageError
 from viper.sandbox import Prelude
+from viper.plugins import Registry, module_path
 from viper.sandbox.names import BUILTIN_NAMES
-
-# Group under which an installed package names modules of routines.
-ENTRY_POINTS = "viper.routines"
 
 
 @dataclass(frozen=True)
@@ -102,34 +98,26 @@ def library_for(api: str, base: Path | None = None) -> Library:
     return Library(tuple(_files(split_api(api), base or Path())))
 
 
-def installed_routines() -> dict[str, EntryPoint]:
-    """Return the entry points of installed packages that offer routines, by name."""
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+def installable_routines() -> Registry:
+    """Return the registry of packages' modules of routines, which may not use names of API sets."""
+    return Registry("viper.routines", "API", dict.fromkeys(sorted(api_names()), "viper.api.sets"))
 
 
 def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
-    shipped_names = api_names()
+    routines = installable_routines()
     for part in dict.fromkeys(parts):
-        if part in shipped_names:
+        if part in routines.shipped and routines.find(part):
             continue
         if part.endswith(".py"):
             yield load_routine_file(base / Path(part).expanduser(), part)
             continue
-        installed = installed_routines()
-        if part not in installed:
+        point = routines.find(part)
+        if point is None:
             if (base / f"{part}.py").is_file():
                 raise UsageError(f"unknown API {part!r}; did you mean {part}.py?")
-            choices = {*shipped_names, *installed, "a path ending in .py"}
+            choices = [*routines.names(), "a path ending in .py"]
             raise UnknownNameError("API", part, choices)
-        yield load_routine_file(_module_path(installed[part]), part)
-
-
-def _module_path(point: EntryPoint) -> Path:
-    """Return the file of an entry point's module without running it."""
-    spec = find_spec(point.module)
-    if spec is None or spec.origin is None:
-        raise UsageError(f"the entry point {point.name!r} names {point.module}, which has no file")
-    return Path(spec.origin)
+        yield load_routine_file(module_path(point), part)
 
 
 def called_names(program: str) -> set[str]:

@@ -12,7 +12,7 @@ import click
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
-from viper.data.registry import choose, data_set, names
+from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
@@ -45,7 +45,7 @@ _set_options = options(
 @_json_option
 def list_sets(as_json: bool) -> None:
     """List the data sets: shipped, on the model hub, and from installed packages."""
-    sets = [data_set(name) for name in names()]
+    sets = [data_set(name) for name in DATASETS.names()]
     if as_json:
         keys = ("name", "metric", "summary")
         records = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]

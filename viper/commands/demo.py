@@ -22,6 +22,7 @@ from viper.commands.present import answer_line, print_details
 from viper.commands.terminal import status
 from viper.embedded import MEDIA
 from viper.errors import EXIT_FAILED, EXIT_OK
+from viper.plugins import need_packages
 from viper.profiles.backends import SHIPPED
 from viper.profiles.document import ProfileDocument
 from viper.reasoner import Reasoner, RunOptions
@@ -72,7 +73,7 @@ def demo(options: DemoOptions) -> None:
     viper demo
     viper demo --out runs/mine --port 0 --no-open
     """
-    cli.need_packages(("gradio",), "demo", "viper demo")
+    need_packages(("gradio",), "viper demo")
     folder = options.out or default_folder()
     check_folder(folder)
     names = (options.profile, *options.also)

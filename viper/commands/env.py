@@ -20,6 +20,7 @@ from viper.env.tasks import Tasks
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.runs.samples import samples_of_run
 from viper.evaluate.runs.store import RunStore
+from viper.plugins import need_packages
 from viper.reasoner import Reasoner
 from viper.serve.settings import address_of, listening_at
 from viper.storage.files import write_file
@@ -70,7 +71,7 @@ def serve(serving: EnvServeOptions, data: str) -> None:
     \b
     viper env serve world-everyday --split train:2 --exact
     """
-    cli.need_packages(("openenv",), "openenv", "viper env serve")
+    need_packages(("openenv",), "viper env serve")
     settings = settings_of(serving, allow_exec=True)
     import uvicorn
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from viper.plugins import entry_points_of
+from viper.plugins import Registry
 
-ENTRY_POINTS = "viper.commands"
 COMMANDS, INSTALLED = "Commands", "Installed packages"
 
 
@@ -66,11 +66,12 @@ class LazyGroup(click.Group):
         return [name for _, name, _ in self._rows()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        points = [commands.find(prefix + cmd_name) for prefix, commands in self._registries()]
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name not in self._lazy:
-            point = self._installed().get(cmd_name)
-            return point.load() if point else self._follow(ctx, self._old_names.get(cmd_name, ""))
+            added = next((point for point in points if point), None)
+            return added.load() if added else self._follow(ctx, self._old_names.get(cmd_name, ""))
         module, _, attribute = self._lazy[cmd_name].path.partition(":")
         return getattr(importlib.import_module(module), attribute)
 
@@ -129,12 +130,18 @@ class LazyGroup(click.Group):
 
     def _installed(self) -> dict[str, EntryPoint]:
         """Return the commands that installed packages add to this group, by name."""
-        if not self._below:
-            return {}
-        shipped = {f"{group}.{name}".lstrip(".") for group in self._below for name in self._lazy}
-        points = entry_points_of(ENTRY_POINTS, "command", shipped)
-        split = {tuple(name.rpartition(".")[::2]): point for name, point in points.items()}
-        return {name: point for (group, name), point in split.items() if group in self._below}
+        return {
+            name.removeprefix(prefix): point
+            for prefix, commands in self._registries()
+            for name, point in commands.installed(rf"{re.escape(prefix)}[^.]*$").items()
+        }
+
+    def _registries(self) -> Iterator[tuple[str, Registry]]:
+        """Yield the registry of this group's commands under each of its names, with the prefix."""
+        for group in self._below:
+            prefix = f"{group}.".lstrip(".")
+            names = [f"{prefix}{name}" for name in (*self._lazy, *self.commands)]
+            yield prefix, Registry("viper.commands", "command", dict.fromkeys(names, ""))
 
 
 def _installed_row(name: str, point: EntryPoint) -> tuple[str, str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import math
 import os
@@ -19,7 +18,7 @@ from click.core import ParameterSource
 
 from viper.commands.sections import EXAMPLES, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
 from viper.commands.terminal import status
-from viper.errors import MissingExtraError, UsageError
+from viper.errors import UsageError
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
@@ -266,13 +265,6 @@ class ProfileChoice:
     def of(cls, choice: ProfileChoice) -> ProfileChoice:
         """Return the choice alone, without the fields that a subclass adds."""
         return ProfileChoice(**{field.name: getattr(choice, field.name) for field in fields(cls)})
-
-
-def need_packages(packages: Collection[str], extra: str, needed_for: str) -> None:
-    """Raise a MissingExtraError for the first of the packages that is not installed."""
-    for package in packages:
-        if importlib.util.find_spec(package.replace("-", "_")) is None:
-            raise MissingExtraError(package, extra, needed_for)
 
 
 def split_options(values: tuple[str, ...]) -> tuple[str, ...]:

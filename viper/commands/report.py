@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import OutPath, given_by, need_packages, option, options_as, root_option
+from viper.commands.options import OutPath, given_by, option, options_as, root_option
 from viper.commands.pages import samples_of, write_report_page
 from viper.errors import UsageError
 from viper.escape import for_terminal
@@ -19,6 +19,7 @@ from viper.evaluate.reports.error_diagram import error_diagram
 from viper.evaluate.reports.page import errors_page, report_page
 from viper.evaluate.reports.report import report as report_of
 from viper.evaluate.runs.store import RunStore
+from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
 
@@ -87,7 +88,7 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
 def _inspect_log(runs: Sequence[Path], out: Path) -> None:
     if len(runs) > 1:
         raise UsageError(f"--inspect writes the log of one run, and {len(runs)} were named")
-    need_packages(("inspect_ai",), "inspect", "viper report --inspect")
+    need_packages(("inspect_ai",), "viper report --inspect")
     from viper.bridges.inspect_ai import write_log
 
     write_log(runs[0], out)

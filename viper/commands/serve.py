@@ -15,11 +15,12 @@ import click
 from viper.commands import options as cli
 from viper.commands.sections import LIMITS, SectionedCommand
 from viper.errors import UsageError
+from viper.plugins import need_packages
 from viper.serve.settings import ServeSettings, is_loopback
 
 TOKEN_ENV = "VIPER_SERVE_TOKEN"
 
-_PACKAGES = ("fastapi", "uvicorn", "python-multipart", "prometheus-client")
+_PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def serve(serving: HttpServeOptions) -> None:
     viper serve --port 8000
     curl -F media=@table.png -F "query=the leftmost cube" http://127.0.0.1:8000/v1/run
     """
-    cli.need_packages(_PACKAGES, "serve", "viper serve")
+    need_packages(_PACKAGES, "viper serve")
     settings = settings_of(serving, allow_exec=serving.allow_exec, log_queries=serving.log_queries)
     from viper.serve.app import create_app
     from viper.serve.service import serve as serve_until_signal
@@ -119,7 +120,7 @@ def mcp(serving: McpOptions) -> None:
     claude mcp add viper -- viper mcp --media-root ~/pictures
     viper mcp --http --port 8000 --media-root /srv/pictures
     """
-    cli.need_packages(("mcp", "prometheus-client"), "mcp", "viper mcp")
+    need_packages(("mcp", "prometheus_client"), "viper mcp")
     if not serving.media_roots:
         raise UsageError(
             "no --media-root; name the folder with the files that agents may look at, "

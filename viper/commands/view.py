@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from viper.commands.options import given_by, need_packages, option, options_as, root_option
+from viper.commands.options import given_by, option, options_as, root_option
 from viper.commands.pages import library_of
 from viper.commands.terminal import status
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
+from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.serve.settings import address_of, listening_at
 from viper.strategies.replay import Replayer
@@ -60,7 +61,7 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
     viper view runs/first runs/second
     viper view runs/testA --root refer --port 8001 --no-open
     """
-    need_packages(("starlette", "uvicorn"), "serve", "viper view")
+    need_packages(("starlette", "uvicorn"), "viper view")
     if len(runs) > 2:
         raise UsageError(f"viper view shows one run or compares two; got {len(runs)}")
     from viper.serve.gate import AccessRules

@@ -56,7 +56,7 @@ class Tables:
             import datasets
             from datasets.exceptions import DatasetsError
         except ImportError:
-            raise MissingExtraError("datasets", "data", f"{PREFIX}{self.repository}") from None
+            raise MissingExtraError("datasets", f"{PREFIX}{self.repository}") from None
         saved = None if self.root is None else self.root / self.repository / (config or "")
         try:
             if saved is not None and saved.is_dir():
@@ -210,49 +210,39 @@ def _plain(*splits: str, config: str | None = None) -> dict[str, tuple[str | Non
     return {split: (config, split) for split in splits}
 
 
-# By name.
-HUB_SETS = {
-    each.name: each
-    for each in (
-        HubSet(
-            "lmms-lab/RefCOCO",
-            "grounding",
-            "RefCOCO from the hub",
-            _expressions,
-            _plain("val", "testA", "testB", "test"),
-        ),
-        HubSet(
-            "lmms-lab/RefCOCOplus",
-            "grounding",
-            "RefCOCO+ from the hub",
-            _expressions,
-            _plain("val", "testA", "testB"),
-        ),
-        HubSet(
-            "lmms-lab/RefCOCOg",
-            "grounding",
-            "RefCOCOg from the hub",
-            _expressions,
-            _plain("val", "test"),
-        ),
-        HubSet(
-            "lmms-lab/GQA",
-            "gqa",
-            "GQA from the hub",
-            _gqa,
-            {
-                "testdev_balanced": ("testdev_balanced", "testdev"),
-                "testdev_all": ("testdev_all", "testdev"),
-                "val_balanced": ("val_balanced", "val"),
-            },
-        ),
-        HubSet(
-            "lmms-lab/NExTQA",
-            "nextqa",
-            "NExT-QA from the hub; videos under --root",
-            _nextqa,
-            _plain("test", config="MC"),
-        ),
-        HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _plain("val2014")),
-    )
-}
+REFCOCO = HubSet(
+    "lmms-lab/RefCOCO",
+    "grounding",
+    "RefCOCO from the hub",
+    _expressions,
+    _plain("val", "testA", "testB", "test"),
+)
+REFCOCO_PLUS = HubSet(
+    "lmms-lab/RefCOCOplus",
+    "grounding",
+    "RefCOCO+ from the hub",
+    _expressions,
+    _plain("val", "testA", "testB"),
+)
+REFCOCOG = HubSet(
+    "lmms-lab/RefCOCOg", "grounding", "RefCOCOg from the hub", _expressions, _plain("val", "test")
+)
+GQA = HubSet(
+    "lmms-lab/GQA",
+    "gqa",
+    "GQA from the hub",
+    _gqa,
+    {
+        "testdev_balanced": ("testdev_balanced", "testdev"),
+        "testdev_all": ("testdev_all", "testdev"),
+        "val_balanced": ("val_balanced", "val"),
+    },
+)
+NEXTQA = HubSet(
+    "lmms-lab/NExTQA",
+    "nextqa",
+    "NExT-QA from the hub; videos under --root",
+    _nextqa,
+    _plain("test", config="MC"),
+)
+OKVQA = HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _plain("val2014"))

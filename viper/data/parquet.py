@@ -91,7 +91,7 @@ def _opened(source: SourceFile) -> Any:
         import datasets
         from datasets.exceptions import DatasetsError
     except ImportError:
-        raise MissingExtraError("datasets", "data", source.name) from None
+        raise MissingExtraError("datasets", source.name) from None
     try:
         table = datasets.Dataset.from_parquet(str(source.path))
     except (OSError, ValueError, KeyError, RuntimeError, DatasetsError) as error:

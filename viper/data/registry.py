@@ -10,45 +10,38 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib import import_module
-from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 from viper.data.sample import DataSet, DatasetSpec, DrawnSet, Sample
-from viper.errors import DataError, UnknownNameError, UsageError
-from viper.plugins import entry_points_of
+from viper.errors import DataError, UsageError
+from viper.plugins import Registry
 
-ENTRY_POINTS = "viper.datasets"
-
-# Name to the object or class.
-SHIPPED = {
-    "refcoco": "viper.data.refcoco:REFCOCO",
-    "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
-    "refcocog": "viper.data.refcoco:REFCOCOG",
-    "gqa": "viper.data.gqa:Gqa",
-    "nextqa": "viper.data.nextqa:NextQa",
-    "nlvr": "viper.data.nlvr:Nlvr",
-    "nlvr2": "viper.data.nlvr2:Nlvr2",
-    "okvqa": "viper.data.okvqa:OkVqa",
-    "infoseek": "viper.data.infoseek:InfoSeek",
-    "vstar": "viper.data.vstar:VStar",
-    "hrbench": "viper.data.parquet:HRBENCH",
-    "countbench": "viper.data.parquet:COUNTBENCH",
-    "blink": "viper.data.parquet:BLINK",
-    "cvbench": "viper.data.parquet:CVBENCH",
-}
-
-
-def names() -> list[str]:
-    """Return the names of all sets except a user's own files.
-
-    Raises:
-        UsageError: a package offers a name that is taken.
-    """
-    from viper.data.hub import HUB_SETS
-
-    return [*SHIPPED, *HUB_SETS, *_installed()]
+DATASETS = Registry(
+    "viper.datasets",
+    "data set",
+    {
+        "refcoco": "viper.data.refcoco:REFCOCO",
+        "refcoco+": "viper.data.refcoco:REFCOCO_PLUS",
+        "refcocog": "viper.data.refcoco:REFCOCOG",
+        "gqa": "viper.data.gqa:Gqa",
+        "nextqa": "viper.data.nextqa:NextQa",
+        "nlvr": "viper.data.nlvr:Nlvr",
+        "nlvr2": "viper.data.nlvr2:Nlvr2",
+        "okvqa": "viper.data.okvqa:OkVqa",
+        "infoseek": "viper.data.infoseek:InfoSeek",
+        "vstar": "viper.data.vstar:VStar",
+        "hrbench": "viper.data.parquet:HRBENCH",
+        "countbench": "viper.data.parquet:COUNTBENCH",
+        "blink": "viper.data.parquet:BLINK",
+        "cvbench": "viper.data.parquet:CVBENCH",
+        "hub:lmms-lab/RefCOCO": "viper.data.hub:REFCOCO",
+        "hub:lmms-lab/RefCOCOplus": "viper.data.hub:REFCOCO_PLUS",
+        "hub:lmms-lab/RefCOCOg": "viper.data.hub:REFCOCOG",
+        "hub:lmms-lab/GQA": "viper.data.hub:GQA",
+        "hub:lmms-lab/NExTQA": "viper.data.hub:NEXTQA",
+        "hub:lmms-lab/OK-VQA": "viper.data.hub:OKVQA",
+    },
+)
 
 
 def named_like(splits: Sequence[str], name: str) -> str | None:
@@ -84,23 +77,21 @@ def data_set(name: str) -> DataSet:
 
     Raises:
         UnknownNameError: no such set; lists the known ones.
-        UsageError: a package offers a name that is taken.
+        UsageError: two packages offer the name.
         DataError: what a package offers is no data set.
     """
-    from viper.data.hub import HUB_SETS
     from viper.data.own import SUFFIXES, OwnFile
 
     if name.endswith(SUFFIXES):
         return OwnFile(Path(name))
-    if name in HUB_SETS:
-        return HUB_SETS[name]
-    installed = _installed()
-    if name in SHIPPED:
-        module, attribute = SHIPPED[name].split(":")
-        return _create(getattr(import_module(module), attribute), name)
-    if name not in installed:
-        raise UnknownNameError("data set", name, [*names(), "FILE.csv", "FILE.jsonl"])
-    return _create(installed[name].load(), name)
+    offered = DATASETS.load(name, beside=("FILE.csv", "FILE.jsonl"))
+    is_made = isinstance(offered, DataSet) and not isinstance(offered, type)
+    dataset = offered if is_made or not callable(offered) else offered()
+    if not isinstance(dataset, DataSet):
+        attributes = ("name", "splits", "metric", "summary", "samples", "check")
+        lacks = ", ".join(attribute for attribute in attributes if not hasattr(dataset, attribute))
+        raise DataError(f"the data set {name!r} lacks {lacks}; see viper.data.sample.DataSet")
+    return dataset
 
 
 def samples_by_id(name: str, spec: DatasetSpec, ids: Iterable[str]) -> dict[str, Sample]:
@@ -132,17 +123,3 @@ def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Samp
 
 def _rank(sample: Sample, seed: int) -> bytes:
     return hashlib.blake2b(f"{seed}:{sample.sample_id}".encode(), digest_size=16).digest()
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return entry_points_of(ENTRY_POINTS, "data set", SHIPPED)
-
-
-def _create(offered: Any, name: str) -> DataSet:
-    is_made = isinstance(offered, DataSet) and not isinstance(offered, type)
-    dataset = offered if is_made or not callable(offered) else offered()
-    if not isinstance(dataset, DataSet):
-        attributes = ("name", "splits", "metric", "summary", "samples", "check")
-        lacks = ", ".join(attribute for attribute in attributes if not hasattr(dataset, attribute))
-        raise DataError(f"the data set {name!r} lacks {lacks}; see viper.data.sample.DataSet")
-    return dataset

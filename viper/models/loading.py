@@ -8,7 +8,6 @@ loading of their parts and the batching of pictures.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import inspect
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -20,9 +19,10 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from viper.errors import MemoryFullError, MissingExtraError, ModelError, ProfileError
+from viper.errors import MemoryFullError, ModelError, ProfileError
 from viper.models.hub import OPEN_CLIP, local_copy, published_as
 from viper.models.vision.roles import Pixels
+from viper.plugins import need_packages
 
 Item = TypeVar("Item")
 
@@ -133,7 +133,7 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
     if options.quantize is not None:
         keywords["quantization_config"] = _quantization(options)
     if options.device_map is not None:
-        _need("accelerate", "device_map")
+        need_packages(("accelerate",), "the option device_map")
         keywords["device_map"] = options.device_map
     with load_errors(kind.__name__, source, _code_advice(source, folder, options)):
         _require_family(kind, folder)
@@ -318,7 +318,7 @@ def _quantization(options: LoadOptions) -> Any:
 
     Source: Dettmers et al. 2023, sec. 3.
     """
-    _need("bitsandbytes", f'quantize = "{options.quantize}"')
+    need_packages(("bitsandbytes",), f'the option quantize = "{options.quantize}"')
     import torch
     from transformers import BitsAndBytesConfig
 
@@ -331,11 +331,6 @@ def _quantization(options: LoadOptions) -> Any:
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16 if dtype == "auto" else dtype,
     )
-
-
-def _need(package: str, option: str) -> None:
-    if importlib.util.find_spec(package) is None:
-        raise MissingExtraError(package, "large", f"the option {option}")
 
 
 def model_id(source: str | Path) -> str:

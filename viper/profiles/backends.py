@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -22,9 +21,8 @@ from viper.api.routine_files import read_source, run_file
 from viper.errors import MissingExtraError, ProfileError, UnknownNameError, UsageError
 from viper.models.libraries import import_libraries
 from viper.models.loading import check_loading, split_options
+from viper.plugins import Registry
 from viper.tools.models import ROLES
-
-ENTRY_POINTS = "viper.backends"
 
 # The text backend that shares the profile's language model instead of loading one.
 USES_LLM = "llm"
@@ -108,6 +106,12 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+BACKENDS = Registry(
+    "viper.backends",
+    "backend",
+    {f"{role}.{name}": target for role, each in SHIPPED.items() for name, target in each.items()},
+)
+
 # Role and backend of the searches, which keep data in the user's state.
 SEARCHES = frozenset(
     {("image_search", INDEX), ("text_search", INDEX), *(("text_search", name) for name in ENGINES)}
@@ -142,44 +146,26 @@ def played(role: str) -> str:
     return role if role in ROLES else "llm"
 
 
-@cache
-def installed_backends() -> Mapping[str, str]:
-    """Return the backends of installed packages, from ``ROLE.NAME`` to ``module:class``.
-
-    All packages are searched once in a process.
-    """
-    return {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
-
-
-def known_backends(role: str) -> dict[str, str]:
-    """Return the backends of a role, from name to ``module:class``, installed packages included."""
-    role = played(role)
-    backends = dict(SHIPPED.get(role, {}))
-    for name, target in installed_backends().items():
-        of_role, _, backend = name.partition(".")
-        if of_role == role and backend:
-            backends[backend] = target
-    return backends
-
-
 def resolve_backend(role: str, backend: str) -> str:
     """Return the ``module:class`` of a backend.
 
     Raises:
         UnknownNameError: the role has no backend of that name.
+        UsageError: two packages offer the backend.
         ProfileError: it is to be in a file that is missing.
     """
-    backends = known_backends(role)
-    if backend in backends:
-        return backends[backend]
+    prefix = f"{played(role)}."
+    point = BACKENDS.find(prefix + backend)
+    if point is not None:
+        return point.value
     if ":" in backend:
         file, is_file, _ = backend.rpartition(".py:")
         if is_file and not Path(f"{file}.py").is_file():
             raise ProfileError(f"{role}: the backend {backend!r} is in no file")
         return backend
-    raise UnknownNameError(
-        f"{role} backend", backend, [*backends, "module:Class", "./file.py:Class"]
-    )
+    known = [name.removeprefix(prefix) for name in BACKENDS.names() if name.startswith(prefix)]
+    choices = [*known, "module:Class", "./file.py:Class"]
+    raise UnknownNameError(f"{role} backend", backend, choices)
 
 
 def needs_model(role: str, backend: str) -> bool:

@@ -17,6 +17,7 @@ import platformdirs
 from viper.api.library import split_api
 from viper.embedded import EMBEDDED
 from viper.errors import ProfileError, UnknownNameError, UsageError
+from viper.plugins import Registry, module_path
 from viper.profiles.document import Hardware, ProfileDocument, document_of, language_models
 from viper.record import RecordError, read_toml, record_from_toml, toml_line
 from viper.strategies.settings import all_settings
@@ -72,12 +73,35 @@ def shipped_profiles() -> dict[str, Path]:
     return {path.stem: path for path in sorted(files, key=lambda path: path.name)}
 
 
+# An installed package names the module beside which the file ``NAME.toml`` of a profile stands.
+PROFILES = Registry(
+    "viper.profiles",
+    "profile",
+    {name: f"viper.{path.parent.name}" for name, path in shipped_profiles().items()},
+)
+
+
 def known_profiles(state: Path | None = None) -> dict[str, Path]:
-    """Return the shipped and the user's own profiles by name. The user's take precedence."""
-    own = state_dir(state) / "profiles"
-    profiles = shipped_profiles()
-    profiles.update({path.stem: path for path in sorted(own.glob("*.toml"))})
-    return profiles
+    """Return the shipped, the installed and the user's own profiles by name.
+
+    The user's take precedence.
+
+    Raises:
+        UsageError: two packages offer one of the names.
+    """
+    offered = {name: _offered_file(name) for name in PROFILES.names()}
+    return {name: path for name, path in offered.items() if path} | _own_profiles(state)
+
+
+def _own_profiles(state: Path | None) -> dict[str, Path]:
+    folder = state_dir(state) / "profiles"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _offered_file(name: str) -> Path | None:
+    """Return the file of a shipped profile or of one of an installed package."""
+    point = PROFILES.find(name)
+    return None if point is None else module_path(point).with_name(f"{name}.toml")
 
 
 def proposed_profiles() -> list[tuple[Hardware, ProfileDocument]]:
@@ -102,10 +126,10 @@ def read_profile(name_or_path: str, state: Path | None = None) -> ProfileDocumen
         name_or_path = default_profile(state)
     if name_or_path.endswith(".toml"):
         return _read(Path(name_or_path), state)[0]
-    profiles = known_profiles(state)
-    if name_or_path not in profiles:
-        raise UnknownNameError("profile", name_or_path, profiles)
-    return _read(profiles[name_or_path], state)[0]
+    path = _own_profiles(state).get(name_or_path) or _offered_file(name_or_path)
+    if path is None:
+        raise UnknownNameError("profile", name_or_path, known_profiles(state))
+    return _read(path, state)[0]
 
 
 def _read(
@@ -143,12 +167,13 @@ def _extended(name: Any, path: Path, state: Path | None) -> Path:
         raise RecordError(["extends"], f"expected a profile's name or path; got {name!r}")
     if name.endswith(".toml"):
         return path.parent / Path(name).expanduser()
-    profiles = known_profiles(state)
-    if profiles.get(name) == path:  # a user's profile may extend the shipped one of its name
-        profiles = shipped_profiles()
-    if name not in profiles:
-        raise RecordError(["extends"], str(UnknownNameError("profile", name, profiles)))
-    return profiles[name]
+    own = _own_profiles(state).get(name)
+    if own is None or own == path:  # a user's profile may extend the shipped one of its name
+        own = _offered_file(name)
+    if own is None:
+        known = known_profiles(state)
+        raise RecordError(["extends"], str(UnknownNameError("profile", name, known)))
+    return own
 
 
 def merge_tables(

@@ -201,7 +201,7 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
         from defusedxml.ElementTree import iterparse
     except ModuleNotFoundError as error:
         needed = error.name or "mwparserfromhell"
-        raise MissingExtraError(needed, "wikipedia", "a Wikipedia dump") from None
+        raise MissingExtraError(needed, "a Wikipedia dump") from None
     with _open(path) as (file, raw):
         try:
             for _, page in iterparse(file, forbid_dtd=True):

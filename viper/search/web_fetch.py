@@ -33,7 +33,7 @@ class Fetcher:
         try:
             import httpx
         except ModuleNotFoundError:
-            raise MissingExtraError("httpx", "web-search", "a search on the web") from None
+            raise MissingExtraError("httpx", "a search on the web") from None
         self._service, self._sleep, self._random = service, sleep, Random(0)
         self._client = httpx.Client(follow_redirects=False, timeout=service.timeout_s)
 

@@ -12,14 +12,10 @@ a profile that names a language model for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
-from viper.errors import UnknownNameError
-
-ENTRY_POINTS = "viper.strategies"
+from viper.plugins import Registry
 
 
 class Shipped(NamedTuple):
@@ -92,35 +88,36 @@ STRATEGIES: Mapping[str, Shipped] = {
 }
 
 
+_REGISTRY = Registry(
+    "viper.strategies", "strategy", {name: each.target for name, each in STRATEGIES.items()}
+)
+
+
 def strategy(name: str) -> Any:
-    """Return the strategy of that name, with the attributes of ``viper.strategies.base.Strategy``.
+    """Build the strategy of that name, with the attributes of ``viper.strategies.base.Strategy``.
 
     Raises:
         UnknownNameError: no strategy has that name; lists the known ones.
+        UsageError: two packages offer the name.
     """
-    if name in STRATEGIES:
-        return _import_object(STRATEGIES[name].target)()
-    if name not in installed_strategies():
-        raise UnknownNameError("strategy", name, strategy_names())
-    return installed_strategies()[name].load()()
+    return _REGISTRY.load(name)()
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of all strategies, those of installed packages last."""
-    return (*STRATEGIES, *(name for name in installed_strategies() if name not in STRATEGIES))
+    """Return the names of all strategies, those of installed packages last.
 
-
-@cache
-def installed_strategies() -> Mapping[str, EntryPoint]:
-    """Return the entry points of the strategies that installed packages offer."""
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    Raises:
+        UsageError: two packages offer one of the names.
+    """
+    return tuple(_REGISTRY.names())
 
 
 def settings_class(name: str) -> type[Any] | None:
     """Return the class of a strategy's own settings, or None if it has none."""
     if name in STRATEGIES:
         target = STRATEGIES[name].settings
-        return _import_object(target) if target else None
+        module, _, attribute = target.partition(":")
+        return getattr(import_module(module), attribute) if target else None
     return _attribute(name, "settings", None)
 
 
@@ -136,15 +133,8 @@ def model_role(name: str) -> str:
 
 
 def _attribute(name: str, attribute: str, default: Any) -> Any:
-    if name not in installed_strategies():
-        return default
+    point = _REGISTRY.find(name)
     try:
-        kind = installed_strategies()[name].load()
+        return default if point is None else getattr(point.load(), attribute, default)
     except Exception:  # noqa: BLE001  # a broken package must not break the other strategies
         return default
-    return getattr(kind, attribute, default)
-
-
-def _import_object(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from viper.models.media import Media
-from viper.plugins import entry_points_of
+from viper.plugins import Registry
 from viper.sandbox import ToolClient
 from viper.schema import Query
 
 # Group under which an installed package offers exact inputs; a profile's domain names them.
-ENTRY_POINTS = "viper.exact_inputs"
+EXACT_INPUTS = Registry("viper.exact_inputs", "source of exact inputs")
 
 
 class ExactInput(NamedTuple):
@@ -53,5 +53,5 @@ class KnowsScenes(KnowsTruth, Protocol):
 
 def exact_inputs_named(name: str) -> ExactInputs | None:
     """Return the exact inputs that an installed package offers under a name, or None."""
-    point = entry_points_of(ENTRY_POINTS, "source of exact inputs").get(name)
+    point = EXACT_INPUTS.find(name)
     return None if point is None else point.load()

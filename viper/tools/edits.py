@@ -171,6 +171,6 @@ def emoji_files() -> Mapping[str, Path]:
     """
     spec = importlib.util.find_spec("augly")
     if spec is None or spec.origin is None:
-        raise MissingExtraError("augly", "emoji", needed_for="EMOJI")
+        raise MissingExtraError("augly", "EMOJI")
     folder = Path(spec.origin).parent / "assets" / "twemojis"
     return {path.stem: path for path in sorted(folder.glob("*/*.png"))}

@@ -16,7 +16,7 @@ from viper.api.spec import api_hash
 from viper.errors import UnknownNameError, UsageError
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
-from viper.plugins import entry_points_of
+from viper.plugins import Registry
 from viper.record import record_from_toml
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
@@ -38,7 +38,10 @@ Reflection = Literal[
     "intervention", "llm", "both", "none", "llm-global", "llm-local", "llm-without-results"
 ]
 
-ENTRY_POINTS = "viper.learning_data"
+# Data that packages draw; the two names have a meaning of their own.
+LEARNING_DATA = Registry(
+    "viper.learning_data", "data for learning", dict.fromkeys(("lvis", "none"), "")
+)
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,12 @@ class DrawnData(Protocol):
 
 def default_data() -> str:
     """Return the name of the first data that an installed package draws, or ``none``."""
-    return next(iter(entry_points_of(ENTRY_POINTS, "data for learning", ("lvis", "none"))), "none")
+    return next(iter(LEARNING_DATA.installed()), "none")
 
 
 def drawn_data() -> dict[str, DrawnData]:
     """Return the data of installed packages by name."""
-    offers = entry_points_of(ENTRY_POINTS, "data for learning", ("lvis", "none"))
-    return {name: point.load() for name, point in offers.items()}
+    return {name: point.load() for name, point in LEARNING_DATA.installed().items()}
 
 
 def learner_for(

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from viper.api.library import Library
 from viper.evaluate.runs.learning_record import LearningRecord
 from viper.models.media import Media
+from viper.plugins import Registry
 from viper.sandbox.sandbox import Mode
 from viper.schema import PixelBox, Trace
 from viper.strategies.replay import Replay, Replayer
@@ -28,6 +29,10 @@ from viper.tools.toolbox import Toolbox, with_pictures_of
 from viper.web.pages import asset, embedded, rendered, shades
 from viper.web.seek_path import path_view
 from viper.web.trace_view import DEPTH_TOOL, Sizes, shown_pictures, trial_views, turn_views
+
+# A function of an installed package that turns a strategy's part of the trace, under the same name,
+# into HTML for its page. The page's policy forbids scripts and resources from elsewhere.
+PAGE_PARTS = Registry("viper.page_parts", "page part")
 
 # Bytes of all pictures of a page together, before base64 adds a third: the page stays near 2 MB and
 # can be sent by mail.
@@ -114,6 +119,11 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         chosen=len(trace.trials) - 1 if trace.chosen is None else trace.chosen,
         pictures=pictures,
         depth=depth,
+        added=[
+            Markup(point.load()(trace.parts[name]))
+            for name, point in PAGE_PARTS.installed().items()
+            if name in trace.parts
+        ],
         frames=frames,
         names=media.names,
         answer_picture=_answer_picture(trace, media),

@@ -16,7 +16,6 @@ from viper.commands.options import (
     OutPath,
     ProfileChoice,
     given_by,
-    need_packages,
     open_profile,
     option,
     options_as,
@@ -25,6 +24,7 @@ from viper.commands.options import (
 from viper.errors import EXIT_OK, UsageError
 from viper.escape import for_terminal
 from viper.evaluate.runs.store import RunStore
+from viper.plugins import need_packages
 from viper.storage.files import write_file
 from viper.strategies.seek.graph import graph_text
 from viper_lab.study.records import (
@@ -77,7 +77,7 @@ def record(options: RecordOptions, set_name: str) -> int:
     viper lab seek record world-knowledge --limit 10 --out records.jsonl
     viper lab seek record okvqa --root okvqa --profile openai --host 0.0.0.0 --port 8010 --no-open
     """
-    need_packages(("starlette", "uvicorn"), "serve", "viper lab seek record")
+    need_packages(("starlette", "uvicorn"), "viper lab seek record")
     from viper.data.sample import DatasetSpec
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner

@@ -1,6 +1,7 @@
 """Strategies: one that writes the same program for every query, one with a model of its own."""
 
 from dataclasses import dataclass
+from html import escape
 
 from viper.models.llm.protocol import Sampling
 from viper.strategies.base import Conclusion
@@ -19,6 +20,11 @@ class FirstBox:
     def trials(self, components, context):
         program = PROGRAM.format(name="cup")
         yield from run_program(components, context, Generation(program))
+
+
+def named_html(parts):
+    """Return the part ``named`` of a trace for its page."""
+    return "<h2>Named</h2>" + "".join(f"<p>{escape(part['name'])}</p>" for part in parts)
 
 
 @dataclass(frozen=True)

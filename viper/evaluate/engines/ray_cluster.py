@@ -78,7 +78,7 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
     try:
         import ray
     except ImportError:
-        raise MissingExtraError("ray", "ray", "--engine ray") from None
+        raise MissingExtraError("ray", "--engine ray") from None
     if ray.is_initialized():
         yield _nodes(ray)
         return

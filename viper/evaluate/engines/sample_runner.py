@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
-from viper.evaluate.metrics import Metric
-from viper.evaluate.metrics.editing import NeedsEditJudge, judge_by_roles
+from viper.evaluate.metrics import JUDGES, Metric
+from viper.evaluate.metrics.editing import NeedsEditJudge
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
@@ -100,7 +100,8 @@ class SampleRunner:
         given others.
         """
         if isinstance(metric, NeedsEditJudge):
-            metric = metric.with_judge(judge_by_roles(reasoner.components.toolbox))
+            judge = JUDGES.load(getattr(metric, "judge", "roles"))
+            metric = metric.with_judge(judge(reasoner.components.toolbox))
         return cls(reasoner, metric, options, ComputeCache(size, SHARED_MEDIA_BYTES))
 
     def answer(

@@ -6,62 +6,46 @@ function that builds a :class:`Metric` without arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from viper.errors import UnknownNameError
-from viper.evaluate.metrics.accuracy import (
-    answered,
-    answers,
-    blink,
-    cvbench,
-    gqa,
-    hrbench,
-    nextqa,
-    nlvr,
-    nlvr2,
-)
-from viper.evaluate.metrics.editing import Editing
 from viper.evaluate.metrics.figures import Figures, Metric
-from viper.evaluate.metrics.grounding import Grounding
-from viper.evaluate.metrics.infoseek import InfoSeek
-from viper.evaluate.metrics.mixed import Mixed
-from viper.evaluate.metrics.okvqa import OKVQA
-from viper.evaluate.metrics.tagging import Tagging
-from viper.plugins import entry_points_of
+from viper.plugins import Registry
 
-__all__ = ["METRICS", "Figures", "Metric", "metric"]
+__all__ = ["JUDGES", "METRICS", "Figures", "Metric", "metric"]
 
-ENTRY_POINTS = "viper.metrics"
+_HERE = "viper.evaluate.metrics"
 
-METRICS: Mapping[str, Callable[[], Metric]] = {
-    "grounding": Grounding,
-    "gqa": gqa,
-    "nextqa": nextqa,
-    "nlvr": nlvr,
-    "nlvr2": nlvr2,
-    "okvqa": OKVQA,
-    "infoseek": InfoSeek,
-    "hrbench": hrbench,
-    "blink": blink,
-    "cvbench": cvbench,
-    "mixed": Mixed,
-    "tagging": Tagging,
-    "editing": Editing,
-    "answers": answers,
-    "answered": answered,
-}
+METRICS = Registry(
+    "viper.metrics",
+    "metric",
+    {
+        "grounding": f"{_HERE}.grounding:Grounding",
+        "gqa": f"{_HERE}.accuracy:gqa",
+        "nextqa": f"{_HERE}.accuracy:nextqa",
+        "nlvr": f"{_HERE}.accuracy:nlvr",
+        "nlvr2": f"{_HERE}.accuracy:nlvr2",
+        "okvqa": f"{_HERE}.okvqa:OKVQA",
+        "infoseek": f"{_HERE}.infoseek:InfoSeek",
+        "hrbench": f"{_HERE}.accuracy:hrbench",
+        "blink": f"{_HERE}.accuracy:blink",
+        "cvbench": f"{_HERE}.accuracy:cvbench",
+        "mixed": f"{_HERE}.mixed:Mixed",
+        "tagging": f"{_HERE}.tagging:Tagging",
+        "editing": f"{_HERE}.editing:Editing",
+        "answers": f"{_HERE}.accuracy:answers",
+        "answered": f"{_HERE}.accuracy:answered",
+    },
+)
+
+# A judge of edited pictures: a function that takes the toolbox of a run and returns the judge of
+# each sample. A metric with ``with_judge`` names its own in ``judge``, else it gets ``roles``.
+JUDGES = Registry("viper.judges", "judge", {"roles": f"{_HERE}.editing:judge_by_roles"})
 
 
 def metric(name: str) -> Metric:
-    """Return the metric of this name.
+    """Build the metric of this name.
 
     Raises:
         UnknownNameError: there is none; lists those there are.
-        UsageError: a package offers a name that is taken.
+        UsageError: two packages offer the name.
     """
-    if name in METRICS:
-        return METRICS[name]()
-    installed = entry_points_of(ENTRY_POINTS, "metric", METRICS)
-    if name not in installed:
-        raise UnknownNameError("metric", name, [*METRICS, *installed])
-    return installed[name].load()()
+    built: Metric = METRICS.load(name)()
+    return built

@@ -28,7 +28,7 @@ class MLflowTracker:
         try:
             from mlflow import MlflowClient
         except ImportError:
-            raise MissingExtraError("mlflow", "mlflow", "--track mlflow") from None
+            raise MissingExtraError("mlflow", "--track mlflow") from None
         self._open, self._uri = MlflowClient, uri
         self._client: Any = None
         self._run = ""

@@ -22,7 +22,7 @@ class TensorBoardTracker:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise MissingExtraError("tensorboard", "tensorboard", "--track tensorboard") from None
+            raise MissingExtraError("tensorboard", "--track tensorboard") from None
         self._open, self._folder = SummaryWriter, folder
         self._writer: Any = None
         self._step = 0

@@ -22,7 +22,7 @@ class WandbTracker:
         try:
             import wandb
         except ImportError:
-            raise MissingExtraError("wandb", "wandb", "--track wandb") from None
+            raise MissingExtraError("wandb", "--track wandb") from None
         self._wandb, self._project = wandb, project
         self._run: Any = None
 

@@ -80,7 +80,7 @@ class Client:
         try:
             import openai
         except ModuleNotFoundError:
-            raise MissingExtraError("openai", "openai", "the llm backend 'openai'") from None
+            raise MissingExtraError("openai", "the llm backend 'openai'") from None
         self._endpoint, self._timeout_s, self._counter = endpoint, timeout_s, counter
         self._policy = backoff.policy(endpoint.place, random)
         self._sleep = sleep

@@ -97,7 +97,7 @@ class VllmLLM:
         try:
             import vllm
         except ModuleNotFoundError:
-            raise MissingExtraError("vllm", "vllm", "the llm backend 'vllm'") from None
+            raise MissingExtraError("vllm", "the llm backend 'vllm'") from None
         options = LoadOptions(local_only=local_only, revision=revision, trust=trust)
         folder = local_copy(path, options)
         self._vllm = vllm

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from viper.data.own import PICTURE_SUFFIXES, VIDEO_SUFFIXES
 from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from, write_mp4
-from viper.plugins import entry_points_of
+from viper.plugins import Registry
 
 # Most characters of an uploaded file's name to show: one line below the picture.
 SHOWN_NAME = 80
 
-ENTRY_POINTS = "viper.demo_scenes"
+DEMO_SCENES = Registry("viper.demo_scenes", "source of scenes")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def scene_source() -> SceneSource | None:
 
     Packages offer one as an entry point of the group ``viper.demo_scenes``.
     """
-    for point in entry_points_of(ENTRY_POINTS, "source of scenes").values():
+    for point in DEMO_SCENES.installed().values():
         return point.load()
     return None
 

@@ -77,7 +77,7 @@ EXTRA_OF: Mapping[str, str] = {
     package: extra
     for extra, packages in {
         "local": "torch torchvision transformers open_clip timm diffusers peft tokenizers "
-        "safetensors huggingface_hub scipy",
+        "safetensors huggingface_hub",
         "large": "accelerate bitsandbytes num2words",
         "vllm": "vllm",
         "openai": "openai",
@@ -89,7 +89,7 @@ EXTRA_OF: Mapping[str, str] = {
         "demo": "gradio",
         "serve": "fastapi uvicorn starlette python_multipart prometheus_client",
         "mcp": "mcp",
-        "evaluate": "pycocotools matplotlib",
+        "evaluate": "scipy pycocotools matplotlib",
         "data": "datasets",
         "ray": "ray",
         "tensorboard": "tensorboard",

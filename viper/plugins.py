@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +117,16 @@ def need_packages(packages: Collection[str], needed_for: str) -> None:
         MissingExtraError: one of them is not; the message holds the pip command.
     """
     for package in packages:
-        if importlib.util.find_spec(package) is None:
+        if not is_installed(package):
             raise MissingExtraError(package, needed_for)
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # hidden by a finder, or half imported
+        return False
 
 
 def module_path(point: EntryPoint) -> Path:
@@ -144,13 +152,13 @@ def _installed(group: str) -> list[EntryPoint]:
 
 
 @cache  # all packages are searched once in a process, which takes some 20 ms
-def _entry_points() -> EntryPoints:
+def _entry_points() -> Any:
     return entry_points()
 
 
 @cache
 def _is_there(point: EntryPoint) -> bool:
-    return importlib.util.find_spec(point.module.partition(".")[0]) is not None
+    return is_installed(point.module.partition(".")[0])
 
 
 def _provider(point: EntryPoint) -> str:

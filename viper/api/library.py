@@ -16,8 +16,8 @@ from viper.api.registry import REGISTRY, Routine
 from viper.api.routine_files import RoutineFile, load_routine_file
 from viper.api.sets import OWNERS, ApiSet, api_names
 from viper.errors import UnknownNameError, UsageError
-from viper.sandbox import Prelude
 from viper.plugins import Registry, module_path
+from viper.sandbox import Prelude
 from viper.sandbox.names import BUILTIN_NAMES
 
 

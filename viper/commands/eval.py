@@ -8,6 +8,7 @@ from viper.commands.options import options_as, quiet_libraries
 from viper.commands.run_options import EvalOptions, run_changes
 from viper.commands.sections import SectionedCommand
 from viper.errors import UsageError
+from viper.plugins import need_packages
 from viper.strategies import strategy
 
 
@@ -30,6 +31,10 @@ def evaluate(options: EvalOptions, name: str) -> int:
     viper eval refcoco --root refer --split testA --profile local --seeds 3 --out runs/testA
     viper eval nlvr --root nlvr --limit 600 --strategy vqa --out runs/vqa
     """
+    plots = ("matplotlib",) if options.html else ()
+    need_packages(("scipy", *plots), "viper eval")
+    if options.engine == "ray":
+        need_packages(("ray",), "--engine ray")
     quiet_libraries(options.offline)
     # Importing these takes longer than all of --help.
     from viper.commands.evaluating import evaluate_set, tell_cost

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, ViperError
+from viper.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXTRA_OF, MissingExtraError, ViperError
 from viper.escape import for_terminal
 
 if TYPE_CHECKING:
@@ -224,6 +224,13 @@ def end_with(
     except ViperError as error:
         click.echo(f"viper: {error}", err=True)
         code = error.exit_code
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRA_OF:
+            raise
+        missing = MissingExtraError(package, "this command")
+        click.echo(f"viper: {missing}", err=True)
+        code = missing.exit_code
     except SystemExit:  # click ends so if a pipe is closed
         code = _output_lost(os.strerror(errno.EPIPE))
     except OSError as error:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pycocotools import mask as coco
+
+from viper.plugins import need_packages
 
 # Corners of all polygons of one object.
 MAX_POINTS = 100_000
@@ -63,6 +64,7 @@ def _of_polygons(polygons: Sequence[Any], height: int, width: int) -> NDArray[np
         raise OutlineError(f"the outline has more than {MAX_POINTS:,} corners")
     if sum(float(np.abs(np.diff(each, axis=0)).sum()) for each in corners) > MAX_OUTLINE:
         raise OutlineError(f"the outline is longer than {MAX_OUTLINE:,} pixels")
+    coco = _library()
     runs = coco.frPyObjects([each.reshape(-1).tolist() for each in corners], height, width)
     return np.asarray(coco.decode(coco.merge(runs)), np.bool_)
 
@@ -95,6 +97,7 @@ def _of_runs(outline: Mapping[Any, Any], height: int, width: int) -> NDArray[np.
 def _of_packed_runs(text: str, height: int, width: int) -> NDArray[np.bool_]:
     if not _PACKED.fullmatch(text):
         raise OutlineError("the packed runs hold a wrong character or stop within a number")
+    coco = _library()
     try:
         mask = coco.decode({"size": [height, width], "counts": text})
     except ValueError as error:
@@ -103,3 +106,10 @@ def _of_packed_runs(text: str, height: int, width: int) -> NDArray[np.bool_]:
     if coco.encode(mask)["counts"] != text.encode():
         raise OutlineError(f"the packed runs do not add up to {height} x {width} pixels")
     return np.asarray(mask, np.bool_)
+
+
+def _library() -> Any:
+    need_packages(("pycocotools",), "an outline of polygons or packed runs")
+    from pycocotools import mask
+
+    return mask

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from viper.errors import MediaError
 from viper.models.edited import Edits, Origin
 from viper.models.vision.roles import Pixels
+from viper.plugins import need_packages
 
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
 
@@ -306,6 +307,7 @@ def _rgb(image: Any) -> Pixels:
 
 
 def _read_video(path: Path) -> tuple[Pixels, list[int]]:
+    need_packages(("av",), f"the video {path.name}")
     import av
 
     try:

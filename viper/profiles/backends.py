@@ -18,10 +18,10 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from viper.api.routine_files import read_source, run_file
-from viper.errors import MissingExtraError, ProfileError, UnknownNameError, UsageError
+from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.models.libraries import import_libraries
 from viper.models.loading import check_loading, split_options
-from viper.plugins import Registry
+from viper.plugins import Registry, need_packages
 from viper.tools.models import ROLES
 
 # The text backend that shares the profile's language model instead of loading one.
@@ -133,11 +133,17 @@ _VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens
 # Role and backend of the backends without options for loading weights.
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 
-# Package and extra by role and backend, if a backend needs one.
-_EXTRAS = {
-    ("llm", "vllm"): ("vllm", "vllm"),
-    ("llm", "openai"): ("openai", "openai"),
-    **{("text_search", name): ("httpx", "web-search") for name in ENGINES},
+# Packages of the backends that need others than models of transformers do. OCR brings its models
+# and serves few queries, so a profile runs without its package until a program reads text.
+_PACKAGES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("llm", "vllm"): ("vllm",),
+    ("llm", "openai"): ("openai",),
+    ("matcher", "open_clip"): ("torch", "open_clip"),
+    ("ocr", RAPIDOCR): ("rapidocr", "onnxruntime"),
+    ("image_search", INDEX): ("usearch",),
+    ("text_search", INDEX): ("tantivy",),
+    ("inpainter", "diffusers"): ("torch", "diffusers"),
+    **{("text_search", name): ("httpx",) for name in ENGINES},
 }
 
 
@@ -214,9 +220,25 @@ def _loaded_class(role: str, backend: str) -> Any:
     return backend_class(role, backend) if backend in SHIPPED.get(role, {}) else None
 
 
-def extra_of(role: str, backend: str) -> tuple[str, str] | None:
-    """Return the ``(package, extra)`` that a backend needs beside the core, or None."""
-    return _EXTRAS.get((played(role), backend))
+def check_packages(role: str, backend: str, names_model: bool = False) -> None:
+    """Check that a shipped backend has its packages before a run. Nothing is imported.
+
+    Args:
+        names_model: the role names the vision-language model that it asks, and does not share one.
+
+    Raises:
+        MissingExtraError: one of them is not; the message holds the pip command.
+    """
+    if (role, backend) != ("ocr", RAPIDOCR):
+        _need_packages(role, backend, names_model)
+
+
+def _need_packages(role: str, backend: str, names_model: bool = False) -> None:
+    owner = ("llm", VLM) if names_model and asks_vlm(role, backend) else (played(role), backend)
+    packages = _PACKAGES.get(owner, ())
+    if not packages and owner not in _ASKS_VLM and loads_weights(*owner):
+        packages = ("torch", "transformers")
+    need_packages(packages, f"the {role} backend {backend!r}")
 
 
 def backend_class(role: str, backend: str) -> Any:
@@ -251,6 +273,7 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     """
     if source is None and needs_model(role, backend):
         raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
+    _need_packages(role, backend)
     if loads_weights(role, backend):
         import_libraries()
     kind = backend_class(role, backend)
@@ -267,8 +290,8 @@ def built(
     """
     try:
         return make(*arguments, **options)
-    except TypeError as error:
-        if "unexpected keyword" in str(error):
+    except TypeError:
+        if not split_options(options)[1].keys() <= _parameters(make).keys():
             raise ProfileError(f"{role}: {_wrong_option(make, backend, options)}") from None
         raise
 
@@ -291,22 +314,15 @@ def _wrong_option(load: Any, backend: str, options: Mapping[str, Any]) -> str:
     )
 
 
-def _option_names(load: Any) -> list[str]:
-    parameters: dict[str, inspect.Parameter] = {}
-    for taker in (load, getattr(load, "__self__", load)):
-        parameters |= inspect.signature(taker).parameters
+def _option_names(make: Any) -> list[str]:
     keyword_only = inspect.Parameter.KEYWORD_ONLY
-    return [name for name, parameter in parameters.items() if parameter.kind is keyword_only]
+    return [name for name, each in _parameters(make).items() if each.kind is keyword_only]
 
 
-def missing_extra(role: str, backend: str) -> MissingExtraError | None:
-    """Return an error for a package that a backend needs and that is not installed, or None."""
-    from importlib.util import find_spec
-
-    extra = extra_of(role, backend)
-    if extra is None or find_spec(extra[0]) is not None:
-        return None
-    return MissingExtraError(*extra, needed_for=f"the {role} backend {backend!r}")
+def _parameters(make: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a class, or those of its ``from_pretrained`` and its own."""
+    takers = (make, getattr(make, "__self__", make))
+    return {k: v for taker in takers for k, v in inspect.signature(taker).parameters.items()}
 
 
 @dataclass(frozen=True)

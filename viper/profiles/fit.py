@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from viper.models.checkpoints import facts_of, weights_gib
@@ -50,13 +51,13 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Return this machine. Nothing large is imported."""
-        from huggingface_hub import constants
-
         name, gpu_gib = _nvidia_gpu()
         ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        folder = constants.HF_HUB_CACHE
-        while not os.path.exists(folder):  # noqa: PTH110 - the hub's path is a string
-            folder = os.path.dirname(folder)  # noqa: PTH120
+        home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"
+        cache = Path(os.environ.get("HF_HOME", home)) / "hub"
+        folder = Path(os.environ.get("HF_HUB_CACHE", cache)).expanduser().absolute()
+        while not folder.exists():
+            folder = folder.parent
         return cls(name, gpu_gib, ram, shutil.disk_usage(folder).free / 1e9)
 
     def memory_gib(self, document: ProfileDocument) -> float:

@@ -16,7 +16,7 @@ from viper.profiles.backends import (
     SharedModel,
     asks_vlm,
     check_loading_options,
-    missing_extra,
+    check_packages,
     needs_model,
     played,
     resolve_backend,
@@ -117,14 +117,12 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
 
     try:
         resolve_backend(role, choice.backend)
-        check_loading_options(role, choice.backend, choice.options)
         source = profile.model_source(choice)
+        check_packages(role, choice.backend, source is not None)
+        check_loading_options(role, choice.backend, choice.options)
         profile.shared_model(role, choice)
     except ViperError as error:
         return state("nowhere", problem=str(error))
-    missing = missing_extra(role, choice.backend)
-    if missing is not None:
-        return state("nowhere", problem=str(missing))
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
     if not needs_model(role, choice.backend) and not (source and asks_vlm(role, choice.backend)):

@@ -21,7 +21,7 @@ from viper.profiles.backends import (
     VLM,
     asks_vlm,
     check_loading_options,
-    missing_extra,
+    check_packages,
     needs_model,
     resolve_backend,
     takes_pictures,
@@ -161,8 +161,9 @@ class Profile(ModelChoices):
 
     def _check_backend(self, role: str, choice: BackendChoice) -> None:
         resolve_backend(role, choice.backend)
-        check_loading_options(role, choice.backend, choice.options)
         source = self.model_source(choice)
+        check_packages(role, choice.backend, source is not None)
+        check_loading_options(role, choice.backend, choice.options)
         if source is None and needs_model(role, choice.backend):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
         if (role, choice.backend) == ("segmenter", SAM2) and "detector" not in self.document.roles:
@@ -171,9 +172,6 @@ class Profile(ModelChoices):
         self.shared_model(role, choice)
         if asks_vlm(role, choice.backend) or choice.backend == VLM:
             vlm_options(role, choice.backend, self.options(role, choice))
-        missing = missing_extra(role, choice.backend)
-        if missing is not None:
-            raise missing
 
     def _check_pictures(self, role: str, choice: BackendChoice) -> None:
         if choice.sees and not takes_pictures(choice.backend, choice.options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from viper.schema import Example
-from viper.strategies.pool_example import PoolExample, pool_example
+from viper.strategies.demonstration_pool import PoolExample, pool_example
 
 BASE: dict[str, Any] = {
     "query": "the leftmost cube",

@@ -16,10 +16,9 @@ from viper.ace.bank import Bank, read_bank, write_bank
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
-from viper.strategies.demonstration_pool import DemonstrationPool
+from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
 from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
-from viper.strategies.pool_example import pool_example
-from viper.tuning.growth import CritiquedPart, Origin, TrialPool, demonstrations_of
+from viper.tuning.learner import CritiquedPart, Origin, TrialPool, demonstrations_of
 
 WANTED = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
 QUERY = Query("the red cube", "ground")

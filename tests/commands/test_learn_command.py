@@ -17,7 +17,7 @@ import pytest
 
 from tests.evaluate.fake_backends import a_set, color_of
 from viper.cli import main
-from viper.commands import learn_options
+from viper.commands import learn as learn_command
 from viper.evaluate.runs.feedback import Feedback, add_feedback
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
@@ -196,11 +196,11 @@ def test_what_to_learn_from_is_said_once(
 def test_a_negative_seed_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Data are drawn by numpy, which takes no negative seed."""
     built: list[Any] = []
-    monkeypatch.setattr(learn_options, "learner_for", lambda *parts, **named: built.append(named))
-    monkeypatch.setattr(learn_options, "origin_of", lambda *_: None)
+    monkeypatch.setattr(learn_command, "learner_for", lambda *parts, **named: built.append(named))
+    monkeypatch.setattr(learn_command, "origin_of", lambda *_: None)
     profile, reasoner = SimpleNamespace(state=None), SimpleNamespace(components=None)
     for seed in (-1, 0, 1):
-        options = learn_options.LearnOptions(tools="loc", seed=seed)
-        learn_options.learner_of(profile, reasoner, ("", ""), options, Event())  # type: ignore[arg-type]
+        options = learn_command.LearnOptions(tools="loc", seed=seed)
+        learn_command.learner_of(profile, reasoner, ("", ""), options, Event())  # type: ignore[arg-type]
     seeds = [named["tools"].seed for named in built]
     assert len(set(seeds)) == 3 and seeds[1:] == [0, 1] and seeds[0] > 1

@@ -15,8 +15,7 @@ import pytest
 from tests.commands.pool_backends import PLAN, PROGRAM
 from tests.commands.test_bad_input import refused, viper
 from tests.evaluate.fake_backends import a_set
-from viper.strategies.demonstration_pool import DemonstrationPool
-from viper.strategies.pool_example import PoolExample
+from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {f"q{n}" for n in range(12) if n % 3}

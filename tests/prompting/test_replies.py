@@ -29,7 +29,7 @@ from viper.prompting.seeking import (
 )
 from viper.prompting.select import parse_choice
 from viper.schema import Failure
-from viper.tuning.critique import parse_critique
+from viper.tuning.language_reflector import parse_critique
 
 
 def returning(value: str) -> str:

@@ -31,7 +31,7 @@ from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest
 from viper.testing.fakes import FakeMatcher
 from viper.tuning.agent.flags import read_labels
-from viper.tuning.trained_files import TrainedFiles
+from viper.tuning.tool_training import TrainedFiles
 
 RUNS = {"program": 6, "plan": 2, "seek": 2, "explore": 2}
 
@@ -102,7 +102,7 @@ def test_a_stored_prompt_pool_can_be_rolled_back(stored: Path) -> None:
 
 
 def test_stored_training(stored: Path) -> None:
-    (trained,) = TrainedFiles(stored / "trained")[("loc", "cup")]
+    (trained,) = TrainedFiles(stored / "trained").get(("loc", "cup"))
     assert np.array_equal(trained.prompt.vectors, learned(1.0)[0].vectors)
 
 

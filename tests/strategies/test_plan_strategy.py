@@ -13,9 +13,8 @@ from viper.errors import CancelledError, UsageError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json, result_record
 from viper.schema import Example, Trace, to_json
-from viper.strategies.demonstration_pool import DemonstrationPool
-from viper.strategies.pool_example import pool_example
-from viper.tuning.growth import CritiquedPart, Origin, demonstrations_of
+from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
+from viper.tuning.learner import CritiquedPart, Origin, demonstrations_of
 
 PLAN = "1. Find all cubes.\n2. Take the leftmost of those of step 1."
 OTHER_PLAN = "1. Find the red cube."

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.models.vision.adapter_fakes import prompt
 from viper.errors import ModelError
-from viper.models.vision.stored_prompts import Evidence
+from viper.models.vision.prompt_pool import Evidence
 from viper.tuning.soft_prompts.base import TrainedPrompt
 
 

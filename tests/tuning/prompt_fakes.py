@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.models.vision.stored_prompts import Evidence
 
 MODEL = "detector@0123456789ab"
 

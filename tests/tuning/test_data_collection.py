@@ -8,10 +8,17 @@ import pytest
 
 from tests.tuning.stores import LetterMatcher, TableSearch, TableStore
 from viper.errors import UsageError
-from viper.tuning.concept_names import is_about, plain, spellings, without_remark
 from viper.tuning.data_collection import collect_annotated, collect_pictures, related_concepts
 from viper.tuning.tool_updates import answer_text
-from viper.tuning.training_data import AnnotatedStore, ConceptQuery, PictureSearch
+from viper.tuning.training_data import (
+    AnnotatedStore,
+    ConceptQuery,
+    PictureSearch,
+    is_about,
+    plain,
+    spellings,
+    without_remark,
+)
 
 STORE = TableStore({1: ["mug", "spoon"], 2: ["cup"], 3: ["cup", "mug"], 4: ["spoon"], 5: ["mug"]})
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from viper.tuning.soft_prompts.fitting import Fitting, Regions
+from viper.tuning.soft_prompts.annotated import Fitting, Regions
 
 
 def regions(count=40, source=None):

@@ -14,8 +14,8 @@ from viper.errors import CancelledError, UsageError
 from viper.models.vision.detector_owlv2 import Owlv2Detector
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.soft_prompts import loc as tuner
+from viper.tuning.soft_prompts.annotated import Fitting
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
-from viper.tuning.soft_prompts.fitting import Fitting
 from viper.tuning.soft_prompts.loc import LocTuner, Proposed, fitted_moves
 from viper.tuning.training_data import AnnotatedPicture, Annotation, Collected
 
@@ -31,7 +31,7 @@ def detector(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(tuner._LocSession, "pictures", 24)
+    monkeypatch.setattr(LocTuner, "pictures", 24)
 
 
 def picture(number, zebra=True):
@@ -68,7 +68,7 @@ def learn(detector, given=None, options=SHORT, on_progress=None):
     def using():
         yield detector
 
-    return LocTuner().learn(using, given or lesson(), options, on_progress)
+    return LocTuner.learn(using, given or lesson(), options, on_progress)
 
 
 def digest(detector):
@@ -170,7 +170,7 @@ def test_moves_are_fitted_to_boxes_near_an_object_alone() -> None:
 
 def _trained(monkeypatch, detector, before, after):
     given = iter([np.array(before, np.float32), np.array(after, np.float32)] * 9)
-    monkeypatch.setattr(tuner._LocSession, "shares", lambda self, found, scenes: next(given))
+    monkeypatch.setattr(LocTuner, "shares", lambda self, found, scenes: next(given))
     return learn(detector, lesson(2, 3))[0]
 
 
@@ -222,4 +222,4 @@ def test_a_cancelled_training_ends_at_once(detector) -> None:
 
 
 def test_the_registry_names_it() -> None:
-    assert isinstance(tuner_for("loc"), LocTuner)
+    assert tuner_for("loc") is LocTuner

@@ -23,20 +23,17 @@ from viper.evaluate.metrics import metric
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.models.llm.protocol import Completion, Sampling
-from viper.models.vision.prompt_pool import PromptPool
-from viper.models.vision.stored_prompts import Evidence
+from viper.models.vision.prompt_pool import Evidence, PromptPool
 from viper.reasoner import RunOptions
 from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
-from viper.tuning.growth import Origin
-from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.learner import Learner, LearnSettings, Origin
 from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.reflector import InterventionReflector, Reflector
-from viper.tuning.tool_training import Sources, ToolTrainer
-from viper.tuning.tool_updates import ToolSettings, ToolUpdates
-from viper.tuning.trained_files import TrainedFiles
+from viper.tuning.tool_training import Sources, ToolTrainer, TrainedFiles
+from viper.tuning.tool_updates import ToolUpdates, UpdateSettings
 
 PROGRAM = """def execute_command(image):
     return 'yes' if ImagePatch(image).exists('pyramid') else 'no'
@@ -111,7 +108,7 @@ class Stand:
         self.updates = ToolUpdates(
             toolbox,
             ToolTrainer(models, self.prompts, Sources(store)),
-            ToolSettings(tries=self.tries),
+            UpdateSettings(tries=self.tries),
             self.steps.append,
         )
         self.learner = Learner(
@@ -236,7 +233,7 @@ def test_what_a_lesson_that_was_cut_off_had_trained_is_not_trained_again(
                 patch.setattr(PromptPool, "add", _killed)
                 with pytest.raises(KeyboardInterrupt):
                     stand.learn(questions(1))
-                assert len(memory) == 1
+                assert len(list(memory.folder.iterdir())) == 1
             else:
                 standing = stand.learn(questions(1))
     assert tuners["loc"].lessons == 1 and standing.concepts == {"loc: pyramid": 1}

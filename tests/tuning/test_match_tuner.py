@@ -82,7 +82,7 @@ def learn(matcher, given, options=USUAL, on_progress=None):
         finally:
             held.pop()
 
-    return MatchTuner().learn(using, given, options, on_progress)
+    return MatchTuner.learn(using, given, options, on_progress)
 
 
 @pytest.fixture
@@ -292,4 +292,4 @@ def test_views_begin_with_the_picture_and_may_exchange_colours(shipped) -> None:
 
 
 def test_the_registry_names_it() -> None:
-    assert isinstance(tuner_for("match"), MatchTuner)
+    assert tuner_for("match") is MatchTuner

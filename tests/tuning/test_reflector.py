@@ -18,8 +18,8 @@ from viper.tuning.case import Case
 from viper.tuning.reflector import (
     Intervention,
     InterventionReflector,
-    Limits,
     Reflector,
+    SearchLimits,
     Weighing,
     questions,
 )
@@ -70,7 +70,7 @@ def case(bench: Bench, program: str, desired: Any, media: Any = None, **asked: A
 
 
 def search(bench: Bench, one: Case, **limits: Any) -> Any:
-    return Intervention(bench.reasoner.components, Limits(**limits)).search(one)
+    return Intervention(bench.reasoner.components, SearchLimits(**limits)).search(one)
 
 
 def test_a_missed_box_is_found_and_put_back(bench: Bench) -> None:

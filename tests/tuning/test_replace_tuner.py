@@ -60,7 +60,7 @@ def learn(inpainter, given=None, options=SHORT, on_progress=None):
     def using():
         yield inpainter
 
-    return ReplaceTuner().learn(using, given or lesson(), options, on_progress)
+    return ReplaceTuner.learn(using, given or lesson(), options, on_progress)
 
 
 def digest(inpainter):
@@ -136,7 +136,7 @@ def test_what_does_not_help_on_held_out_pictures_is_discarded(
         row = [adapted if vector is not None else values[word] for word, vector in kinds]
         return np.array([row] * len(which))
 
-    monkeypatch.setattr(tuner._Learning, "_compare", compared)
+    monkeypatch.setattr(ReplaceTuner, "_compare", compared)
     (trained,) = learn(inpainter, options=TunerOptions(steps=1))
     assert why in trained.why and trained.kept == (not why)
     assert trained.evidence.after == float(adapted < min(others))
@@ -178,4 +178,4 @@ def test_pictures_are_cut_to_their_middle_and_masked_there(inpainter) -> None:
 
 
 def test_the_registry_names_it() -> None:
-    assert isinstance(tuner_for("replace"), ReplaceTuner)
+    assert tuner_for("replace") is ReplaceTuner

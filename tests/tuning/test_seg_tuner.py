@@ -15,9 +15,8 @@ from viper.models.vision.roles import Segment
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.soft_prompts import seg as tuner
-from viper.tuning.soft_prompts.annotated import STEPS
+from viper.tuning.soft_prompts.annotated import STEPS, Fitting, Regions
 from viper.tuning.soft_prompts.base import TunerOptions, tuner_for
-from viper.tuning.soft_prompts.fitting import Fitting, Regions
 from viper.tuning.soft_prompts.pasting import masked_picture
 from viper.tuning.soft_prompts.seg import SegTuner, f1, mask_ious, segments_of
 from viper.tuning.training_data import AnnotatedPicture, Annotation, Collected
@@ -86,7 +85,7 @@ def lesson(concept="blue", positives=4, negatives=4):
 
 @pytest.fixture(autouse=True)
 def _few_pictures(monkeypatch):
-    monkeypatch.setattr(tuner._SegSession, "pictures", 24)
+    monkeypatch.setattr(SegTuner, "pictures", 24)
 
 
 def learn(backend, given, options=None, on_progress=None):
@@ -99,14 +98,14 @@ def learn(backend, given, options=None, on_progress=None):
         yield backend
         held.clear()
 
-    return SegTuner().learn(using, given, options or TunerOptions(), on_progress)
+    return SegTuner.learn(using, given, options or TunerOptions(), on_progress)
 
 
 @pytest.fixture(scope="module")
 def learned():
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuner._SegSession, "pictures", 24)
+        patch.setattr(SegTuner, "pictures", 24)
         return learn(ColourSegmenter(), lesson(), None, lambda *at: told.append(at)), told
 
 
@@ -176,7 +175,7 @@ def test_a_prompt_that_harms_what_was_held_out_is_discarded(monkeypatch):
         named = any(one.label == self._name for segments in found for one in segments)
         return np.full(len(scenes), 0.4 if named else 0.5, np.float32)
 
-    monkeypatch.setattr(tuner._SegSession, "shares", shares)
+    monkeypatch.setattr(SegTuner, "shares", shares)
     trained = learn(ColourSegmenter(), lesson())
     assert {one.why for one in trained} == {
         "harmful: 0.40 right in 2 held-out pictures, 0.50 without"
@@ -230,7 +229,7 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line():
 
 
 def test_the_weights_of_a_network_stay_as_they_were(tmp_path, monkeypatch):
-    monkeypatch.setattr(tuner._SegSession, "pictures", 2)
+    monkeypatch.setattr(SegTuner, "pictures", 2)
     # What an untrained network finds is no object; here anything found in the place counts.
     monkeypatch.setattr("viper.tuning.soft_prompts.seg.SAME", 0.01)
     backend = MaskFormerSegmenter.from_pretrained(
@@ -276,4 +275,4 @@ def test_segments_are_held_against_the_objects_of_a_picture():
 
 def test_the_registry_knows_it():
     found = tuner_for("seg")
-    assert isinstance(found, SegTuner) and (found.tool, found.role) == ("seg", "segmenter")
+    assert found is SegTuner and found.role == "segmenter"

@@ -10,8 +10,7 @@ from tests.tuning.stores import TableStore
 from viper.models.vision.prompt_pool import PromptPool
 from viper.tools.models import ModelSet
 from viper.tuning.soft_prompts.base import AnsweredQuestion, TunerOptions
-from viper.tuning.tool_training import Memory, Sources, ToolTrainer
-from viper.tuning.trained_files import TrainedFiles
+from viper.tuning.tool_training import Memory, Sources, ToolTrainer, TrainedFiles
 
 
 @pytest.fixture

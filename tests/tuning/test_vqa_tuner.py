@@ -57,7 +57,7 @@ def learn(answerer, lesson, options, on_progress=None):
         yield answerer
         held.clear()
 
-    return VqaTuner().learn(using, lesson, options, on_progress)
+    return VqaTuner.learn(using, lesson, options, on_progress)
 
 
 def digest(answerer):
@@ -159,4 +159,4 @@ def test_too_little_and_the_wrong_model_are_said_in_one_line(answerer, lesson):
 
 def test_the_registry_knows_it():
     found = tuner_for("vqa")
-    assert isinstance(found, VqaTuner) and (found.tool, found.role) == ("vqa", "vqa")
+    assert found is VqaTuner and found.role == "vqa"

@@ -13,7 +13,7 @@ import click
 from viper.ace.mining import zero_shot
 from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
-from viper.commands.tuning import TuningOptions, tune_and_tell
+from viper.commands.tune_agent import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError

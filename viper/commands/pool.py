@@ -18,8 +18,13 @@ from viper.escape import for_terminal
 from viper.profiles.files import state_dir
 from viper.schema import to_json
 from viper.storage.versioned import VersionedStore
-from viper.strategies.demonstration_pool import FOLDER, LOWEST_SCORE, DemonstrationPool
-from viper.strategies.pool_example import PoolExample, pool_example
+from viper.strategies.demonstration_pool import (
+    FOLDER,
+    LOWEST_SCORE,
+    DemonstrationPool,
+    PoolExample,
+    pool_example,
+)
 
 _QUERY_CHARACTERS = 60
 _COMMANDS = {

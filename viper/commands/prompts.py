@@ -13,8 +13,7 @@ from viper.commands.pool import echo_versions, roll_back
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import UsageError
 from viper.escape import for_terminal
-from viper.models.vision.prompt_pool import FOLDER, PromptPool
-from viper.models.vision.stored_prompts import StoredPrompt
+from viper.models.vision.prompt_pool import FOLDER, PromptPool, StoredPrompt
 from viper.profiles.files import state_dir
 from viper.schema import to_json
 

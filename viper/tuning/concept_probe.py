@@ -20,9 +20,8 @@ from viper.tools.picture_tools import segment
 from viper.tools.session import ToolSession
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
-from viper.tuning.concept_names import plain
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
-from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected
+from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected, plain
 
 # Most words of a concept's name in a phrase.
 LONGEST_NAME = 3

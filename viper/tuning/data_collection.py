@@ -21,7 +21,7 @@ import numpy as np
 from viper.errors import MediaError
 from viper.models.vision.roles import Floats, Pixels
 from viper.tuning import training_data
-from viper.tuning.concept_names import is_about, spellings, without_remark
+from viper.tuning.training_data import is_about, spellings, without_remark
 
 # Number of related concepts to choose.
 RELATED = 7

@@ -28,7 +28,7 @@ from viper.schema import Answer, Trace
 from viper.storage.json_lines import append_line, dumps, read_lines
 from viper.strategies.answers import is_desired
 from viper.tuning.case import Case
-from viper.tuning.learner import Learner, ScoredAnswer, Task
+from viper.tuning.learner import Learner, LearningTask, ScoredAnswer
 from viper.tuning.loop import LearningProgress, Reevaluator
 
 # Seconds between two checks for new remarks.
@@ -115,7 +115,9 @@ class FeedbackLearning:
 
         rerun = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
         answered = ScoredAnswer(feedback.trace, score)
-        task = Task(case.media.for_run(), answered, rerun, case.desired, case.comment, stale=True)
+        task = LearningTask(
+            case.media.for_run(), answered, rerun, case.desired, case.comment, stale=True
+        )
         self.standing.total += 1
         self.standing.answered += 1
         self.standing.score += score

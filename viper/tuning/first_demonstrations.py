@@ -25,10 +25,10 @@ from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Example, Trace
 from viper.strategies.critique import Critique
+from viper.strategies.demonstration_pool import PoolExample, pool_example
 from viper.strategies.examples import PARTS, Part
-from viper.strategies.pool_example import PoolExample, pool_example
 from viper.strategies.prompts import query_for_prompt
-from viper.tuning.growth import Origin, demonstrations_of
+from viper.tuning.learner import Origin, demonstrations_of
 from viper.tuning.plan_edits import EditedPlan, edited_plans
 from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
 from viper.tuning.validation import BudgetSpentError, ValidationRun

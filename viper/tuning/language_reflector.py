@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting import reflection as prompts
 from viper.prompting.builder import STYLES
-from viper.strategies.critique import Critique
+from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
 from viper.tools.session import ToolSession
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text
-from viper.tuning.critique import parse_critique, parse_fault
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
 
 Scope = Literal["global", "local"]
@@ -144,3 +146,187 @@ def _reflection(case: Case, steps: tuple[str, ...]) -> prompts.Reflection:
         comment=case.comment,
         plan=case.plan,
     )
+
+
+LONGEST_REASON = 600
+
+_LONGEST_READ = 20_000
+
+# Names that a model may use for a field, and the field.
+_FIELDS: Mapping[str, str] = {
+    "location": "location",
+    "fault": "location",
+    "blame": "location",
+    "error location": "location",
+    "where": "location",
+    "tool": "tool",
+    "tool name": "tool",
+    "step": "step",
+    "call": "step",
+    "step number": "step",
+    "reason": "reason",
+    "why": "reason",
+    "explanation": "reason",
+    "desired": "desired",
+    "desired output": "desired",
+    "expected": "desired",
+    "correct output": "desired",
+}
+
+_LINE = re.compile(
+    r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"
+    r"[\s*_`]*[:=][\s*`]*(?P<value>.*?)[\s*`]*$",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d{1,4}")
+_NOTHING = {"", "none", "null", "n/a", "nothing", "unknown", "-", "no", "no error", "correct"}
+_WORDS = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def parse_critique(
+    text: str, tools: Mapping[int, str] | None = None, default_step: int | None = None
+) -> Critique:
+    """Parse the critique that a language model wrote.
+
+    The text holds a JSON object, plain or in a fence, or lines ``name: value`` in any order and
+    case, with or without markdown. Missing fields stay empty. A step without a tool takes the tool
+    from ``tools``. A tool without a step takes the tool's step if there is only one.
+
+    Args:
+        tools: tool names of the judged run by call index. Other tools and steps are ignored.
+        default_step: step to use if the text names none.
+
+    Raises:
+        CritiqueError: the text names no location that can be understood.
+    """
+    text = without_reasoning(text[:_LONGEST_READ])
+    excerpt = " ".join(text.split())[:80]
+    fields = _json_fields(text) or _line_fields(text)
+    if not fields:
+        raise CritiqueError(
+            f"no critique in {excerpt!r}; expected lines such as 'location: tool' and 'step: 2'"
+        )
+    step = _step(fields.get("step", ""), tools)
+    step = default_step if step is None else step
+    location = _location(fields, tools)
+    if location is None and step is not None and tools and step in tools:
+        location = TOOL + tools[step]
+    if location is None:
+        raise CritiqueError(
+            f"no location in {excerpt!r}; expected plan, program, none or the name of a tool"
+        )
+    if location in LOCATIONS:
+        step = None
+    elif tools:
+        step = _step_of(location, step, tools)
+    desired = fields.get("desired", "").strip()
+    return Critique(
+        location,
+        step,
+        " ".join(fields.get("reason", "").split())[:LONGEST_REASON],
+        None if desired.lower() in _NOTHING else desired,
+    )
+
+
+def _step_of(location: str, step: int | None, tools: Mapping[int, str]) -> int | None:
+    """Return the step if it is a call of that tool, else the tool's only step."""
+    own = [index for index, name in tools.items() if TOOL + name == location]
+    if step in own:
+        return step
+    return own[0] if len(own) == 1 else None
+
+
+def _json_fields(text: str) -> dict[str, str]:
+    """Return the fields of the first JSON object in a text that has a known field."""
+    for _, _, value in json_parts(text):
+        if not isinstance(value, dict):
+            continue
+        named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in value.items()}
+        fields = {key: _as_text(item) for key, item in named.items() if key is not None}
+        if fields:
+            return fields
+    return {}
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _line_fields(text: str) -> dict[str, str]:
+    """Return the fields of lines ``name: value``.
+
+    A line without a name continues the line before.
+    """
+    fields: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is not None:
+            last = _FIELDS[match["name"].lower()]
+            if last in fields:
+                last = ""
+            else:
+                fields[last] = match["value"]
+        elif last and line.strip() and not line.lstrip().startswith("```"):
+            fields[last] += f" {line.strip()}"
+        else:
+            last = ""
+    return fields
+
+
+def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
+    match = _NUMBER.search(text)
+    if match is None or (tools is not None and int(match[0]) not in tools):
+        return None
+    return int(match[0])
+
+
+def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:
+    """Return the location that the fields ``tool`` and ``location`` name, or None.
+
+    A tool's name overrules the word ``tool``.
+    """
+    names = None if tools is None else set(tools.values())
+    for text in (fields.get("tool", ""), fields.get("location", "")):
+        lowered = text.strip().strip("'\"`.").lower()
+        words = _WORDS.findall(lowered)
+        if names is not None:
+            named = [name for name in names if name.lower() in words]
+            if len(named) == 1:
+                return TOOL + named[0]
+        elif lowered.startswith("tool") and len(words) > 1:
+            return TOOL + words[1]
+        elif text == fields.get("tool") and lowered not in _NOTHING and words:
+            return TOOL + words[0]
+    lowered = fields.get("location", "").strip().strip("'\"`.").lower()
+    for word in ("program", "plan"):
+        if word in _WORDS.findall(lowered):
+            return word
+    return "none" if "location" in fields and lowered in _NOTHING else None
+
+
+_FAULT = re.compile(r"^\W*(?:(?P<step>\d{1,4})\s+)?(?P<name>\w+)\s*(?::\s*(?P<desired>.*))?$")
+
+
+def parse_fault(text: str, tools: Mapping[int, str]) -> Critique:
+    """Parse the critique that a small writer appended after ``# fault:``.
+
+    See :func:`viper.prompting.reflection.fault_line`.
+
+    Raises:
+        CritiqueError: the text has another form, or names a call that the run did not make.
+    """
+    lines = text.strip().splitlines()
+    excerpt = lines[0].strip()[:80] if lines else ""
+    match = _FAULT.match(excerpt)
+    if match is None:
+        raise CritiqueError(f"fault {excerpt!r}; expected 'program' or 'STEP TOOL: RESULT'")
+    name, desired = match["name"], (match["desired"] or "").strip() or None
+    if name in LOCATIONS and match["step"] is None:
+        return Critique(name, None, "", desired)
+    step = None if match["step"] is None else int(match["step"])
+    if name not in tools.values() or (step is not None and tools.get(step) != name):
+        raise CritiqueError(f"fault {excerpt!r} names a call that the run did not make")
+    return Critique.of_tool(name, _step_of(TOOL + name, step, tools), "", desired)

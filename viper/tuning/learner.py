@@ -18,15 +18,120 @@ from viper.agreement import is_correct
 from viper.errors import StoreError, UsageError, ViperError
 from viper.evaluate.runs.learning_record import LearningRecord, Update
 from viper.models.media import Media
-from viper.schema import Query, ToolCall, Trace
+from viper.schema import Example, Query, ToolCall, Trace, Trial
 from viper.strategies.critique import Critique, CritiqueError
-from viper.strategies.demonstration_pool import DemonstrationPool
-from viper.strategies.examples import Part
-from viper.strategies.pool_example import PoolExample
+from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample, pool_example
+from viper.strategies.examples import (
+    PARTS,
+    Demonstration,
+    ExampleRequest,
+    ExampleStore,
+    Part,
+    SelectedExamples,
+)
+from viper.strategies.prompts import query_for_prompt
 from viper.tuning.case import Case
-from viper.tuning.growth import CritiquedPart, Origin, demonstrations_of
 from viper.tuning.reflector import Reflector
 from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Origin that an example records; see :class:`viper.schema.Example`."""
+
+    llm: str
+    api_hash: str
+    kind: str = ""
+    set: str = ""
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class CritiquedPart:
+    """Critique of a task's plan or program."""
+
+    part: Part
+    critique: str
+
+
+def demonstrations_of(
+    trace: Trace, origin: Origin, *, solved: bool, wrong: CritiquedPart | None = None
+) -> list[PoolExample]:
+    """Return the demonstrations that a task adds to the pool, none of them validated yet.
+
+    A solved task adds its program and, if it made one, its plan, as correct. An unsolved task adds
+    the part that was wrong, with its critique. The list is empty if no program ran, or if an
+    unsolved task has no critique.
+
+    Raises:
+        UsageError: a text is too long for a demonstration.
+    """
+    trial = trace.answering
+    if trial is None or (not solved and wrong is None):
+        return []
+    base = _example(trace, trial, origin)
+    if solved:
+        parts = [part for part in PARTS if part == "program" or trial.plan]
+        return [pool_example(replace(base, part=part)) for part in parts]
+    assert wrong is not None
+    if wrong.part == "plan" and not trial.plan:
+        return []
+    criticised = replace(base, part=wrong.part, polarity="incorrect", critique=wrong.critique)
+    return [pool_example(replace(criticised, score=0.0))]
+
+
+class TrialPool:
+    """Demonstrations on trial, placed before those of a pool.
+
+    They are shown even for their own query, because they are validated on it.
+    """
+
+    def __init__(self, on_trial: Sequence[PoolExample], pool: ExampleStore) -> None:
+        self._on_trial, self._pool = tuple(on_trial), pool
+
+    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
+        """Select demonstrations as the pool does, with those on trial first.
+
+        Raises the pool's errors.
+        """
+        rest = self._pool.select(query, request)
+        trial_ids = {item.id for item in self._on_trial}
+
+        def together(
+            polarity: str, others: Sequence[Demonstration], count: int
+        ) -> Sequence[Demonstration]:
+            first = [
+                Demonstration(item.id, item.example)
+                for item in self._on_trial
+                if (item.example.part, item.example.polarity) == (request.part, polarity)
+                and item.example.task == request.task
+            ]
+            return [*first, *(item for item in others if item.id not in trial_ids)][:count]
+
+        return SelectedExamples(
+            together("correct", rest.correct, request.correct),
+            together("incorrect", rest.incorrect, request.incorrect),
+        )
+
+
+def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:
+    query = query_for_prompt(trace.query)
+    return Example(
+        query=query.text,
+        program=trial.program,
+        task=query.task,
+        api=trace.api,
+        score=1.0,
+        sample_id=trace.query.sample_id or "",
+        seed=trace.seed,
+        llm=origin.llm,
+        api_hash=origin.api_hash,
+        plan=trial.plan,
+        options=query.options,
+        kind=origin.kind,
+        set=origin.set,
+        split=origin.split,
+    )
 
 
 @dataclass(frozen=True)
@@ -56,7 +161,7 @@ class ScoredAnswer:
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """A task that was answered, with the feedback on it.
 
     Attributes:
@@ -108,7 +213,7 @@ class Learner:
             for update in record.updates:
                 self.updates.attempts[update.key] = self.updates.attempts.get(update.key, 0) + 1
 
-    def learn(self, task: Task) -> LearningRecord:
+    def learn(self, task: LearningTask) -> LearningRecord:
         """Learn from a task. The pools are updated when this returns.
 
         Raises:
@@ -130,7 +235,7 @@ class Learner:
 class _TaskSession:
     """Learning from one task."""
 
-    def __init__(self, learner: Learner, task: Task) -> None:
+    def __init__(self, learner: Learner, task: LearningTask) -> None:
         self._learner, self._task, self._settings = learner, task, learner.settings
         self._source = CallSource(task.media, task.query.sample_id or task.query.text[:200])
         self._now = task.answered

@@ -11,9 +11,9 @@ Source: CLOVA (Gao et al. 2024), algorithm 1.
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,10 +28,8 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
 from viper.strategies.base import Components
-from viper.strategies.demonstration_pool import LearnedExamples
-from viper.strategies.pool_example import PoolExample
-from viper.tuning.growth import TrialPool
-from viper.tuning.learner import Learner, ScoredAnswer, Task
+from viper.strategies.demonstration_pool import LearnedExamples, PoolExample
+from viper.tuning.learner import Learner, LearningTask, ScoredAnswer, TrialPool
 
 # Tasks whose targets a reflector can compare answers with.
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
@@ -161,7 +159,7 @@ class LearningLoop:
         self.on_record()
         return record
 
-    def _task(self, item: Item, result: SampleResult, trace: Trace) -> Task:
+    def _task(self, item: Item, result: SampleResult, trace: Trace) -> LearningTask:
         sample, metric = item.sample, self.runner.metric
         media = media_from(sample.load())
 
@@ -170,7 +168,9 @@ class LearningLoop:
             return metric.score(sample, prediction).value
 
         rerun = Reevaluator(self.runner.reasoner, self.runner.options, media, trace, judge)
-        return Task(media.for_run(), ScoredAnswer(trace, result.score), rerun, desired_of(sample))
+        return LearningTask(
+            media.for_run(), ScoredAnswer(trace, result.score), rerun, desired_of(sample)
+        )
 
 
 def desired_of(sample: Sample) -> Any:
@@ -183,47 +183,47 @@ class _Worker:
 
     def __init__(self, learn: Callable[..., LearningRecord], standing: LearningProgress) -> None:
         self._learn, self._standing = learn, standing
-        self._waiting: queue.Queue[tuple[Item, SampleResult, Trace | None] | None] = queue.Queue()
-        self._error: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="viper-learn")
-        self._thread.start()
+        self._pool = ThreadPoolExecutor(1, "viper-learn")
+        self._waiting: list[Future[None]] = []
+        self._failed = False
 
     def give(self, item: Item, result: SampleResult, trace: Trace | None) -> None:
-        """Queue another task to learn from. If an error ended the thread, raise that error."""
-        if self._error is not None:
-            raise self._error
-        self._waiting.put((item, result, trace))
+        """Queue another task to learn from. If an earlier one failed, raise its error."""
+        self._settle()
+        self._waiting.append(self._pool.submit(self._work, item, result, trace))
 
     def finish(self, cancel: threading.Event, on_change: Callable[[], None]) -> None:
         """Wait until every queued task is done. Raise the error that ended the thread, if any."""
-        self._waiting.put(None)
-        while self._thread.is_alive():
-            self._thread.join(0.2)
+        while self._waiting:
+            wait(self._waiting[:1], timeout=0.2)  # short, so that Ctrl-C and progress are seen
             if cancel.is_set():
                 raise CancelledError("learning was cancelled")
+            self._settle()
             on_change()
-        if self._error is not None:
-            raise self._error
+        self._pool.shutdown()
 
     def abandon(self) -> None:
         """Stop the thread after its current task."""
-        self._stop.set()
-        self._waiting.put(None)
-        self._thread.join()
+        self._pool.shutdown(cancel_futures=True)
 
-    def _work(self) -> None:
-        while (item := self._waiting.get()) is not None and not self._stop.is_set():
-            try:
-                self._standing.count(self._learn(*item, stale=True))
-            except BaseException as error:  # noqa: BLE001 (boundary: raised in the queueing thread)
-                self._error = error
-                return
+    def _settle(self) -> None:
+        """Forget the finished tasks. Raise the error of one that failed."""
+        while self._waiting and self._waiting[0].done():
+            self._waiting.pop(0).result()
+
+    def _work(self, item: Item, result: SampleResult, trace: Trace | None) -> None:
+        if self._failed:  # the error is raised in the queueing thread; nothing more is learned
+            return
+        try:
+            self._standing.count(self._learn(item, result, trace, stale=True))
+        except BaseException:
+            self._failed = True
+            raise
 
 
 @dataclass(frozen=True)
 class Reevaluator:
-    """Answers the query of a trace; the ``rerun`` of a :class:`viper.tuning.learner.Task`.
+    """Answers the query of a trace; the ``rerun`` of a :class:`viper.tuning.learner.LearningTask`.
 
     Attributes:
         options: settings of every run; task, options, seed and sample id come from the trace.

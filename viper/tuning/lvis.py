@@ -1,8 +1,8 @@
 """LVIS: photographs of COCO with boxes and outlines of some 1,200 categories.
 
 Files, as https://www.lvisdataset.org lays them out: ``annotations/lvis_v1_train.json`` (or beside
-the pictures' folders), a JSON object of ``categories`` with ``name``, ``synonyms``, ``synset`` and
-``def``; ``annotations`` with ``bbox`` [x, y, width, height] and ``segmentation``; ``images`` with
+the pictures' folders), a JSON object of ``categories`` with ``name`` and ``synonyms``;
+``annotations`` with ``bbox`` [x, y, width, height] and ``segmentation``; ``images`` with
 ``coco_url``, ``neg_category_ids`` and ``not_exhaustive_category_ids``. Pictures are COCO's, in
 ``train2017/`` and ``val2017/``; the validation part has pictures of both.
 
@@ -35,8 +35,15 @@ from viper.models.media import MAX_IMAGE_PIXELS, read_picture
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box
-from viper.tuning.concept_names import plain, spellings, without_remark
-from viper.tuning.training_data import AnnotatedPicture, Annotation, Mask, checked_limit
+from viper.tuning.training_data import (
+    AnnotatedPicture,
+    Annotation,
+    Mask,
+    checked_limit,
+    plain,
+    spellings,
+    without_remark,
+)
 
 ORIGIN = "https://www.lvisdataset.org/dataset"
 PICTURES = "https://cocodataset.org/#download (2017 Train and Val images)"
@@ -54,8 +61,6 @@ class Category:
 
     category_id: int
     names: tuple[str, ...]
-    synset: str | None = None
-    definition: str | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -268,9 +273,7 @@ def _category(number: int, record: Record) -> Category:
     if not plain(name):
         raise record.wrong("name", "a name with letters")
     others = [each for each in synonyms if isinstance(each, str) and plain(each)]
-    stated = (record.values.get(key) for key in ("synset", "def"))
-    synset, definition = (each if isinstance(each, str) else None for each in stated)
-    return Category(number, (name, *others), synset, definition)
+    return Category(number, (name, *others))
 
 
 def _picture(record: Record) -> _Picture:

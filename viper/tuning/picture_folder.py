@@ -18,8 +18,7 @@ from viper.errors import MediaError
 from viper.models.media import read_picture
 from viper.models.vision.roles import Matcher, Pixels
 from viper.search import picture_index
-from viper.tuning.concept_names import spellings
-from viper.tuning.training_data import FoundPicture, checked_limit
+from viper.tuning.training_data import FoundPicture, checked_limit, spellings
 
 _WORD = re.compile(r"[^\W\d_]+")
 

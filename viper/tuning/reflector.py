@@ -61,8 +61,8 @@ class Weighing:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a search.
+class SearchLimits:
+    """SearchLimits of a search.
 
     Attributes:
         runs: most runs of the program.
@@ -154,7 +154,7 @@ class InterventionReflector:
     def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
         self._weighing = weighing
         cost, margin = weighing.program + weighing.margin, weighing.margin
-        limits = Limits(cost=cost, margin=margin, edits=weighing.edits)
+        limits = SearchLimits(cost=cost, margin=margin, edits=weighing.edits)
         self._intervention = Intervention(components, limits)
 
     def reflect(self, case: Case) -> Critique:
@@ -202,7 +202,7 @@ class Intervention:
         limits: limits of each search.
     """
 
-    def __init__(self, components: Components, limits: Limits = Limits()) -> None:
+    def __init__(self, components: Components, limits: SearchLimits = SearchLimits()) -> None:
         self._components, self._limits = components, limits
 
     def search(self, case: Case) -> Search:

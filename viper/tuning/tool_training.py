@@ -5,15 +5,22 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4, algorithm 1, the update of a tool.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Protocol
 
-from viper.errors import UsageError
-from viper.models.vision.prompt_pool import PromptPool
+from viper.errors import StoreError, UsageError
+from viper.models.vision.prompt_pool import Evidence, PromptPool, arrays_of
+from viper.models.vision.soft_prompts import SoftPrompt
+from viper.record import record_from_json
+from viper.schema import to_json
+from viper.storage.files import read_plain_file, write_file
+from viper.storage.versioned import MAX_FILE_BYTES
 from viper.tools.models import ModelSet
 from viper.tuning import training_data
 from viper.tuning.data_collection import RELATED, collect_annotated, collect_pictures
@@ -63,22 +70,23 @@ class TrainingResult:
     Attributes:
         trained: all trained prompts, including discarded ones.
         ids: ids of the prompts that the pool has now.
-        collected: origin of the data as JSON values; see :mod:`viper.tuning.data_collection`.
     """
 
-    tool: str
-    concept: str | None
     trained: Sequence[TrainedPrompt]
     ids: Sequence[str]
-    collected: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
         return len(self.ids)
 
 
-# Cache of trained prompts by tool, model, options and data.
-Memory = MutableMapping[tuple[Any, ...], Sequence[TrainedPrompt]]
+class Memory(Protocol):
+    """Cache of trained prompts by tool, model, options and data; a dict is one."""
+
+    def get(self, key: tuple[Any, ...], /) -> Sequence[TrainedPrompt] | None:
+        """Return what was trained under this key, or None."""
+
+    def __setitem__(self, key: tuple[Any, ...], value: Sequence[TrainedPrompt], /) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ class ToolTrainer:
             CancelledError: raised by ``on_progress``; the pool is unchanged.
         """
         data = self.collect(tool, concept, options.seed)
-        return self.learn(tool, concept, data, options, on_progress, data.evidence, task)
+        return self.learn(tool, concept, data, options, on_progress, task)
 
     def collect(self, tool: str, concept: str, seed: int = 0) -> training_data.Collected[Any]:
         """Collect the data for a concept. Raises the errors of :meth:`teach`."""
@@ -158,7 +166,6 @@ class ToolTrainer:
         data: Any,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-        collected: Mapping[str, Any] | None = None,
         task: str = "",
     ) -> TrainingResult:
         """Train on the data and store all validated prompts as one version of the pool.
@@ -175,7 +182,7 @@ class ToolTrainer:
             if result.kept
         ]
         ids = self.pool.add(tool, concept, prompts) if prompts else []
-        return TrainingResult(tool, concept, tuple(trained), tuple(ids), collected or {})
+        return TrainingResult(tuple(trained), tuple(ids))
 
     def _train(
         self, tool: str, data: Any, options: TunerOptions, on_progress: Progress | None
@@ -201,3 +208,87 @@ def _discard_unneeded(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPromp
         return trained
     why = f"not needed: {before:.2f} of the held-out pictures are right without it"
     return [result if result.why else replace(result, why=why) for result in trained]
+
+
+_RECORD = "record"
+_SUFFIX = ".safetensors"
+
+
+class TrainedFiles:
+    """A :class:`Memory` that outlives the process, so that resumed learning trains nothing again.
+
+    Each training has one file, named by a hash of everything it depends on and written in one step.
+    A file that cannot be read counts as missing, and its training is repeated.
+
+    Args:
+        folder: folder used only by this cache; created if missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: tuple[Any, ...]) -> Sequence[TrainedPrompt] | None:
+        try:
+            return _decode(read_plain_file(self._path(key), MAX_FILE_BYTES), repr(key))
+        except (StoreError, UsageError):
+            return None
+
+    def __setitem__(self, key: tuple[Any, ...], value: Sequence[TrainedPrompt]) -> None:
+        """Store a training. Raises StoreError if the disk is full; an earlier file then stays."""
+        write_file(self._path(key), _encode(value, repr(key)))
+
+    def forget(self) -> None:
+        """Delete all files, because the pool now holds what was trained."""
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: tuple[Any, ...]) -> Path:
+        return self.folder / (hashlib.sha256(repr(key).encode()).hexdigest() + _SUFFIX)
+
+
+def _encode(prompts: Sequence[TrainedPrompt], key: str) -> bytes:
+    import numpy as np
+    from safetensors.numpy import save
+
+    arrays = {
+        f"{at}.{name}": np.ascontiguousarray(array)
+        for at, trained in enumerate(prompts)
+        for name, array in arrays_of(trained.prompt).items()
+    }
+    record = {
+        "key": key,
+        "trained": [
+            {"evidence": to_json(trained.evidence), "why": trained.why} for trained in prompts
+        ],
+    }
+    arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
+    return save(arrays)
+
+
+def _decode(content: bytes, key: str) -> list[TrainedPrompt]:
+    """Read the trained prompts of a file.
+
+    Raises:
+        StoreError: the file has another format or another key.
+        UsageError: its arrays are not soft prompts.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        record = json.loads(arrays[_RECORD].tobytes())
+        if record["key"] != key:
+            raise StoreError("a lesson of another key")
+        prompts = []
+        for at, trained in enumerate(record["trained"]):
+            prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
+            arrays_of(prompt)
+            prompts.append(
+                TrainedPrompt(
+                    prompt, record_from_json(Evidence, trained["evidence"]), str(trained["why"])
+                )
+            )
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"no lesson: {error}") from None
+    return prompts

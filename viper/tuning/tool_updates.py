@@ -37,7 +37,7 @@ MOST_ANSWER = 60
 
 
 @dataclass(frozen=True)
-class ToolSettings:
+class UpdateSettings:
     """Settings for updating tools.
 
     Attributes:
@@ -81,7 +81,7 @@ class ToolUpdates:
 
     toolbox: Toolbox
     trainer: ToolTrainer
-    settings: ToolSettings = ToolSettings()
+    settings: UpdateSettings = UpdateSettings()
     on_step: Callable[[str], None] = lambda text: None
     on_progress: Progress | None = None
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -169,10 +169,8 @@ class ToolUpdates:
                 return None
             base = replace(base, knew=knew, collected=data.evidence)
             self.on_step(f"teaching {tool}: {concept}")
-            options, task = self._options(attempts), source.name
-            result = self.trainer.learn(
-                tool, concept, data, options, self.on_progress, data.evidence, task
-            )
+            options = self._options(attempts)
+            result = self.trainer.learn(tool, concept, data, options, self.on_progress, source.name)
             update = _with_result(base, result)
         except (StoreError, CancelledError):
             raise
@@ -199,10 +197,8 @@ class ToolUpdates:
             self.on_step(f"teaching vqa: {question} {answer}")
             name, pixels = _name(source, faulty_calls[0]), self._seen(source, faulty_calls[0])
             case = AnsweredQuestion(name, pixels, question, answer)
-            options, task = self._options(0), source.name
-            result = self.trainer.learn(
-                "vqa", None, [case], options, self.on_progress, evidence, task
-            )
+            options = self._options(0)
+            result = self.trainer.learn("vqa", None, [case], options, self.on_progress, source.name)
             update = _with_result(base, result)
         except (StoreError, CancelledError):
             raise

@@ -24,11 +24,11 @@ from viper.run_result import RunResult
 from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
+from viper.strategies.demonstration_pool import PoolExample
 from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples, SelectedExamples
 from viper.strategies.plan import PlanStrategy
-from viper.strategies.pool_example import PoolExample
 from viper.strategies.program import MAX_RESAMPLES
-from viper.tuning.growth import TrialPool
+from viper.tuning.learner import TrialPool
 
 # Verdict of the metric on an answer; ``none`` if there was no answer.
 Correctness = Literal["right", "wrong", "none"]
@@ -41,8 +41,8 @@ class BudgetSpentError(ViperError):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Outcome of one validation.
+class ValidationOutcome:
+    """ValidationOutcome of one validation.
 
     Attributes:
         key: hash of the sample and the demonstrations, plan or program.
@@ -84,7 +84,7 @@ class ValidationRun:
     ) -> None:
         self._components, self._judge, self._options = components, judge, options
         self._journal, self._budget = journal, budget
-        outcomes = read_lines(journal, Outcome, "an outcome of a try")
+        outcomes = read_lines(journal, ValidationOutcome, "an outcome of a try")
         self._known = {outcome.key: outcome for outcome in outcomes}
         self.llm_calls = spent + sum(outcome.llm_calls for outcome in outcomes)
 
@@ -93,7 +93,9 @@ class ValidationRun:
         """Return whether the strategy shows incorrect demonstrations."""
         return self._options.strategy == "plan"
 
-    def with_demonstrations(self, sample: Sample, demonstrations: Sequence[PoolExample]) -> Outcome:
+    def with_demonstrations(
+        self, sample: Sample, demonstrations: Sequence[PoolExample]
+    ) -> ValidationOutcome:
         """Answer the sample again with only these demonstrations in its prompts.
 
         Raises:
@@ -111,7 +113,7 @@ class ValidationRun:
             examples=0 if plans else 1, correct_demonstrations=1, incorrect_demonstrations=1
         )
 
-        def run() -> Outcome:
+        def run() -> ValidationOutcome:
             result = Reasoner(parts, preload=False).run(
                 sample.load(), sample.text, _about(sample, options)
             )
@@ -119,11 +121,11 @@ class ValidationRun:
 
         return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
 
-    def of_plan(self, sample: Sample, plan: str) -> Outcome:
+    def of_plan(self, sample: Sample, plan: str) -> ValidationOutcome:
         """Answer by a program written for this plan. Raise as :meth:`with_demonstrations`."""
         key = _key("plan", sample.sample_id, plan)
 
-        def run() -> Outcome:
+        def run() -> ValidationOutcome:
             reasoner = Reasoner(self._components, preload=False)
             options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
             result = reasoner.run(
@@ -133,11 +135,11 @@ class ValidationRun:
 
         return self._once(key, 1, run)
 
-    def of_program(self, sample: Sample, program: str) -> Outcome:
+    def of_program(self, sample: Sample, program: str) -> ValidationOutcome:
         """Answer by this program, without any request to a language model."""
         key = _key("program", sample.sample_id, program)
 
-        def run() -> Outcome:
+        def run() -> ValidationOutcome:
             reasoner = Reasoner(self._components, preload=False)
             result = reasoner.execute(
                 program, sample.load(), sample.text, _about(sample, self._options)
@@ -146,12 +148,12 @@ class ValidationRun:
 
         return self._once(key, 0, run)
 
-    def _once(self, key: str, most_calls: int, run: Any) -> Outcome:
+    def _once(self, key: str, most_calls: int, run: Any) -> ValidationOutcome:
         if key in self._known:
             return self._known[key]
         if self._budget is not None and self.llm_calls + most_calls > self._budget:
             raise BudgetSpentError(f"{self.llm_calls} of {self._budget} requests were made")
-        outcome: Outcome = run()
+        outcome: ValidationOutcome = run()
         append_line(self._journal, dataclasses.asdict(outcome))
         self._known[key] = outcome
         self.llm_calls += outcome.llm_calls
@@ -163,7 +165,7 @@ class ValidationRun:
         sample: Sample,
         result: RunResult,
         demonstrations: Sequence[PoolExample] = (),
-    ) -> Outcome:
+    ) -> ValidationOutcome:
         verdict: Correctness = "none"
         if result.answer is not None:
             score = self._judge.score(sample, Prediction.of(result.answer)).value
@@ -173,7 +175,9 @@ class ValidationRun:
         was_shown = {demonstration.id for demonstration in demonstrations} <= prompt_ids or bool(
             trace.examples_shown
         )
-        return Outcome(key, verdict, was_shown, trace.program or "", trace.usage.llm_calls)
+        return ValidationOutcome(
+            key, verdict, was_shown, trace.program or "", trace.usage.llm_calls
+        )
 
 
 class _SingleExample:

@@ -21,15 +21,14 @@ from viper.record import record_from_toml
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
 from viper.strategies.demonstration_pool import DemonstrationPool
-from viper.tuning.growth import Origin
 from viper.tuning.language_reflector import LanguageReflector
-from viper.tuning.learner import Learner, LearnSettings
+from viper.tuning.learner import Learner, LearnSettings, Origin
 from viper.tuning.lvis import Lvis
 from viper.tuning.picture_web import PictureService, WebSearch
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.soft_prompts.base import Progress
 from viper.tuning.tool_training import Memory, Sources, ToolTrainer
-from viper.tuning.tool_updates import ToolSettings, ToolUpdates
+from viper.tuning.tool_updates import ToolUpdates, UpdateSettings
 from viper.tuning.training_data import POSITIVES, AnnotatedStore, PictureSearch
 
 # Kinds of reflection. ``llm`` asks globally, then locally, as in the paper. The last three are for
@@ -94,7 +93,7 @@ def learner_for(
     *,
     reflection: Reflection = "intervention",
     settings: LearnSettings | None = None,
-    tools: ToolSettings | None = None,
+    tools: UpdateSettings | None = None,
     origin: Origin | None = None,
     on_step: Callable[[str], None] = lambda text: None,
     on_progress: Progress | None = None,

@@ -19,7 +19,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.strategies.base import Components
 from viper.tuning.learner import LearnSettings
-from viper.tuning.tool_updates import ToolSettings
+from viper.tuning.tool_updates import UpdateSettings
 from viper.tuning.wiring import Reflection
 from viper_lab.datasets.world import EDITIONS
 from viper_lab.papers.cell_runner import Mining
@@ -45,7 +45,7 @@ TOOLS_ALONE = Method("tool updates alone", demonstrations=None)
 _STEPS = [BASELINE, DEMONSTRATIONS, FULL]
 MAIN = stepped("table 3", [BASELINE, DEMONSTRATIONS, TOOLS_ALONE, FULL], chain(_STEPS))
 
-_TOOLS = ToolSettings()
+_TOOLS = UpdateSettings()
 _UNPROBED = replace(_TOOLS, probe=False)
 
 

@@ -28,13 +28,12 @@ from viper.models.vision.prompt_pool import PromptPool
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
-from viper.strategies.demonstration_pool import DemonstrationPool, LearnedExamples
+from viper.strategies.demonstration_pool import DemonstrationPool, LearnedExamples, pool_example
 from viper.strategies.examples import NoExamples
-from viper.strategies.pool_example import pool_example
 from viper.tuning.learner import LearnSettings
 from viper.tuning.loop import LearningLoop, LearningProgress
-from viper.tuning.tool_updates import ToolSettings
-from viper.tuning.trained_files import TrainedFiles
+from viper.tuning.tool_training import TrainedFiles
+from viper.tuning.tool_updates import UpdateSettings
 from viper.tuning.wiring import Data, Reflection, learner_for, origin_of
 from viper_lab.papers.cell_runner import Document, Mining, Stored, Writers, mined_as, slug, spread
 
@@ -60,7 +59,7 @@ class Method:
 
     name: str
     reflection: Reflection = "intervention"
-    tools: ToolSettings | None = ToolSettings()
+    tools: UpdateSettings | None = UpdateSettings()
     demonstrations: LearnSettings | None = LearnSettings()
     writer: str = "main"
     options: RunOptions = RunOptions(trials=1, self_tune=False)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from viper.errors import UsageError
-from viper.tuning.concept_names import spellings
-from viper.tuning.training_data import AnnotatedPicture, Annotation, checked_limit
+from viper.tuning.training_data import AnnotatedPicture, Annotation, checked_limit, spellings
 from viper_lab.world.layout import sample_scene
 from viper_lab.world.render import render_scene
 from viper_lab.world.reserved import CONCEPTS, reserved_scene

@@ -13,7 +13,7 @@ import pytest
 from viper.errors import DataError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.strategies.critique import Critique
-from viper.tuning.critique import parse_fault
+from viper.tuning.language_reflector import parse_fault
 from viper_lab.faults import cases as fault_cases
 from viper_lab.faults.cases import FaultCase, read_cases, target_of, write_cases
 from viper_lab.recipes.critic import (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from viper.models.vision.stored_prompts import Evidence
+from viper.models.vision.prompt_pool import Evidence
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.critique import Critique
 

@@ -1,4 +1,4 @@
-"""Flags the effective and ineffective actions of a workflow, by rules or by a language model.
+"""Flags the effective and ineffective actions of a workflow, by rules.
 
 Source: DWIM (2025), supplement, sec. 9: ineffective are code that ended in a traceback, an action
 followed by a thought with "however" or "rethink", and that thought itself, because it depends on
@@ -6,8 +6,7 @@ the label. Ours: also ineffective are code that ran before on the same values, c
 answer that was already stored, and code whose values the answer does not depend on. Dependence is
 tracked by the names that code reads and assigns.
 
-A language model can read the whole workflow instead. The paper names this as the next step after
-the rules; the prompt is ours.
+:mod:`viper.tuning.agent.flags` also lets a language model read the whole workflow.
 """
 
 from __future__ import annotations
@@ -15,22 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
 from typing import Any
 
-from viper.models.llm.protocol import LLM, Sampling
-from viper.models.llm.replies import without_reasoning
-from viper.prompting.compact import one_line
-from viper.prompting.exploring import FINAL, step_text
+from viper.prompting.exploring import FINAL
 from viper.schema import Turn
 from viper.strategies.explore.code import CANDIDATES, view
-from viper.strategies.explore.workflow import Workflow, step_of
-
-TOKENS_AN_ACTION = 8
-
-# The reason of a flag that a language model set.
-SAID = "said"
 
 _RETHINKS = re.compile(r"\b(however|rethink|re-think|replan|re-plan|try again)\b", re.IGNORECASE)
 
@@ -66,43 +54,6 @@ def flagged(turns: Sequence[Turn]) -> list[Flag]:
     for place in _unused(turns, reasons):
         reasons[place] = "unused"
     return [Flag(turn.index, reason) for turn, reason in zip(turns, reasons, strict=True)]
-
-
-def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
-    """Return a flag for every turn by a language model.
-
-    The rules flag the turns that its reply leaves out.
-    """
-    actions = [turn for turn in workflow.turns if turn.kind in ("code", "thought", "done")]
-    numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
-    lines = [
-        f"Action {numbers[turn.index]}:\n{step_text(step_of(turn))}"
-        if turn.index in numbers
-        else step_text(step_of(turn))
-        for turn in workflow.turns
-        if turn.kind != "forced"
-    ]
-    file = resources.files("viper.prompting") / "templates" / "explore_flag.md"
-    prompt = Template(file.read_text(encoding="utf-8")).substitute(
-        query=one_line(workflow.query.text),
-        answer=one_line(str(workflow.answer)),
-        outcome="right" if workflow.outcome in ("right", "copied") else "wrong",
-        workflow="".join(lines),
-        count=len(actions),
-    )
-    sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
-    reply = without_reasoning(llm.generate([prompt], sampling)[0][0].text)
-    labels = {
-        int(match[1]): match[2].lower() == "effective"
-        for match in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
-    }
-    flags = []
-    for flag in flagged(workflow.turns):
-        number = numbers.get(flag.index)
-        if number in labels:
-            flag = Flag(flag.index, "" if labels[number] else SAID, "llm")
-        flags.append(flag)
-    return flags
 
 
 def is_rethinking(turn: Turn) -> bool:

@@ -1,5 +1,8 @@
 """Flags of workflows compared with people's labels: precision and recall by kind of action.
 
+The flags come from the rules of :mod:`viper.strategies.explore.flagging`, or from a language model
+that reads the whole workflow, which the paper names as the next step (the prompt is ours).
+
 Source: DWIM (2025), supplement, sec. 9 and figure 8: people label in several passes, and the
 majority counts.
 """
@@ -7,21 +10,33 @@ majority counts.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from viper.errors import DataError, StoreError, UsageError
 from viper.evaluate.intervals import Estimate, proportion
-from viper.models.llm.protocol import LLM
+from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.replies import without_reasoning
+from viper.prompting.compact import one_line
+from viper.prompting.exploring import step_text
 from viper.storage.files import write_file
 from viper.storage.json_lines import append_line, read_lines
-from viper.strategies.explore.flagging import flagged, flagged_by
-from viper.strategies.explore.workflow import Workflow
+from viper.strategies.explore.flagging import Flag, flagged
+from viper.strategies.explore.workflow import Workflow, step_of
 
 KINDS = ("code", "thought", "done")
+
+# A reply names a number and one of two words for each action, which takes at most this many.
+TOKENS_AN_ACTION = 8
+
+# The reason of a flag that a language model set.
+SAID = "said"
 
 # Key of an action: id, collection mode and seed of its workflow, and its index.
 ActionKey = tuple[str, str, int, int]
@@ -212,6 +227,43 @@ def flag_report(
         None if llm is None else by_model,
         tuple(flag_labels),
     )
+
+
+def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
+    """Return a flag for every turn by a language model.
+
+    The rules flag the turns that its reply leaves out.
+    """
+    actions = [turn for turn in workflow.turns if turn.kind in KINDS]
+    numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
+    lines = [
+        f"Action {numbers[turn.index]}:\n{step_text(step_of(turn))}"
+        if turn.index in numbers
+        else step_text(step_of(turn))
+        for turn in workflow.turns
+        if turn.kind != "forced"
+    ]
+    file = resources.files("viper.prompting") / "templates" / "explore_flag.md"
+    prompt = Template(file.read_text(encoding="utf-8")).substitute(
+        query=one_line(workflow.query.text),
+        answer=one_line(str(workflow.answer)),
+        outcome="right" if workflow.outcome in ("right", "copied") else "wrong",
+        workflow="".join(lines),
+        count=len(actions),
+    )
+    sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
+    reply = without_reasoning(llm.generate([prompt], sampling)[0][0].text)
+    labels = {
+        int(match[1]): match[2].lower() == "effective"
+        for match in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
+    }
+    flags = []
+    for flag in flagged(workflow.turns):
+        number = numbers.get(flag.index)
+        if number in labels:
+            flag = Flag(flag.index, "" if labels[number] else SAID, "llm")
+        flags.append(flag)
+    return flags
 
 
 def _agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:

@@ -12,21 +12,178 @@ pictures instead of one, because one object does not show the whole concept.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
+from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base
-from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture, composed, is_of_colour, masked_picture
 from viper.tuning.training_data import AnnotatedPicture, Collected
+
+# Weight of the squared length of a query.
+DECAY = 3e-5
+
+# A query, float32 [D], and its shift.
+Query = tuple[Floats, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Regions of many pictures.
+
+    Attributes:
+        features: float32 [N, D], the tool's features of each region.
+        shown: bool [N], whether the region is an object that shows the concept.
+        canvas: int64 [N], index of the collected picture that is the background of the region's
+            picture.
+        source: int64 [N], index of the collected picture that the region's object comes from.
+    """
+
+    features: Floats
+    shown: NDArray[np.bool_]
+    canvas: NDArray[np.int64]
+    source: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, features: Floats, near: Floats, scene: MaskedPicture, same: float, bare: float
+    ) -> tuple[Regions, NDArray[np.int64]]:
+        """Build the unambiguous regions of a picture. Return them with their indices.
+
+        Args:
+            features: float32 [N, D].
+            near: float [N, M], IoU of each region with the objects of
+                :meth:`MaskedPicture.counted`.
+            same: least IoU of a region with an object to count as the object.
+            bare: a region with a lower IoU with every object counts as background.
+        """
+        things = [thing for thing, _ in scene.counted()]
+        best = near.max(axis=1, initial=0.0)
+        places = np.flatnonzero((best >= same) | (best < bare) & scene.whole)
+        positive, source = [], []
+        for place in places:
+            thing = things[int(near[place].argmax())] if best[place] >= same else None
+            positive.append(thing is not None and thing.shown)
+            source.append(scene.source if thing is None else thing.source)
+        canvas = np.full(len(places), scene.source, np.int64)
+        shows, sources = np.array(positive, np.bool_), np.array(source, np.int64)
+        return Regions(features[places], shows, canvas, sources), places
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join all regions, in order."""
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def without(self, held: Collection[int]) -> NDArray[np.int64]:
+        """Return int64 [M]: the indices of the regions that are independent of held-out pictures.
+
+        Their objects come from other pictures, and their backgrounds are other pictures. An object
+        of a held-out picture may still be a neighbour, but its label is not used.
+        """
+        chosen = ~np.isin(self.canvas, list(held)) & ~np.isin(self.source, list(held))
+        return np.flatnonzero(chosen)
+
+    def held(self, held: Collection[int]) -> NDArray[np.int64]:
+        """Return int64 [M]: the indices of objects that come from the held-out pictures."""
+        return np.flatnonzero(np.isin(self.source, list(held)))
+
+
+class Fitting:
+    """Logistic regression on standardised features.
+
+    There are more features than regions, so a query is expressed as a weighted sum of the regions'
+    features. Their inner products are computed once for all queries.
+
+    Args:
+        regions: regions of all pictures of the training data.
+        widths: widths of the parts of a feature vector, D in total. Each part gets equal weight.
+    """
+
+    def __init__(self, regions: Regions, widths: Sequence[int]) -> None:
+        import torch
+
+        self.known = regions
+        features = regions.features
+        sides = [np.full(width, (len(widths) * width) ** 0.5, np.float32) for width in widths]
+        self.mean = features.mean(0)
+        self.deviation = (features.std(0) + 1e-3) * np.concatenate(sides)
+        self.rows = torch.from_numpy((features - self.mean) / self.deviation)
+        self.products = self.rows @ self.rows.T
+
+    def query(
+        self, held: Collection[int], steps: int, rate: float, on_step: Callable[[], None]
+    ) -> Query:
+        """Fit a query and a shift whose logits separate the concept's regions from all others.
+
+        L-BFGS minimises the logistic loss of all regions that are independent of the held-out
+        pictures. The concept's regions are weighted by the square root of the class ratio.
+
+        Returns:
+            float32 [D] and a number, for features that are not standardised.
+        """
+        import torch
+        from torch.nn import functional
+
+        chosen = torch.from_numpy(self.known.without(held))
+        positive = torch.from_numpy(self.known.shown)[chosen].float()
+        products = self.products[chosen][:, chosen]
+        shares = torch.zeros(len(chosen), requires_grad=True)
+        shift = torch.zeros(1, requires_grad=True)
+        rarity = ((1 - positive).sum() / positive.sum().clamp(min=1)).sqrt()
+        optimiser = torch.optim.LBFGS(
+            [shares, shift], lr=rate, max_iter=1, line_search_fn="strong_wolfe"
+        )
+
+        def loss() -> Any:
+            optimiser.zero_grad()
+            sums = products @ shares
+            value = functional.binary_cross_entropy_with_logits(
+                sums + shift, positive, pos_weight=rarity
+            )
+            value = value + DECAY / 2 * shares @ sums
+            value.backward()
+            return value
+
+        for _ in range(steps):
+            optimiser.step(loss)
+            on_step()
+        with torch.no_grad():
+            query = (self.rows[chosen].T @ shares).numpy() / self.deviation
+            total = float(shift) - float(query @ self.mean)
+        return query.astype(np.float32), total
+
+    def margin(self, fits: Sequence[tuple[Collection[int], Floats, float]]) -> float:
+        """Return the logit that best separates the concept from others on held-out objects.
+
+        Held-out objects are used because a query gives higher logits to the objects it was fitted
+        to. The logit has the greatest F1 score over all objects of held-out pictures, wherever
+        they were pasted.
+
+        Args:
+            fits: for each query the held-out pictures, the query and its shift.
+        """
+        parts, truths = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
+        for held, query, shift in fits:
+            rows = self.known.held(held)
+            parts.append(self.known.features[rows] @ query + shift)
+            truths.append(self.known.shown[rows])
+        logits, truth = np.concatenate(parts), np.concatenate(truths)
+        if not truth.any():
+            return 0.0
+        order = np.argsort(-logits, kind="stable")
+        hits = truth[order].cumsum()
+        best = int((hits / (np.arange(1, len(hits) + 1) + truth.sum())).argmax())
+        return float(logits[order[best : best + 2]].mean())
+
 
 TrainingData = Collected[AnnotatedPicture]
 
@@ -73,10 +230,11 @@ def f1(near: NDArray[np.floating[Any]], same: float, beside: Floats | None = Non
     return 1.0 if total == 0 else 2 * hits / total
 
 
-class TrainingSession(ABC, Generic[RegionsT]):
-    """Training of one tool on annotated pictures.
+class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
+    """Trains one tool on annotated pictures, at least two of them positive.
 
     Attributes:
+        needs: backends that can be trained, for error messages.
         pictures: number of pictures to compose from the collected ones.
         batch: number of pictures that the tool encodes each time it is held.
         salt: part of the random seed that differs between tools.
@@ -88,14 +246,25 @@ class TrainingSession(ABC, Generic[RegionsT]):
     batch: ClassVar[int] = 1
     salt: ClassVar[int]
 
+    needs: ClassVar[str]
+
     def __init__(
         self,
         using: base.Using,
         data: TrainingData,
-        options: base.TunerOptions,
-        on_progress: base.Progress | None,
+        options: base.TunerOptions = base.USUAL,
+        on_progress: base.Progress | None = None,
     ) -> None:
-        self.using, self.data, self.options = using, data, options
+        super().__init__(using, data, options, on_progress)
+        if len(data.positives) < 2:
+            raise UsageError(
+                f"{len(data.positives)} picture of {data.concept!r}; the {self.role} needs "
+                "two, one of them to judge what it learned from the other"
+            )
+        with using() as backend:
+            if not self.can_learn(backend):
+                name = getattr(backend, "model_id", type(backend).__name__)
+                raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
         collected = (*data.positives, *data.negatives)
         self.names = [picture.picture_id for picture in collected]
         self.scenes = [masked_picture(each, data.concept, at) for at, each in enumerate(collected)]
@@ -103,6 +272,11 @@ class TrainingSession(ABC, Generic[RegionsT]):
         self.steps = STEPS if options.steps is None else options.steps
         looks = -(-(self.pictures + len(collected)) // self.batch)
         self._on_step = base.Steps(on_progress, looks + len(data.positives) * self.steps)
+
+    @staticmethod
+    @abstractmethod
+    def can_learn(backend: Any) -> bool:
+        """Return whether a backend can be trained."""
 
     @abstractmethod
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
@@ -141,8 +315,8 @@ class TrainingSession(ABC, Generic[RegionsT]):
     def trained(self) -> list[base.TrainedPrompt]:
         """Train the prompts of all positive pictures.
 
-        Raises:
-            UsageError: the tool finds no region to learn from.
+        Raises the errors of :meth:`learn`; a UsageError too if the tool finds no region of the
+        concept.
         """
         originals, parts = self._encode_all()
         fitting = self.fitting(type(parts[0]).joined(parts))
@@ -202,47 +376,3 @@ class TrainingSession(ABC, Generic[RegionsT]):
         )
         why = self.why_not(at, before, after) if self.options.validate else ""
         return base.TrainedPrompt(SoftPrompt(feature, vectors), evidence, why)
-
-
-class AnnotatedTuner:
-    """A tuner that learns from annotated pictures, at least two of them positive.
-
-    Attributes:
-        session_type: class that trains on the data.
-        needs: backends that can be trained, for error messages.
-    """
-
-    tool: str
-    role: str
-    session_type: ClassVar[type[TrainingSession[Any]]]
-    needs: ClassVar[str]
-
-    @staticmethod
-    def can_learn(backend: Any) -> bool:
-        """Return whether a backend can be trained."""
-        raise NotImplementedError
-
-    def learn(
-        self,
-        using: base.Using,
-        data: TrainingData,
-        options: base.TunerOptions = base.USUAL,
-        on_progress: base.Progress | None = None,
-    ) -> list[base.TrainedPrompt]:
-        """Train prompts as :meth:`viper.tuning.soft_prompts.base.Tuner.learn` does.
-
-        Raises:
-            UsageError: the backend takes no soft prompts, there are fewer than two positive
-                pictures, or no picture has an object of the concept.
-            MediaError, DataError: a picture cannot be read.
-        """
-        if len(data.positives) < 2:
-            raise UsageError(
-                f"{len(data.positives)} picture of {data.concept!r}; the {self.role} needs "
-                "two, one of them to judge what it learned from the other"
-            )
-        with using() as backend:
-            if not self.can_learn(backend):
-                name = getattr(backend, "model_id", type(backend).__name__)
-                raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
-        return self.session_type(using, data, options, on_progress).trained()

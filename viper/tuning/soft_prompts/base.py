@@ -1,4 +1,4 @@
-"""Training-validation prompt tuning: the protocol of the tools' tuners, and their registry.
+"""Training-validation prompt tuning: what the tuners of all tools share, and their registry.
 
 A tuner trains one soft prompt for each training instance and validates each on held-out data. A
 prompt is discarded if it does not help there, or harms concepts that the tool knew. The tool's
@@ -10,18 +10,19 @@ Source: CLOVA (Gao et al. 2024), sec. 3.4.1; the numbers: its supplement, sec. 8
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from viper.errors import UnknownNameError
+from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.models.vision.stored_prompts import Evidence
 
-DataT = TypeVar("DataT", contravariant=True)
+DataT = TypeVar("DataT")
 
 # Returns a context with exclusive use of the backend; see
 # :meth:`viper.tools.models.ModelSet.using`.
@@ -100,19 +101,33 @@ class TunerOptions:
 USUAL = TunerOptions()
 
 
-class Tuner(Protocol[DataT]):
-    """Protocol of the trainer of one tool's soft prompts.
+class Tuner(ABC, Generic[DataT]):
+    """One training of a tool's soft prompts.
+
+    Args:
+        using: holds the backend of ``role``. It is held for one step at a time, so that it can
+            answer other calls in between.
+        data: training data. ``loc`` and ``seg``: ``Collected[AnnotatedPicture]``. ``match`` and
+            ``replace``: ``Collected[FoundPicture]``. ``vqa``: a list of :class:`AnsweredQuestion`.
 
     Attributes:
-        tool: the tool's name in the pool.
         role: role whose backend is trained.
     """
 
-    tool: str
-    role: str
+    role: ClassVar[str]
 
-    def learn(
+    def __init__(
         self,
+        using: Using,
+        data: DataT,
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.using, self.data, self.options, self.on_progress = using, data, options, on_progress
+
+    @classmethod
+    def learn(
+        cls,
         using: Using,
         data: DataT,
         options: TunerOptions = USUAL,
@@ -120,17 +135,16 @@ class Tuner(Protocol[DataT]):
     ) -> list[TrainedPrompt]:
         """Train prompts and return all, in the order of their instances, discarded ones included.
 
-        The backend is held for one step at a time, so that it can answer other calls in between.
-
-        Args:
-            data: training data. ``loc`` and ``seg``: ``Collected[AnnotatedPicture]``. ``match``
-                and ``replace``: ``Collected[FoundPicture]``. ``vqa``: a list of
-                :class:`AnsweredQuestion`.
-
         Raises:
             UsageError: the backend takes no soft prompts, or there is too little data.
+            MediaError, DataError: a picture cannot be read.
             CancelledError: raised by ``on_progress``; no prompt is stored.
         """
+        return cls(using, data, options, on_progress).trained()
+
+    @abstractmethod
+    def trained(self) -> list[TrainedPrompt]:
+        """Train as :meth:`learn` says."""
 
 
 _TUNERS: Mapping[str, str] = MappingProxyType(
@@ -162,7 +176,7 @@ FUNCTION_TOOLS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def tuner_for(tool: str) -> Tuner[Any]:
+def tuner_for(tool: str) -> type[Tuner[Any]]:
     """Return a tool's tuner with the defaults of CLOVA's supplement.
 
     Raises:
@@ -171,4 +185,5 @@ def tuner_for(tool: str) -> Tuner[Any]:
     if tool not in _TUNERS:
         raise UnknownNameError("tool that can be taught", tool, TOOLS)
     module, name = _TUNERS[tool].split(":")
-    return getattr(importlib.import_module(module), name)()
+    tuner: type[Tuner[Any]] = getattr(importlib.import_module(module), name)
+    return tuner

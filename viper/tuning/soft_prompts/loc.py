@@ -26,8 +26,7 @@ from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
 from viper.models.vision.second_look import BLOCKS, PLACES
 from viper.models.vision.soft_prompts import LearnedPrompt
-from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession, f1
-from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
+from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Fitting, Query, Regions, f1
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 
 # Score of a box that is as likely the concept as not; the threshold at which profiles start.
@@ -93,8 +92,16 @@ def fitted_moves(fitting: Fitting, regions: Proposed, held: Collection[int]) -> 
     return np.concatenate((rows, shifts[:, None]), axis=1).astype(np.float32)
 
 
-class _LocSession(TrainingSession[Proposed]):
+class LocTuner(AnnotatedTuner[Proposed]):
+    """The tuner of ``find``."""
+
+    role, needs = "detector", 'an OWLv2 (backend = "owlv2")'
+    # The salt keeps the composed pictures of two tools apart under one seed.
     pictures, batch, salt = 200, 4, 21
+
+    @staticmethod
+    def can_learn(backend: Any) -> bool:
+        return isinstance(backend, ProposalDetector)
 
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Proposals]]:
         encodings = backend.encode([scene.pixels for scene in scenes])
@@ -146,14 +153,3 @@ class _LocSession(TrainingSession[Proposed]):
 def _f1(boxes: Sequence[Sequence[float]], targets: Sequence[Sequence[float]]) -> float:
     near = np.array([[box_iou(box, other) for other in targets] for box in boxes], np.float64)
     return f1(near.reshape(len(boxes), len(targets)), VALIDATED_IOU)
-
-
-class LocTuner(AnnotatedTuner):
-    """The tuner of ``find``."""
-
-    tool, role, session_type = "loc", "detector", _LocSession
-    needs = 'an OWLv2 (backend = "owlv2")'
-
-    @staticmethod
-    def can_learn(backend: Any) -> bool:
-        return isinstance(backend, ProposalDetector)

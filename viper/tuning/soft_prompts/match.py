@@ -24,12 +24,12 @@ the share before training is .31.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
+from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base, match_training
 from viper.tuning.soft_prompts.match_data import EncodedData, Pictures, encode_pictures
 from viper.tuning.training_data import Collected, FoundPicture
@@ -60,27 +60,19 @@ EXCHANGE_LOSS = 1.5
 MORE_TAKEN = 0.15
 
 
-class MatchTuner:
-    """The :class:`~viper.tuning.soft_prompts.base.Tuner` of the matcher."""
+class MatchTuner(base.Tuner[Collected[FoundPicture]]):
+    """The tuner of the matcher: one prompt for each positive."""
 
-    tool = "match"
     role = "matcher"
 
-    def learn(
-        self,
-        using: base.Using,
-        data: Collected[FoundPicture],
-        options: base.TunerOptions = base.USUAL,
-        on_progress: base.Progress | None = None,
-    ) -> list[base.TrainedPrompt]:
-        """Train one prompt for each positive and return all, discarded ones included.
+    def trained(self) -> list[base.TrainedPrompt]:
+        """Choose the views, train all prompts together, and validate each on its held-out pictures.
 
         Raises:
             UsageError: the matcher takes no soft prompts, there are no negatives, or there is only
                 one positive and prompts must be validated.
-            MediaError: a picture cannot be read.
-            CancelledError: raised by ``on_progress``.
         """
+        using, data, options = self.using, self.data, self.options
         count = len(data.positives)
         _check(data, options)
         with using() as backend:
@@ -94,64 +86,54 @@ class MatchTuner:
         schedule = match_training.Schedule(steps, rate, tower_rate, options.seed)
         judging = match_training.Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
         rounds = 2 * (count > 1)
-        on_step = base.Steps(on_progress, steps + rounds * JUDGING_STEPS)
+        on_step = base.Steps(self.on_progress, steps + rounds * JUDGING_STEPS)
 
         encoded, verdict = _best_views(using, places, data, judging, on_step)
+        if not options.validate:
+            verdict = None
         trusted = company = list(range(count))
-        if options.validate and verdict is not None:
+        if verdict is not None:
             trusted, company = verdict.trusted, verdict.company
         held = [_held_out(i, trusted) for i in range(count)]
         shares = _shares(held, company)
         prompts = match_training.trained_prompts(
             using, places, replace(encoded.data, shares=shares), schedule, on_step
         )
-        evidence = Evidence(model_id, manner="searched", steps=steps, seed=options.seed)
-        validation = _Validation(using, encoded, data, shares, held, evidence)
-        return validation.results(prompts, verdict if options.validate else None)
 
-
-@dataclass(frozen=True, eq=False)
-class _Validation:
-    """Validates each prompt on pictures that it was not trained on."""
-
-    using: base.Using
-    encoded: EncodedData
-    collected: Collected[FoundPicture]
-    shares: Tensor
-    held: Sequence[Sequence[int]]
-    evidence: Evidence
-
-    def results(
-        self, prompts: Tensor, verdict: match_training.Margins | None
-    ) -> list[base.TrainedPrompt]:
-        """Return every prompt with its evidence. Without margins none is discarded."""
-        data = self.encoded.data
-        before, _ = match_training.margins_of(self.using, data, data.positives, None)
-        after, _ = match_training.margins_of(self.using, data, data.positives, prompts)
+        positives, names = encoded.data.positives, [each.picture_id for each in data.positives]
+        before, _ = match_training.margins_of(using, encoded.data, positives, None)
+        after, _ = match_training.margins_of(using, encoded.data, positives, prompts)
         least = match_training.LEAST_MARGIN if verdict is None else verdict.least
-        hit_before, hit_after = before[0] >= least, after >= least
-        more = self._more_taken(prompts)
+        more = self._more_taken(encoded, prompts)
         results = []
-        for i, prompt in enumerate(prompts):
-            own = list(self.held[i])
-            shares = [
-                float(hits[own].float().mean()) if own else None
-                for hits in (hit_before, hit_after[i])
-            ]
+        for i, vectors in enumerate(prompts):
+            own, others = held[i], [j for j in shares[i].nonzero()[:, 0].tolist() if j != i]
+            right_before, right_after = (
+                float((margins[own] >= least).float().mean()) if own else None
+                for margins in (before[0], after[i])
+            )
             gained = float((after[i] - before[0])[own].mean()) if own else 0.0
             why = ""
             if verdict is not None:
-                why = _why(
-                    i, self.collected.concept, verdict, (shares[0], shares[1], gained), more[i]
-                )
-            results.append(
-                base.TrainedPrompt(self._prompt(i, prompt), self._evidence(i, shares), why)
+                why = _why(i, data.concept, verdict, (right_before, right_after, gained), more[i])
+            evidence = Evidence(
+                model_id,
+                trained_on=tuple(names[j] for j in (i, *others)),
+                validated_on=tuple(names[j] for j in own),
+                before=right_before,
+                after=right_after,
+                manner="searched",
+                steps=steps,
+                seed=options.seed,
             )
+            feature = positives.plain[0, i].cpu().numpy().copy()
+            prompt = SoftPrompt(feature, vectors.float().cpu().numpy().copy())
+            results.append(base.TrainedPrompt(prompt, evidence, why))
         return results
 
-    def _more_taken(self, prompts: Tensor) -> list[float]:
+    def _more_taken(self, encoded: EncodedData, prompts: Tensor) -> list[float]:
         """Return for each prompt the increase of the share of negatives matched to the concept."""
-        encoded, shares = self.encoded, []
+        shares = []
         for which in (None, prompts):
             _, like = match_training.margins_of(self.using, encoded.data, encoded.held, which)
             hits = match_training.matched(
@@ -159,21 +141,6 @@ class _Validation:
             )
             shares.append(hits.float().mean(dim=1))
         return (shares[1] - shares[0]).tolist()
-
-    def _prompt(self, i: int, vectors: Tensor) -> SoftPrompt:
-        feature = self.encoded.data.positives.plain[0, i]
-        return SoftPrompt(feature.cpu().numpy().copy(), vectors.float().cpu().numpy().copy())
-
-    def _evidence(self, i: int, shares: Sequence[float | None]) -> Evidence:
-        names = [picture.picture_id for picture in self.collected.positives]
-        company = [j for j in self.shares[i].nonzero()[:, 0].tolist() if j != i]
-        return replace(
-            self.evidence,
-            trained_on=tuple(names[j] for j in (i, *company)),
-            validated_on=tuple(names[j] for j in self.held[i]),
-            before=shares[0],
-            after=shares[1],
-        )
 
 
 def _why(

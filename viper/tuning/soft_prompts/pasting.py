@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from viper.models.vision.roles import Floats, Mask, Pixels
 from viper.tools.edits import box_mask
-from viper.tuning.concept_names import plain
-from viper.tuning.training_data import AnnotatedPicture
+from viper.tuning.training_data import AnnotatedPicture, plain
 
 # Possible orders of a picture's colour channels.
 ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))

@@ -17,10 +17,17 @@ import numpy as np
 
 from viper.errors import UsageError
 from viper.models.vision.inpaint_window import resize_square
+from viper.models.vision.prompt_pool import Evidence, concept_key
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.models.vision.stored_prompts import Evidence, concept_key
-from viper.tuning.soft_prompts.base import USUAL, Progress, TrainedPrompt, TunerOptions, Using
+from viper.tuning.soft_prompts.base import (
+    USUAL,
+    Progress,
+    TrainedPrompt,
+    Tuner,
+    TunerOptions,
+    Using,
+)
 from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
@@ -57,41 +64,19 @@ _JUDGED = "the {}"
 _LIKENESS = np.ones(1, np.float32)
 
 
-@dataclass(frozen=True)
-class ReplaceTuner:
-    """A :class:`~viper.tuning.soft_prompts.base.Tuner` of Stable Diffusion inpainting models."""
+class ReplaceTuner(Tuner[Collected[FoundPicture]]):
+    """The tuner of Stable Diffusion inpainting models: one prompt for all pictures."""
 
-    tool: str = "replace"
-    role: str = "inpainter"
-
-    def learn(
-        self,
-        using: Using,
-        data: Collected[FoundPicture],
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> list[TrainedPrompt]:
-        """Train one prompt on all pictures but those held out.
-
-        Raises:
-            UsageError: the backend takes no soft prompts, or there are fewer than two pictures.
-            CancelledError: raised by ``on_progress``.
-        """
-        learning = _Learning(using, data, options, on_progress)
-        return [learning.result()]
-
-
-class _Learning:
-    """Training on one concept."""
+    role = "inpainter"
 
     def __init__(
         self,
         using: Using,
         data: Collected[FoundPicture],
-        options: TunerOptions,
-        on_progress: Progress | None,
+        options: TunerOptions = USUAL,
+        on_progress: Progress | None = None,
     ) -> None:
-        self._using, self._options, self._on_progress = using, options, on_progress
+        super().__init__(using, data, options, on_progress)
         self._steps = options.steps or STEPS
         self._concept = concept_key("replace", data.concept)
         if len(data.positives) < LEAST_PICTURES:
@@ -105,7 +90,8 @@ class _Learning:
         self._held = _held_out(len(data.positives))
         self._related = _related_words(data)
 
-    def result(self) -> TrainedPrompt:
+    def trained(self) -> list[TrainedPrompt]:
+        """Train one prompt on all pictures but those held out."""
         training = [i for i in range(len(self._gallery.names)) if i not in self._held]
         vector = self._train(training, self._start(training))
         before, after, why = self._validate(vector)
@@ -118,12 +104,11 @@ class _Learning:
             after=after,
             manner="searched",
             steps=self._steps,
-            seed=self._options.seed,
+            seed=self.options.seed,
         )
         vectors = vector[None].numpy().astype(np.float32)
-        return TrainedPrompt(
-            SoftPrompt(_LIKENESS, vectors), evidence, why if self._options.validate else ""
-        )
+        prompt = SoftPrompt(_LIKENESS, vectors)
+        return [TrainedPrompt(prompt, evidence, why if self.options.validate else "")]
 
     def _train(self, training: Sequence[int], start: Tensor) -> Tensor:
         """Train the vector [W] and return its mean over the last half of the steps."""
@@ -131,23 +116,23 @@ class _Learning:
 
         vector = start.clone().requires_grad_()
         mean, counted = torch.zeros_like(start), 0
-        optimizer = torch.optim.Adam([vector], lr=self._options.rate or RATE)
+        optimizer = torch.optim.Adam([vector], lr=self.options.rate or RATE)
         for step in range(self._steps):
-            rng = np.random.default_rng((self._options.seed, 1, step))
+            rng = np.random.default_rng((self.options.seed, 1, step))
             order = [training[i] for i in rng.permutation(len(training))]
             which = [order[i % len(order)] for i in range(BATCH)]
             frames = [FRAMES[i] for i in rng.integers(len(FRAMES), size=BATCH)]
             prompts = [frame.format(self._concept) for frame in frames]
-            with self._using() as backend:
+            with self.using() as backend:
                 interface = _interface_of(backend)
-                batch = examples(interface, self._gallery, which, (self._options.seed, 2, step))
+                batch = examples(interface, self._gallery, which, (self.options.seed, 2, step))
                 self._errors(interface, batch, prompts, vector).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
             if 2 * step >= self._steps - 1:
                 mean, counted = mean + vector.detach(), counted + 1
-            if self._on_progress is not None:
-                self._on_progress(step + 1, self._steps)
+            if self.on_progress is not None:
+                self.on_progress(step + 1, self._steps)
         return mean / counted
 
     def _start(self, training: Sequence[int]) -> Tensor:
@@ -158,7 +143,7 @@ class _Learning:
         with torch.no_grad():
             errors = self._compare(training, [(word, None) for word in words], TRIED, 3)
         best = words[int(errors.mean(axis=0).argmin())]
-        with self._using() as backend:
+        with self.using() as backend:
             return _interface_of(backend).word_vector(best)
 
     def _validate(self, vector: Tensor) -> tuple[float, float, str]:
@@ -200,9 +185,9 @@ class _Learning:
 
         total = np.zeros((len(which), len(kinds)))
         for turn in range(count):
-            with self._using() as backend, torch.no_grad():
+            with self.using() as backend, torch.no_grad():
                 interface = _interface_of(backend)
-                seed, repeated = (self._options.seed, salt, turn), list(which) * REPEATED
+                seed, repeated = (self.options.seed, salt, turn), list(which) * REPEATED
                 batch = examples(interface, self._gallery, repeated, seed)
                 for kind, (word, vector) in enumerate(kinds):
                     prompts = [_JUDGED.format(word)] * len(batch.which)

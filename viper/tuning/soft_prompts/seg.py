@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from viper.errors import UsageError
 from viper.models.vision.adapter_segmenter import prompt_of
+from viper.models.vision.prompt_pool import concept_key
 from viper.models.vision.roles import Floats, Mask, Segment
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt
-from viper.models.vision.stored_prompts import concept_key
 from viper.tuning.soft_prompts import annotated
-from viper.tuning.soft_prompts.annotated import AnnotatedTuner, TrainingSession
-from viper.tuning.soft_prompts.fitting import Fitting, Query, Regions
+from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Fitting, Query, Regions
 from viper.tuning.soft_prompts.pasting import MaskedPicture
 
 # Share of other held-out objects that must keep their own names.
@@ -117,8 +116,15 @@ class _Held:
         return float((self.logits > self.cut)[self.shown].mean()) if self.shown.any() else 0.0
 
 
-class _SegSession(TrainingSession[Regions]):
+class SegTuner(AnnotatedTuner[Regions]):
+    """The tuner of ``segment``."""
+
+    role, needs = "segmenter", 'a MaskFormer or a Mask2Former (backend = "maskformer")'
     pictures, salt = 150, 23
+
+    @staticmethod
+    def can_learn(backend: Any) -> bool:
+        return isinstance(backend, AdaptableSegmenter) and hasattr(backend, "described")
 
     def look(self, backend: Any, scenes: Sequence[MaskedPicture]) -> list[tuple[Any, Any]]:
         encodings = [backend.encode(scene.pixels) for scene in scenes]
@@ -178,14 +184,3 @@ class _SegSession(TrainingSession[Regions]):
     @property
     def _name(self) -> str:
         return concept_key("seg", self.data.concept)
-
-
-class SegTuner(AnnotatedTuner):
-    """The tuner of ``segment``."""
-
-    tool, role, session_type = "seg", "segmenter", _SegSession
-    needs = 'a MaskFormer or a Mask2Former (backend = "maskformer")'
-
-    @staticmethod
-    def can_learn(backend: Any) -> bool:
-        return isinstance(backend, AdaptableSegmenter) and hasattr(backend, "described")

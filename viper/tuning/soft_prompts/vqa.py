@@ -18,9 +18,9 @@ import numpy as np
 
 from viper.errors import UsageError
 from viper.models.vision.adapter_vqa import VECTORS, BlipAdapter, prompt_of
+from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.roles import Floats
 from viper.models.vision.soft_prompts import LEAST_ALIKE, NEAREST, LearnedPrompt, SoftPrompt, mix
-from viper.models.vision.stored_prompts import Evidence
 from viper.tuning.soft_prompts import base
 
 if TYPE_CHECKING:
@@ -42,34 +42,28 @@ _SAID = 1.3
 _SETTLED = 0.2
 
 
-class VqaTuner:
-    """The :class:`~viper.tuning.soft_prompts.base.Tuner` of VQA on BLIP."""
+class VqaTuner(base.Tuner[Sequence[base.AnsweredQuestion]]):
+    """The tuner of VQA on BLIP."""
 
-    tool = "vqa"
     role = "vqa"
 
-    def learn(
-        self,
-        using: base.Using,
-        data: Sequence[base.AnsweredQuestion],
-        options: base.TunerOptions = base.USUAL,
-        on_progress: base.Progress | None = None,
-    ) -> list[base.TrainedPrompt]:
-        """Train prompts as :meth:`~viper.tuning.soft_prompts.base.Tuner.learn` does.
+    def trained(self) -> list[base.TrainedPrompt]:
+        """Train a prompt for each question that the model got wrong.
 
         A prompt is kept if its own question is answered right with it (as in the paper), and if,
         mixed with the zero prompts of other questions, it turns hardly any right answer wrong.
         """
-        if not data:
+        using, options = self.using, self.options
+        if not self.data:
             raise UsageError("nothing to teach vqa with: expected at least one answered question")
-        cases = [_case(using, case) for case in data]
+        cases = [_case(using, case) for case in self.data]
         groups: dict[str, list[_Case]] = {}
         for case in cases:
             if not case.asked.right_already:
                 groups.setdefault(case.asked.answer.strip().lower(), []).append(case)
         steps = STEPS if options.steps is None else options.steps
         first = FIRST_STEPS if options.steps is None else options.steps
-        on_step = base.Steps(on_progress, len(groups) * (first + steps))
+        on_step = base.Steps(self.on_progress, len(groups) * (first + steps))
         for group in groups.values():
             with using() as backend:
                 start = _adapter(backend).start[None]

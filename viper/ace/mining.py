@@ -24,9 +24,11 @@ from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.prompts import query_for_prompt
 
-# Default temperature if several programs are drawn for a query.
+# Default temperature if several programs are drawn for a query: enough for them to differ, little
+# enough that most still run.
 WARM = 0.4
 
+# Samples drawn for each one that is taken: a kind of one in ten is then met about once per sample.
 _SPREAD_OVER = 10
 
 

@@ -26,6 +26,7 @@ from viper.strategies.demonstration_pool import (
     pool_example,
 )
 
+# Leaves room for the other columns of the table on a line of about 120 characters.
 _QUERY_CHARACTERS = 60
 _COMMANDS = {
     "start": (

@@ -42,6 +42,8 @@ from viper.strategies.examples import (
 # Prior of :attr:`PoolExample.score`, Beta(2, 1): a demonstration without outcomes scores 2/3.
 PRIOR_HELPED, PRIOR_MISLED = 2, 1
 
+# Several times the longest texts that strategies write; a demonstration must leave room in a
+# prompt.
 _LONGEST = {"query": 4_000, "program": 64_000, "plan": 16_000, "critique": 4_000}
 _CONTENT = (
     "part", "polarity", "task", "api", "query", "options", "plan", "program", "critique",
@@ -165,12 +167,14 @@ def example_from_entry(entry: Entry) -> PoolExample:
 # Name of the pool's folder in the state's folder.
 FOLDER = "demonstrations"
 
-# Demonstrations with a lower score are not shown, and ``viper ace pool prune`` removes them.
+# Demonstrations with a lower score are not shown, and ``viper ace pool prune`` removes them. One
+# that never helped falls below it at its fourth failure (2/7).
 LOWEST_SCORE = 0.3
 
-# Most demonstrations of a pool.
+# Most demonstrations of a pool: all are read and ranked in memory for each new version.
 MOST_DEMONSTRATIONS = 20_000
 
+# One list per part, polarity, task and API; a process asks for a few of each.
 _LISTS_KEPT = 32
 
 # Demonstrations that fit a request, best first, and the scores that rank them for a query.

@@ -28,16 +28,20 @@ from viper.strategies.replay import restore_references
 from viper.tools import candidates
 from viper.tools.session import ToolSession
 
-# Relative error in depth that is as implausible as one nat.
+# Relative error in depth that is as implausible as one nat. Depth models give no likelihood, and
+# patches whose depths differ by a few percent are easily in the other order.
 DEPTH_ERROR = 0.05
 
-# Cost of another result of a tool that gives no scores.
+# Cost of another result of a tool that gives no scores: less than an unknown error of the program
+# (`Weighing.program`, 5), more than its edits that need no word of the query (1 to 2).
 UNSCORED = 3.0
 
+# Boxes near the threshold decide; pairs of boxes make the number of runs grow with its square.
 MOST_BOXES = 6
+# The likeliest other answers; each is one run of the program, of the 400 that a search may take.
 MOST_ANSWERS = 12
 
-# Scores are clipped to at least this distance from 0 and 1.
+# Scores are clipped to at least this distance from 0 and 1, where the log odds are infinite.
 _SURE = 1e-6
 
 

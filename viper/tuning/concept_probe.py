@@ -23,7 +23,8 @@ from viper.tools.toolbox import Toolbox
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS
 from viper.tuning.training_data import AnnotatedPicture, AnnotatedStore, Collected, plain
 
-# Most words of a concept's name in a phrase.
+# Most words of a concept's name in a phrase, since every further word adds look-ups for each
+# phrase.
 LONGEST_NAME = 3
 
 _COMMON = (

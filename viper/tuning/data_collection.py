@@ -23,10 +23,11 @@ from viper.models.vision.roles import Floats, Pixels
 from viper.tuning import training_data
 from viper.tuning.training_data import is_about, spellings, without_remark
 
-# Number of related concepts to choose.
+# Number of related concepts to choose: as many as positives (`POSITIVES`), so that each gives one
+# negative.
 RELATED = 7
 
-# Most left-out pictures that the evidence names.
+# Most left-out pictures that the evidence names; a web search may refuse hundreds.
 _REFUSED_SHOWN = 20
 
 

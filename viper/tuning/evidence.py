@@ -17,6 +17,8 @@ from viper.strategies.replay import restore_references
 from viper.tools.session import ToolSession
 from viper.tuning.case import is_reference
 
+# These five bound a prompt to some 60 steps of a few lines each: the bounds of single values keep a
+# step short, and captions are limited because each is a call of the VQA model.
 LONGEST_STEP = 900
 MOST_STEPS = 60
 MOST_ITEMS = 8

@@ -31,7 +31,7 @@ from viper.tuning.case import Case
 from viper.tuning.learner import Learner, LearningTask, ScoredAnswer
 from viper.tuning.loop import LearningProgress, Reevaluator
 
-# Seconds between two checks for new remarks.
+# Seconds between two checks for new remarks: a check is one `stat`, and learning takes far longer.
 POLL_S = 1.0
 
 

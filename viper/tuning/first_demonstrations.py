@@ -144,7 +144,7 @@ def _fill(
         yield "incorrect"
 
 
-# Most faults to try in one program or plan; each plan takes a request.
+# Most faults to try in one program or plan. A program only runs again; each plan takes a request.
 PROGRAMS_TRIED, PLANS_TRIED = 24, 4
 
 # Faults of one sample that may mislead its own instruction before the search skips the sample.

@@ -21,12 +21,15 @@ from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
 
 Scope = Literal["global", "local"]
 
+# Four short fields; the fault line of a small writer is one line.
 REPLY_TOKENS = 256
 FAULT_TOKENS = 48
 
-# Most tokens of a compact prompt. Details of the calls are removed until it fits.
+# Most tokens of a compact prompt: small writers were trained to reflect on prompts of this length.
+# Details of the calls are removed until it fits.
 COMPACT_LIMIT = 900
 
+# Each step is one request to the language model.
 _MOST_LOCAL_STEPS = 40
 
 
@@ -148,8 +151,10 @@ def _reflection(case: Case, steps: tuple[str, ...]) -> prompts.Reflection:
     )
 
 
+# A paragraph; the reason is shown in prompts as the critique of a demonstration.
 LONGEST_REASON = 600
 
+# Far more than `REPLY_TOKENS` allow; it bounds the regular expressions on replies of other sources.
 _LONGEST_READ = 20_000
 
 # Names that a model may use for a field, and the field.

@@ -19,8 +19,14 @@ from viper.errors import StoreError, UsageError, ViperError
 from viper.evaluate.runs.learning_record import LearningRecord, Update
 from viper.models.media import Media
 from viper.schema import Example, Query, ToolCall, Trace, Trial
+from viper.strategies.base import Components
 from viper.strategies.critique import Critique, CritiqueError
-from viper.strategies.demonstration_pool import DemonstrationPool, PoolExample, pool_example
+from viper.strategies.demonstration_pool import (
+    DemonstrationPool,
+    LearnedExamples,
+    PoolExample,
+    pool_example,
+)
 from viper.strategies.examples import (
     PARTS,
     Demonstration,
@@ -112,6 +118,14 @@ class TrialPool:
             together("correct", rest.correct, request.correct),
             together("incorrect", rest.incorrect, request.incorrect),
         )
+
+
+def showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
+    """Return the same components with demonstrations that come before those of the pool."""
+    trials = TrialPool(demonstrations, components.demonstrations)
+    examples = components.examples
+    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
+    return replace(components, demonstrations=trials, examples=LearnedExamples(trials, bank))
 
 
 def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:

@@ -27,9 +27,8 @@ from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json
 from viper.schema import Answer, Trace
-from viper.strategies.base import Components
-from viper.strategies.demonstration_pool import LearnedExamples, PoolExample
-from viper.tuning.learner import Learner, LearningTask, ScoredAnswer, TrialPool
+from viper.strategies.demonstration_pool import PoolExample
+from viper.tuning.learner import Learner, LearningTask, ScoredAnswer, showing
 
 # Tasks whose targets a reflector can compare answers with.
 _REFLECTED = frozenset({"ground", "question", "choice", "statement"})
@@ -246,7 +245,7 @@ class Reevaluator:
         """
         reasoner, query = self.reasoner, self.first.query
         if demonstrations:
-            reasoner = Reasoner(_showing(reasoner.components, demonstrations), preload=False)
+            reasoner = Reasoner(showing(reasoner.components, demonstrations), preload=False)
         options = self.options.changed(
             task=query.task, options=query.options, seed=self.first.seed, sample_id=query.sample_id
         )
@@ -262,11 +261,3 @@ class Reevaluator:
         plan = next((trial.plan for trial in self.first.trials[::-1] if trial.plan), None)
         trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
         return replace(trace, trials=trials)
-
-
-def _showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
-    """Return the same components with demonstrations that come before those of the pool."""
-    trials = TrialPool(demonstrations, components.demonstrations)
-    examples = components.examples
-    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    return replace(components, demonstrations=trials, examples=LearnedExamples(trials, bank))

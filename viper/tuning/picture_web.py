@@ -24,9 +24,11 @@ from viper.search.web_fetch import Fetcher
 from viper.search.web_service import WebService, at_path
 from viper.tuning.training_data import FoundPicture, checked_limit
 
-# Number of addresses to try for each picture.
+# Number of addresses to try for each picture, since many addresses of a search are dead or no
+# picture.
 _TRIED = 2
 
+# Addresses with embedded data can be as long as the picture.
 _ADDRESS_KEPT = 500
 
 

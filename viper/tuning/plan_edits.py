@@ -67,6 +67,7 @@ OPPOSITES = _both_ways(_OPPOSITES)
 
 _NUMBERED = re.compile(r"^\s*\d+\.\s+")
 _REFERENCE = re.compile(r"\b(steps?\s+)(\d+(?:(?:,\s*|\s+and\s+|,\s+and\s+|\s+or\s+)\d+)*)", re.I)
+# A step is one sentence; a longer one is cut, since the fault becomes part of a prompt.
 _LONGEST_QUOTE = 160
 
 

@@ -36,7 +36,8 @@ _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.LtE,
 }
 
-# Most words of a text that may name an object.
+# Most words of a text that may name an object; longer texts are questions, where an inserted word
+# makes no sense.
 _LONGEST_NOUN = 4
 
 _Edit = Callable[[ast.AST], None]
@@ -61,6 +62,8 @@ class EditedProgram:
     cost: float = 0.0
 
 
+# In nats, against an unknown error of the program (`Weighing.program`, 5): each of these edits is a
+# likelier misreading, and another axis the least likely of them.
 COSTS: Mapping[str, float] = {
     "direction": 1.5,
     "superlative": 1.5,
@@ -69,6 +72,8 @@ COSTS: Mapping[str, float] = {
     "filter": 1.0,
     "condition": 1.0,
 }
+# A program that lacks a word of the query is hardly what was meant; a word that it already contains
+# was probably not forgotten elsewhere.
 WORD_ASKED = 4.0
 WORD_USED = 1.0
 
@@ -215,6 +220,7 @@ _PROBLEMS: Mapping[str, str] = {
     "condition": "asks for more than the query does",
 }
 
+# A line is quoted twice in a fault, which becomes part of a prompt.
 _LONGEST_LINE = 200
 
 

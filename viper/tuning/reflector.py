@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from viper.errors import ToolError
@@ -82,7 +82,7 @@ class SearchLimits:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cheapest change of one tool result, or of the program, that gives the desired answer.
+    """A change of one tool result, or of the program, that may give the desired answer.
 
     Attributes:
         tool: name of the tool; "" for an edit of the program.
@@ -119,22 +119,6 @@ class Search:
     runs: int
     complete: bool = True
     already: bool = False
-
-
-@dataclass(frozen=True)
-class _Try:
-    """A change that may explain the answer; ``program`` is set if it is an edited program."""
-
-    cost: float
-    calls: tuple[int, ...]
-    tool: str
-    what: str
-    result: Any = None
-    program: str | None = None
-
-    def explanation(self) -> Explanation:
-        result = plain(self.result) if self.program is None else self.program
-        return Explanation(self.tool, self.calls, round(self.cost, 4), result, self.what)
 
 
 class InterventionReflector:
@@ -228,15 +212,17 @@ class Intervention:
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
                 return _search(explanations, base, runs, complete=False)
             runs += 1
-            rerun, answered = self._run(
-                case, dict.fromkeys(change.calls, change.result), change.program
-            )
+            overrides = dict.fromkeys(change.calls, change.result)
+            program = None if change.tool else change.result
+            rerun, answered = self._run(case, overrides, program)
             if answered and _asked_the_same(base.tool_calls, rerun.tool_calls, change.calls):
-                explanations[change.calls] = change.explanation()
+                explanations[change.calls] = replace(
+                    change, cost=round(change.cost, 4), result=plain(change.result)
+                )
                 bound = min(bound, change.cost + self._limits.margin)
         return _search(explanations, base, runs)
 
-    def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[_Try]:
+    def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[Explanation]:
         """Return all interventions to try, cheapest first.
 
         Of equal costs, edits of the program come first, then earlier calls.
@@ -251,14 +237,14 @@ class Intervention:
             except _STRANGE_ARGUMENTS:
                 continue
             tries += [
-                _Try(change.cost, calls, first.tool, change.what, change.result)
+                Explanation(first.tool, calls, change.cost, change.result, change.what)
                 for change in changes
             ]
         if self._limits.edits:
             families = self._components.toolbox.settings.attribute_families
             vocabulary = Vocabulary.of_query(families, case.query.text)
             tries += [
-                _Try(edit.cost, (), "", f"another {edit.kind} in the program", program=edit.program)
+                Explanation("", (), edit.cost, edit.program, f"another {edit.kind} in the program")
                 for edit in edited_programs(case.trial.program, vocabulary)
             ]
         return sorted(tries, key=lambda change: (change.cost, change.calls))

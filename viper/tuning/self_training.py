@@ -33,7 +33,8 @@ from viper.prompting.extract import ENTRY
 from viper.reasoner import Reasoner
 from viper.tuning.agent.masking import MaskedWorkflow
 
-# Number of words in a row that two queries must share to be compared.
+# Number of words in a row that two queries must share to be compared: two words such as "is the"
+# are shared by most queries, four by few.
 PHRASE = 3
 
 # Task, text and options.

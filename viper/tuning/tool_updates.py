@@ -30,6 +30,7 @@ from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
 # Most questions that VQA got right by itself. They are kept so that prompts do less harm.
 MOST_RIGHT_ANSWERS = 200
 
+# So that 200 questions come from 100 tasks and not from one long program.
 _RIGHT_PER_TASK = 2
 
 # Most characters of an answer: one word or a few, never an explanation.

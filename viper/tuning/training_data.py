@@ -22,7 +22,7 @@ from viper.errors import UsageError
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 
-# Most characters of a concept's name; further ones are ignored.
+# Most characters of a concept's name; further ones are ignored. A name is one to three words.
 MAX_NAME = 100
 
 _REMARK = re.compile(r"\([^()]*\)")
@@ -88,16 +88,17 @@ def _all_among(words: Sequence[set[str]], others: Sequence[set[str]]) -> bool:
     return all(any(word & other for other in others) for word in words)
 
 
-# Most annotated pictures for the detector.
+# Most annotated pictures for the detector (supplement, sec. 8.2).
 LOC_SAMPLES = 200
 
-# Most annotated pictures for the segmenter.
+# Most annotated pictures for the segmenter (supplement, sec. 8.3).
 SEG_SAMPLES = 50
 
-# Pictures of a concept for the matcher, the classifier and the inpainter.
+# Pictures of a concept for the matcher, the classifier and the inpainter (sec. 8.4 and 8.5).
 POSITIVES = 7
 
-# Most pictures of one request.
+# Most pictures of one request: far more than any tool learns from, few enough to list in the
+# evidence.
 MOST_SAMPLES = 10_000
 
 # bool [H, W] of the whole picture, True at the visible pixels of the object.

@@ -21,14 +21,13 @@ from viper.evaluate.metrics import Metric
 from viper.evaluate.sample_result import Prediction
 from viper.reasoner import Reasoner, RunOptions
 from viper.run_result import RunResult
-from viper.schema import Example, Query
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import PoolExample
-from viper.strategies.examples import Demonstration, ExampleRequest, NoExamples, SelectedExamples
+from viper.strategies.examples import NoExamples
 from viper.strategies.plan import PlanStrategy
 from viper.strategies.program import MAX_RESAMPLES
-from viper.tuning.learner import TrialPool
+from viper.tuning.learner import showing
 
 # Verdict of the metric on an answer; ``none`` if there was no answer.
 Correctness = Literal["right", "wrong", "none"]
@@ -104,11 +103,8 @@ class ValidationRun:
         """
         key = _key("shown", sample.sample_id, *(each.id for each in demonstrations))
         plans = self._options.strategy == "plan"
-        parts = replace(
-            self._components,
-            demonstrations=TrialPool(demonstrations, NoExamples()),
-            examples=_SingleExample(demonstrations[0].example),
-        )
+        bare = replace(self._components, demonstrations=NoExamples(), examples=NoExamples())
+        parts = showing(bare, demonstrations)
         options = self._options.changed(
             examples=0 if plans else 1, correct_demonstrations=1, incorrect_demonstrations=1
         )
@@ -178,16 +174,6 @@ class ValidationRun:
         return ValidationOutcome(
             key, verdict, was_shown, trace.program or "", trace.usage.llm_calls
         )
-
-
-class _SingleExample:
-    """:class:`~viper.strategies.examples.ExampleStore` of one example, even for its own query."""
-
-    def __init__(self, example: Example) -> None:
-        self._example = example
-
-    def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
-        return SelectedExamples([Demonstration("", self._example)][: request.correct])
 
 
 def _about(sample: Sample, options: RunOptions) -> RunOptions:

@@ -18,7 +18,8 @@ from viper.storage.json_lines import append_line, read_lines
 
 FEEDBACK = "feedback.jsonl"
 
-# Most characters of an answer or a comment.
+# Most characters of an answer or a comment: a page of text, so that a form posted by mistake cannot
+# fill the run's folder or a prompt.
 LONGEST = 4_000
 
 # Form of the right answer by task. Other tasks take words.

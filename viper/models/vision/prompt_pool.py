@@ -39,9 +39,13 @@ from viper.schema import to_json
 from viper.storage.cache import ComputeCache
 from viper.storage.versioned import Arrays, Entry, VersionedStore
 
+# Several times what the largest supported model needs (vectors of all layers, its width, its
+# feature), so that only a damaged or foreign file is refused.
 MOST_VECTORS, MOST_WIDTH, MOST_FEATURE = 4_096, 8_192, 65_536
+# Concepts are a few words; a longer text is a query or a plan that was passed by mistake.
 LONGEST_CONCEPT = 200
 
+# Names of tools become parts of the store's kinds and of messages, so they are short and plain.
 _TOOL = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _FEATURE, _VECTORS = "feature", "prompt"
 
@@ -206,12 +210,14 @@ def _problem(arrays: Arrays) -> str | None:
 # Name of the pool's folder in the state's folder.
 FOLDER = "prompts"
 
-# Most prompts of one concept, or of a tool without concepts.
+# Most prompts of one concept, or of a tool without concepts: a mixture compares an input with all
+# of them at each call, which stays one small matrix product.
 MOST_PROMPTS = 4_096
 
-# Most memory that the prompts of one concept may take.
+# Most memory that the prompts of one concept may take, so that a huge pool cannot displace models.
 MOST_BYTES = 1 << 30
 
+# More concepts than one program names, so that a running service reads each from disk once.
 _CONCEPTS_KEPT = 512
 
 # The prompts of a concept, and their features from :func:`unit_features`.

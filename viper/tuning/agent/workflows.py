@@ -34,6 +34,7 @@ from viper.tuning.loop import desired_of
 # Name of the file in its folder.
 WORKFLOWS = "workflows.jsonl"
 
+# Enough to recognise an error; some messages quote a whole prompt.
 LONGEST_ERROR = 300
 
 # Failures in a row that end the collection, because a model is probably out of reach.

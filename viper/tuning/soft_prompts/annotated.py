@@ -28,7 +28,8 @@ from viper.tuning.soft_prompts import base
 from viper.tuning.soft_prompts.pasting import MaskedPicture, composed, is_of_colour, masked_picture
 from viper.tuning.training_data import AnnotatedPicture, Collected
 
-# Weight of the squared length of a query.
+# Weight of the squared length of a query. There are more features than regions, so some weight is
+# needed for a unique solution; more would pull the logits of rare concepts to 0.
 DECAY = 3e-5
 
 # A query, float32 [D], and its shift.
@@ -187,9 +188,11 @@ class Fitting:
 
 TrainingData = Collected[AnnotatedPicture]
 
+# L-BFGS needs few steps, and its line search chooses their length, so the rate is 1.
 STEPS, RATE = 60, 1.0
 
-# Share of the pictures that a prompt is not trained on.
+# Share of the pictures that a prompt is not trained on: several to judge by even of 7 pictures, and
+# most to learn from.
 HELD_OUT = 0.3
 
 

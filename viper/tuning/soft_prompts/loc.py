@@ -36,14 +36,16 @@ CUT = 0.3
 # pass validation.
 VALIDATED_IOU = 0.6
 
-# Largest share of held-out pictures without the concept in which a prompt may find it.
+# Largest share of held-out pictures without the concept in which a prompt may find it, unless the
+# detector found it there before. Few negatives are held out, so a stricter share would be noise.
 MOST_FALSE = 0.5
 
 # A box with at least the first IoU counts as the object. A box with less than the second IoU with
-# every object counts as background.
+# every object counts as background. Loose, because boxes move to the object afterwards.
 NEAR, BARE = 0.35, 0.3
 
-# Weight of the ridge penalty when the movement of boxes is fitted.
+# Weight of the ridge penalty when the movement of boxes is fitted: of the order of the inner
+# product of a standardised feature with itself, so that few objects move boxes little.
 RIDGE = 0.5
 
 

@@ -37,19 +37,22 @@ from viper.tuning.training_data import Collected, FoundPicture
 if TYPE_CHECKING:
     from torch import Tensor
 
+# The paper's (supplement, sec. 8.4).
 STEPS, RATE = 100, 1e-2
 
 # Rate of a ResNet's rows relative to the text's rate. A Vision Transformer's tokens use the text's
 # rate.
 STAGE_RATE = 0.3
 
-# Steps and rate of the prompts that only judge pictures.
+# Steps and rate of the prompts that only judge pictures. They train the text's row alone, which
+# takes fewer and larger steps.
 JUDGING_STEPS, JUDGING_RATE = 60, 2e-2
 
 # Frequency of a prompt's own picture in training, relative to each other picture.
 LEAD = 3
 
-# Pictures of the concept that validate a prompt.
+# Pictures of the concept that validate a prompt: of 7, one would be chance and three too many to
+# miss.
 HELD_OUT = 2
 
 # Largest loss of margin on held-out pictures for which colour channels are exchanged, in the units

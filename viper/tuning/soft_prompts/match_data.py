@@ -17,12 +17,14 @@ from viper.tuning.training_data import Collected, FoundPicture
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# Number of views of each picture; the first is the picture itself.
+# Number of views of each picture; the first is the picture itself. Each is encoded once and stored.
 VIEWS = 6
 
+# Pictures that the backend is held for, so that other calls are answered in between.
 _BATCH = 32
 
-# Largest scaling, squeezing, rotation (radians) and shift (in half sides) of a view.
+# Largest scaling, squeezing, rotation (radians) and shift (in half sides) of a view. Small, so that
+# the object stays in the picture and upright.
 _SCALE, _SQUEEZE, _TURN, _SHIFT = 0.17, 0.07, 0.15, 0.12
 
 # Standard deviation of the random brightness factor of a view.

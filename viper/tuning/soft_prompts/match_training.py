@@ -34,7 +34,7 @@ FORMS = ("{}", "{}", "{}", "{} object", "a {}", "{} thing", "a photo of a {}")
 # Views per step that the original matcher encodes. They train only the text's row.
 POSITIVES, NEGATIVES = 8, 40
 
-# Views per step that the image tower encodes with each prompt.
+# Views per step that the image tower encodes with each prompt. They take nearly all of the time.
 SEEN_POSITIVES, SEEN_NEGATIVES = 2, 4
 
 # Weights of the losses for other pictures, the choice of a picture, and phrases. The loss for the
@@ -56,6 +56,8 @@ LEAST_MARGIN = -1.5
 # trusted, because prompts of four pictures are weak for some concepts.
 WRONG_MARGIN = -4.0
 
+# Share of the pictures in a subset: four of seven, so that every picture is judged by many subsets
+# that lack it.
 _SHARE = 4 / 7
 
 

@@ -24,11 +24,15 @@ ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 # concept: at most 0.29 for the colours, at least 0.37 for the others.
 ONE_COLOUR = 1 / 3
 
-# Least visible share of an object that counts.
+# Least visible share of an object that counts: one that a pasted object covers (`_MOST_COVERED`)
+# still counts, one that several cover may not.
 LEAST_SEEN = 0.4
 
+# An object stays recognisable if a pasted one covers about a third of it.
 _MOST_COVERED = 0.35
+# More objects would hide the collected ones.
 _MOST_PASTED = 3
+# Pixels; a smaller object has no detail left.
 _LEAST_SIDE = 8
 
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 # Steps and learning rate of Adam.
 STEPS, RATE = 150, 3e-2
 
-# Squares per step.
+# Squares per step: each of the usual 5 training pictures (7 collected, 2 held out) two or three
+# times.
 BATCH = 14
 
 # Least number of pictures: one to learn from, one held out.
@@ -50,7 +51,8 @@ HELD_OUT = 2
 # Descriptions of a picture. They cover nouns and adjectives, since the word's class is unknown.
 FRAMES = ("{}", "a {}", "the {}", "a {} thing", "a {} object")
 
-# Random draws to choose the first vector, draws to validate the last, squares per picture.
+# Random draws to choose the first vector, draws to validate the last, squares per picture. The
+# diffusion loss depends more on noise and time than on the word, so it is averaged over many.
 TRIED, JUDGED, REPEATED = 2, 8, 4
 
 # Range of the mask's width and height as shares of the picture's.

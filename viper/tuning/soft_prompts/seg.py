@@ -32,7 +32,8 @@ from viper.tuning.soft_prompts.pasting import MaskedPicture
 # A segment has one name, so each wrong name replaces a right one.
 LEFT_ALONE = 0.998
 
-# Least share of the concept's held-out objects that must get its name.
+# Least share of the concept's held-out objects that must get its name: far above the 1 -
+# `LEFT_ALONE` that chance gives.
 LEAST_NAMED = 0.1
 
 # A segment with at least the first mask IoU counts as the object. A segment with less than the

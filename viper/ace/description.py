@@ -1,4 +1,9 @@
-"""Trials of queries without labels on a data set's media: pairing, work items, results."""
+"""Trials of queries without labels on a data set's media: pairing, work items, results.
+
+`SamplingPlan` chooses the media and the seeds, `media_queries` pairs each query with media,
+`work_items` lists what a run answers, and `programs_by_query` sorts its rows into candidates that
+`viper.ace.select` compares.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Mining in-context examples: a zero-shot evaluation on labelled samples gives the candidates.
 
+`Shots` chooses samples and seeds; a campaign answers them; `candidates` turns each written program
+into an example, which `viper.ace.select` ranks.
+
 Source: Stanić et al. 2024, sec. 2.3. The results go to a run store, so that interrupted mining
 resumes and nothing is answered twice. Examples are selected from the stored programs afterwards
 (:mod:`viper.ace.select`); the selection can be repeated with other settings.

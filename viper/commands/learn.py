@@ -1,4 +1,9 @@
-"""``viper learn samples``: learn from labelled samples, or from feedback on a run."""
+"""``viper learn samples``: learn from labelled samples, or from feedback on a run.
+
+`learn` reads the options into an evaluation and a learner (`learner_of`) and runs the loop of
+`viper.tuning.loop` over a run's folder, or `FeedbackLearning` with --from. `_Progress` tells what
+happens, and `_finish` prints the outcome.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper learn writer``: the program writer learns its own programs that turned out right."""
+"""``viper learn writer``: the program writer learns its own programs that turned out right.
+
+`writer` splits the samples, then `_Training.run` goes round by round: answer (`_answer`), choose
+lessons (`_lessons`), tune an adapter (`_tune`), and answer the held-out queries with it. `_write`
+puts the result into a folder.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``viper ace pool``: demonstrations of correct and incorrect plans and programs."""
+"""``viper ace pool``: demonstrations of correct and incorrect plans and programs.
+
+Each command opens the pool of the state folder (`_pool`), selects demonstrations by options or ids,
+and prints or changes them. Versions and rollback are shared with `viper learn prompts`.
+"""
 
 from __future__ import annotations
 

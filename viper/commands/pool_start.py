@@ -1,4 +1,9 @@
-"""``viper ace pool start``: first demonstrations from labelled samples."""
+"""``viper ace pool start``: first demonstrations from labelled samples.
+
+`start` calls `_make`, which plans the run (`_plan`), answers the samples (`_mined`) and lets
+`viper.tuning.first_demonstrations` test and injure what was right. The pool then gets all of it as
+one version.
+"""
 
 from __future__ import annotations
 

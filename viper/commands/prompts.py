@@ -1,4 +1,8 @@
-"""``viper learn prompts``: the soft prompts of tools."""
+"""``viper learn prompts``: the soft prompts of tools.
+
+Each command opens the pool of the state folder (`_pool`) and lists, shows, removes or restores its
+prompts (`viper.models.vision.prompt_pool`).
+"""
 
 from __future__ import annotations
 

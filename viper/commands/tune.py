@@ -1,4 +1,8 @@
-"""``viper learn workflows``, ``flags`` and ``label``: training data for an agent."""
+"""``viper learn workflows``, ``flags`` and ``label``: training data for an agent.
+
+`workflows` lets the agent answer samples and keeps its episodes, `flags` says which of their
+actions were effective, and `label` asks a person the same. `viper learn agent` learns from them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``viper learn agent``: tune the agent of a profile on its successful workflows."""
+"""``viper learn agent``: tune the agent of a profile on its successful workflows.
+
+`agent` chooses the workflows that ended right, masks their actions into texts, tunes the model
+(`tune_and_tell`, shared with `viper learn writer`) and writes model, card and profile in one step.
+"""
 
 from __future__ import annotations
 

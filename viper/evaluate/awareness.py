@@ -1,5 +1,8 @@
 """Tool awareness of an agent: its calls, how often each tool was right, why answers were wrong.
 
+`run_awareness` reads the explored samples of a run as workflows, asks `causes_of` why each wrong
+one is wrong (`right_with` runs its code again with perfect tools), and sums up in `awareness`.
+
 The figures are counted over workflows of ``viper learn workflows --manner standard``. A tool is
 judged by the answers that came from it: the answer that a turn stored is compared with the label.
 

@@ -1,5 +1,8 @@
 """Alternative results of a call, each with a cost that says how implausible it is.
 
+`alternatives_of` calls the function of the tool in `_CHANGES`, which computes the candidates again
+and yields each other result with its cost.
+
 The cost of a change is the evidence of the tool's own scores against it, in nats: the log of the
 odds of the tool's result against the alternative. This makes the costs of different tools
 comparable:

@@ -1,5 +1,8 @@
 """Finds the concepts in a program's calls, and tests whether a tool knows a concept.
 
+`suspects` reads the concepts out of the calls' texts; `known_share` asks the tool about collected
+pictures of one.
+
 After a wrong answer, the concepts that calls name are the suspects. A tool knows a concept if it
 handles the pictures that were collected for learning without further training.
 

@@ -1,5 +1,8 @@
 """Collects a concept's data from a store or a search, and records the origin of every picture.
 
+`collect_annotated` asks a store, `collect_pictures` a search; both choose related concepts as
+negatives (`related_concepts`) and write the evidence.
+
 All sizes are bounded. Equal requests give equal data if the source does: stores draw by the seed.
 The evidence says why a picture was left out.
 

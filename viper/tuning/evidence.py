@@ -1,5 +1,8 @@
 """The results of a run's calls as text, for a language model that judges them.
 
+`step_texts` writes one text per call for a large model, `compact_steps` one short line for a small
+one. Both name patches after the call that returned them (`_Names`).
+
 Source: CLOVA (Gao et al. 2024, sec. 3.3): results that are not text are converted to text. A patch
 becomes its box with the detector's score and, if there is a VQA model, a caption. Boxes have the
 coordinates that programs see, with y pointing up. The length of all text is bounded.

@@ -1,5 +1,8 @@
 """Learning from feedback on a run's answers, once or continuously.
 
+`FeedbackLearning.run` makes a case of all unused remarks about an answer (`feedback_cases`), gives
+it to the learner, writes the record, and marks the remarks as used.
+
 This is the deployment that CLOVA proposes. One process answers and collects remarks (``viper
 demo``, ``viper view``), another process learns from them. Pools switch from one whole version to
 the next, so the first process uses what the second has learned.

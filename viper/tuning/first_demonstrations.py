@@ -1,5 +1,9 @@
 """The first demonstrations of a pool: correct ones are mined, incorrect ones get a fault.
 
+`solved_samples` reads what a mining run answered right; `first_demonstrations` keeps those that
+stay right with their own demonstration, and `FaultSearch` injures plans and programs until the
+answer is wrong.
+
 Source: CLOVA (Gao et al. 2024), sec. 3.2, which begins with 15 to 20 examples. Differs: nobody
 writes them. The model wrote a correct demonstration for a labelled sample. It was right by the
 set's metric, and is right again when it is shown for its own instruction. An incorrect one differs

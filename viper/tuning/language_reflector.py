@@ -1,4 +1,9 @@
-"""Reflector that asks a language model what made an answer wrong, with the run as text."""
+"""Reflector that asks a language model what made an answer wrong, with the run as text.
+
+`LanguageReflector.reflect` writes the case as a prompt (`compact_prompt` for small writers), asks
+the model, and parses the reply (`parse_critique`, `parse_fault`) leniently. Nothing of the reply is
+ever executed.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """The closed loop for one task: reflect on a wrong answer, update the part at fault, answer again.
 
+`Learner.learn` counts the outcome for the demonstrations that were shown. Of a right answer it
+keeps demonstrations. Of a wrong one, `_TaskSession.learn_from_wrong` asks the reflectors, then
+tries a demonstration (`demonstrations_of`, shown by `showing`) or an update of a tool, answers
+again, and repeats.
+
 Source: CLOVA (Gao et al. 2024), sec. 3.3 and 3.4, algorithm 1. Differs: reflection and update
 repeat until the task is solved, the error is not attributed, or a limit is reached. If reflection
 blames the plan or program and a demonstration does not help, the concepts that the calls name are

@@ -1,5 +1,9 @@
 """Learning from a set's samples: answer, judge, learn, continue.
 
+`LearningLoop.run` takes item by item: the stored or a new answer (`_answered`), then the learner
+(`_learn_from`), at once or in a thread (`_Worker`). `Reevaluator` answers a task again for the
+learner.
+
 The offline stage of CLOVA learns from labelled samples. The stream setting of its supplement
 (sec. 9.2) does the same and counts the first answers. Answers are stored in a run's folder and
 learning records in its journal. Both stay intact if the process is killed, and learning then

@@ -1,5 +1,8 @@
 """LVIS: photographs of COCO with boxes and outlines of some 1,200 categories.
 
+`Lvis` reads and checks the whole annotation file once; `samples` finds the category of a concept
+(`CategoryNames.find`), draws its pictures and builds each with all annotations.
+
 Files, as https://www.lvisdataset.org lays them out: ``annotations/lvis_v1_train.json`` (or beside
 the pictures' folders), a JSON object of ``categories`` with ``name`` and ``synonyms``;
 ``annotations`` with ``bbox`` [x, y, width, height] and ``segmentation``; ``images`` with

@@ -1,5 +1,7 @@
 """Plans with one edit, similar to the errors of a language model that misreads a query.
 
+`edited_plans` leaves out, exchanges or rewords one step after the other and renumbers references.
+
 They are injected as faults. Each edit describes its fault in words.
 """
 

@@ -1,5 +1,8 @@
 """Programs with one edit, similar to the errors of a language model that misreads a query.
 
+`edited_programs` walks the syntax tree, applies each error that a node allows (`_edits`) to a copy,
+and prices it. `program_fault` says what is wrong in words.
+
 They are injected as faults, and tried as explanations of a wrong answer.
 """
 

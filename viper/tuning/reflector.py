@@ -1,5 +1,8 @@
 """Error attribution: the reflector protocol, and a reflector that works by intervention.
 
+`InterventionReflector.reflect` lets `Intervention.search` try all changes, cheapest first, and
+`judged` compares the explanations that it found.
+
 An intervention runs a program again with one change and checks whether it gives the desired answer.
 The change is one result of one tool, or one edit of the program. Calls that ask a tool the same
 question are changed together. :mod:`viper.tuning.language_reflector` asks a language model instead.

@@ -1,5 +1,8 @@
 """Self-training of a program writer: it learns those of its own programs that are right elsewhere.
 
+`drafts_of` collects the programs that were right, `lessons_of` tries them on other pictures and
+keeps one for each query, and `training_text` makes a text of it.
+
 Labels alone are a weak filter: a program may fit the few labelled pictures of a query by luck. A
 program is therefore a lesson only if
 

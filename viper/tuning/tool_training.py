@@ -1,5 +1,8 @@
 """Training of one tool on one concept: collects data, trains prompts, keeps the validated ones.
 
+`ToolTrainer.teach` collects data about a concept (`collect`), trains the tool on them or takes an
+earlier training from memory (`_train`), and adds the prompts that passed to the pool.
+
 Source: CLOVA (Gao et al. 2024), sec. 3.4, algorithm 1, the update of a tool.
 """
 

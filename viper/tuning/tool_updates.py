@@ -1,5 +1,8 @@
 """Updates of the tools that are at fault for a wrong answer.
 
+`ToolUpdates.update` trains what a critique names: VQA on the answer (`_teach_answer`), other tools
+on the first concept that they do not know (`_teach_first`).
+
 A tool is trained on a concept only if a test on the collected pictures shows that it does not know
 the concept. Attempts are counted, so that data for a concept is not collected again and again.
 

@@ -1,5 +1,8 @@
 """Validation of demonstrations on the samples that they came from, with stored outcomes.
 
+`ValidationRun` answers a sample with given demonstrations, for a given plan, or by a given program;
+`_once` reads an outcome from the journal or makes and appends it.
+
 Every outcome is a line of a file. An interrupted session resumes there and repeats no request to
 a language model.
 """

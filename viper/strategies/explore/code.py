@@ -1,5 +1,8 @@
 """Static analysis of a turn's code: names that it reads and assigns, tools that it calls.
 
+`view` parses a turn and collects its names (`names_of`, statement by statement) and its tools;
+`constants_after` follows constants from turn to turn.
+
 No code is run. Variables of comprehensions, loops, lambdas and functions count as local: for the
 turns of an agent they are neither read nor assigned outside.
 """

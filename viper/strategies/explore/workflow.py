@@ -1,5 +1,8 @@
 """Workflow: one agent episode as training data, with its turns, the label and the outcome.
 
+`Workflow` is the stored record; `outcome_of` judges it, by looking for an answer that was written
+instead of found (`written_answer`, `restated`).
+
 Source: DWIM (2025), supplement, secs. 8 and 10. Ours: the definition of copying
 (:func:`is_copied`).
 """

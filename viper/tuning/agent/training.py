@@ -1,5 +1,8 @@
 """Tunes a causal language model on masked actions: a low-rank adapter, or all weights.
 
+`tune` loads the model, encodes the texts, checks that the work folder belongs to the same tuning,
+trains from the last checkpoint, measures held-out actions before and after, and saves.
+
 The training loop is ``Trainer`` of transformers, which uses accelerate for devices, precision and
 checkpoints. An interrupted tuning resumes from its last checkpoint with the same batches.
 

@@ -1,4 +1,8 @@
-"""The model of a profile that is tuned, the profile that uses the result, and its model card."""
+"""The model of a profile that is tuned, the profile that uses the result, and its model card.
+
+`tuned_of` reads the model to tune from a profile, `tuned_profile` writes the profile that uses the
+result, and `model_card` tells how it was made.
+"""
 
 from __future__ import annotations
 

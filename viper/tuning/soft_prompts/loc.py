@@ -1,5 +1,9 @@
 """Trains a detector of the OWL family on a concept: a query over the boxes that it proposes.
 
+`LocTuner` fills in the steps of `AnnotatedTuner.trained`: boxes that the detector proposes become
+regions (`proposed`), queries are fitted to them, `fitted_moves` moves their boxes, and held-out
+pictures decide.
+
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: the negatives are all other objects
 in the pictures and boxes of the background, instead of 13 absent names, because a query is compared
 with places and not with names. There is no box loss, because the features that the box head reads

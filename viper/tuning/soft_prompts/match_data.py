@@ -1,5 +1,8 @@
 """Encoded training data of the matcher: views of pictures, known words, held-out negatives.
 
+`encode_pictures` makes the views of all pictures (`views_of`), finds the words that the matcher
+knows (`known_words`), and holds some negatives out.
+
 The part of the image tower that soft prompts do not change runs once for each view, and its output
 is stored. A training step then runs only a few layers, or none if the image tower stays fixed.
 """

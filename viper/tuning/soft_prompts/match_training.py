@@ -1,5 +1,8 @@
 """Trains soft prompts of one concept for a matcher, several together, and judges pictures by them.
 
+`trained_prompts` trains by `_loss` on random views; `picture_margins` judges every picture by
+prompts of the others, and `margins_of` and `matched` judge prompts.
+
 There are three losses. Each is the logistic loss of a difference of similarities that programs
 compare. (1) With the prompt, a picture of the concept is more similar to the concept than to all
 known words together in the original matcher (a list of categories). (2) A picture of something else

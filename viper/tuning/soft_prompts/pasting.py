@@ -1,5 +1,8 @@
 """Composes many training pictures from few by pasting objects into other collected pictures.
 
+`masked_picture` reads a collected picture with its masks; `composed` pastes objects of others into
+one of them; `is_of_colour` decides about the colours.
+
 All annotated objects are pasted, so that pasting itself is no evidence for the concept. Colours are
 exchanged too unless the concept is a colour, which is determined from the objects.
 """

@@ -1,5 +1,8 @@
 """Trains the inpainter on a word by textual inversion.
 
+`ReplaceTuner.trained` begins with the word that restores the pictures best (`_start`), trains the
+vector (`_train`) and compares it with the words on held-out pictures (`_validate`).
+
 One vector replaces the concept's name in the text encoder. It is trained by the diffusion loss on
 pictures that a search found for the concept. It is kept if held-out pictures are restored better
 with it than with the original word and than with any related word.

@@ -1,5 +1,8 @@
 """Trains VQA: a prompt for each question that failed, a zero prompt for the others.
 
+`VqaTuner.trained` encodes all questions (`_case`), trains the wrong ones by answer (`_train`) and
+asks all again with each prompt (`_validate`).
+
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.1: 16 vectors, language-modelling loss, Adam.
 Differs: the rate is 0.03, because 100 steps at the paper's 0.001 hardly move vectors of this size.
 Of several questions with the same answer, the first is trained before the others, which start from

@@ -21,7 +21,7 @@ from viper.commands.sections import SectionedCommand
 from viper.commands.terminal import echo_json, echo_table, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
-from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UsageError
+from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
 from viper.evaluate.engines.runner import items
 from viper.evaluate.engines.sample_runner import SampleRunner
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, read_ids
@@ -34,14 +34,15 @@ from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.strategies import strategy
-from viper.strategies.demonstration_pool import LearnedExamples
+from viper.strategies.demonstration_pool import without_pool
 from viper.strategies.examples import NoExamples
 from viper.tuning.feedback_learning import LEARNED, FeedbackLearning, LearnedRemarks, Unreadable
 from viper.tuning.learner import Learner, LearnSettings
 from viper.tuning.loop import LearningLoop, LearningProgress
+from viper.tuning.soft_prompts.base import TOOLS
 from viper.tuning.tool_training import Memory, TrainedFiles
 from viper.tuning.tool_updates import UpdateSettings
-from viper.tuning.wiring import Data, default_data, every_tool, learner_for, origin_of
+from viper.tuning.wiring import Data, default_data, learner_for, origin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +126,11 @@ def learner_of(
     polarity, tools = options.demonstrations, None
     if options.tools != "none":
         only = [name.strip() for name in (options.tools or "").split(",") if name.strip()]
+        for name in only:
+            if name not in TOOLS:
+                raise UnknownNameError("tool that can be taught", name, TOOLS)
         tools = UpdateSettings(
-            every_tool(only),
+            frozenset(only) or None,
             options.updates,
             options.tries,
             options.probe,
@@ -291,10 +295,11 @@ _SETTINGS = (
 def _without_learned(reasoner: Reasoner) -> Reasoner:
     """Return the reasoner without soft prompts and demonstrations, to identify the run by."""
     parts = reasoner.components
-    examples = parts.examples
-    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    toolbox = parts.toolbox.with_soft_prompts(NoSoftPrompts())
-    plain = replace(parts, toolbox=toolbox, examples=bank, demonstrations=NoExamples())
+    toolbox, examples = (
+        parts.toolbox.with_soft_prompts(NoSoftPrompts()),
+        without_pool(parts.examples),
+    )
+    plain = replace(parts, toolbox=toolbox, examples=examples, demonstrations=NoExamples())
     return Reasoner(plain, preload=False)
 
 

@@ -20,7 +20,7 @@ from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
-from viper.strategies.demonstration_pool import LearnedExamples
+from viper.strategies.demonstration_pool import LearnedExamples, without_pool
 
 _NAMED_IDS = 3
 
@@ -168,7 +168,7 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
 
 
 def _bank_hash(examples: Any) -> str | None:
-    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
+    bank = without_pool(examples)
     examples_in_bank = getattr(bank, "items", None)
     if not examples_in_bank:
         return None

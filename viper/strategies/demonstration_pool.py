@@ -360,3 +360,8 @@ class LearnedExamples:
             of_bank = self.bank.select(query, request).correct
             selected += [example for example in of_bank if example.program not in programs]
         return SelectedExamples(selected[: request.correct])
+
+
+def without_pool(examples: ExampleStore) -> ExampleStore:
+    """Return the bank alone where a pool's programs are shown before it."""
+    return examples.bank if isinstance(examples, LearnedExamples) else examples

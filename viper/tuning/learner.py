@@ -31,6 +31,7 @@ from viper.strategies.demonstration_pool import (
     LearnedExamples,
     PoolExample,
     pool_example,
+    without_pool,
 )
 from viper.strategies.examples import (
     PARTS,
@@ -128,9 +129,8 @@ class TrialPool:
 def showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
     """Return the same components with demonstrations that come before those of the pool."""
     trials = TrialPool(demonstrations, components.demonstrations)
-    examples = components.examples
-    bank = examples.bank if isinstance(examples, LearnedExamples) else examples
-    return replace(components, demonstrations=trials, examples=LearnedExamples(trials, bank))
+    examples = LearnedExamples(trials, without_pool(components.examples))
+    return replace(components, demonstrations=trials, examples=examples)
 
 
 def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:

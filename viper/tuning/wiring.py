@@ -7,7 +7,7 @@ group ``viper.learning_data`` names an object with the methods of :class:`DrawnD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, get_args
@@ -200,17 +200,3 @@ def _search(data: Data, components: Components, state: Path) -> PictureSearch | 
     from viper.tuning.picture_folder import FolderSearch
 
     return FolderSearch(path, components.toolbox.models.shared("matcher"), state)
-
-
-def every_tool(only: Sequence[str]) -> frozenset[str] | None:
-    """Check the names of tools; no name means all.
-
-    Raises:
-        UnknownNameError: one of the tools takes no soft prompts.
-    """
-    from viper.tuning.soft_prompts.base import TOOLS
-
-    for name in only:
-        if name not in TOOLS:
-            raise UnknownNameError("tool that can be taught", name, TOOLS)
-    return frozenset(only) or None

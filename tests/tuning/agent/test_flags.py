@@ -43,7 +43,7 @@ def test_workflows_of_one_sample_in_two_manners_are_told_apart(tmp_path: Path) -
 
 
 def test_the_repository_holds_what_three_passes_said_of_a_hundred_workflows() -> None:
-    folder = Path(__file__).parents[2] / "benchmarks" / "flags"
+    folder = Path(__file__).parents[3] / "benchmarks" / "flags"
     made = read_workflows(folder / "workflows.jsonl")
     report = flag_report(made, labels=folder / "labels.jsonl")
     assert report.workflows == 100 and report.labelled == sum(report.actions.values())

@@ -10,8 +10,8 @@ import pytest
 
 from tests.models.vision.tiny_segmenters import maskformer, save
 from viper.errors import CancelledError, UsageError
-from viper.models.vision.adapter_segmenter import CUT, ROW, Descriptions, score_concept
 from viper.models.vision.roles import Segment
+from viper.models.vision.second_look import CUT, ROW, Descriptions, score_segments
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.soft_prompts import seg as tuner
@@ -51,7 +51,7 @@ class ColourSegmenter:
     def segments_adapted(self, encoding, prompts):
         found, known = self.described(encoding)
         (one,) = prompts
-        sure = score_concept(known.features, one.vectors)
+        sure = score_segments(known.features, one.vectors)
         return [
             Segment(each.mask, one.concept, float(by)) if by > CUT else each
             for each, by in zip(found, sure, strict=True)

@@ -66,7 +66,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "matcher": {
             "open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher",
-            VLM: "viper.models.vision.matcher_vlm:VlmMatcher",
+            VLM: "viper.models.vision.vlm:VlmMatcher",
         },
         "depth": {
             "depth": "viper.models.vision.depth:DepthMaps",
@@ -75,7 +75,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "vqa": {
             "blip": "viper.models.vision.vqa_blip:BlipAnswerer",
-            "blip2": "viper.models.vision.vqa_blip2:Blip2Answerer",
+            "blip2": "viper.models.vision.vqa_blip:Blip2Answerer",
             VLM: "viper.models.vision.vqa_chat:ChatAnswerer",
             "chat": "viper.models.vision.vqa_chat:ChatAnswerer",
         },

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from viper.models.vision.inpaint_window import resize_mask, resize_square, window_around
+from viper.models.vision.inpainter_diffusers import resize_mask, resize_square, window_around
 from viper.models.vision.roles import Mask, Pixels
 from viper.schema import PixelBox
 from viper.tools.crops import clip_box

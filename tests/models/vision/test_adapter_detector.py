@@ -11,23 +11,21 @@ import pytest
 from tests.models.vision.adapter_fakes import PromptsInMemory
 from tests.models.vision.tiny_owl import WIDTH, tiny_owl
 from viper.models.media import Media
-from viper.models.vision.adapter_detector import (
-    MOST_MOVED,
-    Proposals,
-    move_boxes,
-    moves_between,
-    prompt_of,
-    rest_of,
-    score_concept,
-)
 from viper.models.vision.detector_owlv2 import MAYBE, Owlv2Detector
 from viper.models.vision.second_look import (
     EDGE,
+    MOST_MOVED,
     PLACES,
+    Proposals,
     cut_out,
-    described,
+    detector_prompt,
     likely_objects,
+    move_boxes,
+    moves_between,
     overlaps,
+    patch_features,
+    rest_of,
+    score_proposals,
 )
 from viper.models.vision.soft_prompts import AdaptableDetector, LearnedPrompt, SoftPrompt
 from viper.sandbox import Ref
@@ -63,7 +61,7 @@ def learned(shift, concept="zebra", seed=None):
     query = np.zeros(WIDTH_OF_QUERY, np.float32)
     if seed is not None:
         query = np.random.default_rng(seed).normal(size=WIDTH_OF_QUERY).astype(np.float32)
-    return LearnedPrompt(concept, prompt_of(query, shift))
+    return LearnedPrompt(concept, detector_prompt(query, shift))
 
 
 WIDTH_OF_QUERY = WIDTH * PLACES
@@ -125,7 +123,7 @@ def test_of_a_phrase_every_part_must_be_sure(detector, encoding, monkeypatch) ->
 def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
     found = detector.proposals(encoding)
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 40
-    scores = score_concept(found, prompt_of(query, 0.5))
+    scores = score_proposals(found, detector_prompt(query, 0.5))
     logits = found.features @ query + 0.5
     assert np.allclose(scores, 1 / (1 + np.exp(-logits)), atol=1e-4)
     assert (scores >= 0).all() and (scores <= 1).all() and scores.dtype == np.float32
@@ -134,7 +132,7 @@ def test_a_query_is_scored_by_the_logistic_function(detector, encoding) -> None:
 def test_a_prompt_of_another_width_is_refused(detector, encoding) -> None:
     found = detector.proposals(encoding)
     with pytest.raises(ValueError, match=r"shape \(1, 9\); this detector's are \(275, 32\)"):
-        score_concept(found, np.zeros((1, 9), np.float32))
+        score_proposals(found, np.zeros((1, 9), np.float32))
 
 
 def test_boxes_about_the_same_object_are_one_proposal(detector, encoding) -> None:
@@ -176,7 +174,7 @@ def shifting(to: float, seed: int) -> LearnedPrompt:
     """A prompt as sure everywhere, which moves boxes by what it sees in them."""
     rng = np.random.default_rng(seed)
     moves = rng.normal(size=(4, WIDTH_OF_QUERY + 1)).astype(np.float32) / 100
-    return LearnedPrompt("zebra", prompt_of(np.zeros(WIDTH_OF_QUERY, np.float32), to, moves))
+    return LearnedPrompt("zebra", detector_prompt(np.zeros(WIDTH_OF_QUERY, np.float32), to, moves))
 
 
 def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkeypatch) -> None:
@@ -205,8 +203,8 @@ def test_only_boxes_that_may_show_the_concept_are_looked_at_again(
     detector.detect_adapted(encoding, "zebra", [learned(-40.0)])
     assert looks == [], "no box is sure enough"
     query = np.random.default_rng(2).normal(size=WIDTH_OF_QUERY).astype(np.float32) / 10
-    some = LearnedPrompt("zebra", prompt_of(query, -2.0))
-    maybe = int((score_concept(found, some.vectors) >= MAYBE).sum())
+    some = LearnedPrompt("zebra", detector_prompt(query, -2.0))
+    maybe = int((score_proposals(found, some.vectors) >= MAYBE).sum())
     assert 0 < maybe < len(found.boxes)
     detector.detect_adapted(encoding, "zebra", [some])
     assert looks == [maybe]
@@ -238,7 +236,7 @@ def test_a_texture_deviates_alike_wherever_it_begins(turn) -> None:
     evens = (torch.arange(16) % 2 == 0)[None, :, None]
     unmoved = torch.where(evens, stripe, plain).expand(16, 16, 8)
     flat = plain.expand(16, 16, 8)
-    said = described(*[torch.stack([patches, unmoved, flat]).reshape(3, 256, 8)] * 2)
+    said = patch_features(*[torch.stack([patches, unmoved, flat]).reshape(3, 256, 8)] * 2)
     deviations = said.reshape(3, PLACES, 8)[:, -2:]
     assert np.allclose(deviations[0], deviations[1], atol=1e-6)
     assert deviations[0].max() > 0.1 and np.allclose(deviations[2], 0, atol=1e-6)
@@ -253,7 +251,7 @@ def test_what_lies_at_a_cut_outs_edge_is_no_texture_of_it() -> None:
     plain, other = torch.randn(2, 8, generator=rng)
     patches = plain.expand(16, 16, 8).clone()
     patches[:EDGE], patches[:, -EDGE:] = other, other
-    said = described(*[patches.reshape(1, 256, 8)] * 2).reshape(PLACES, 8)
+    said = patch_features(*[patches.reshape(1, 256, 8)] * 2).reshape(PLACES, 8)
     assert np.allclose(said[-2:], 0, atol=1e-6)
 
 
@@ -288,10 +286,10 @@ def test_boxes_move_as_they_were_fitted_to() -> None:
     moves = moves_between(boxes, wanted)
     features = np.eye(2, PLACES, dtype=np.float32)  # each box has a feature of its own
     found = Proposals(boxes, features, np.ones((2, 1), bool))
-    vectors = prompt_of(np.zeros(PLACES), 0.0, np.c_[moves.T, np.zeros((4, PLACES - 1))])
+    vectors = detector_prompt(np.zeros(PLACES), 0.0, np.c_[moves.T, np.zeros((4, PLACES - 1))])
     assert np.allclose(move_boxes(found, vectors, (100, 100)), wanted, atol=1e-4)
     assert np.allclose(move_boxes(found, vectors, (50, 50))[1], [38, 44, 50, 50], atol=1e-4)
-    still = prompt_of(np.zeros(PLACES), 0.0)
+    still = detector_prompt(np.zeros(PLACES), 0.0)
     assert np.array_equal(move_boxes(found, still, (100, 100)), boxes)
     far = moves_between(boxes, wanted + 500)
     assert np.abs(far).max() == MOST_MOVED, "no box is moved further than that"

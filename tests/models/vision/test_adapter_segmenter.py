@@ -6,7 +6,7 @@ import pytest
 from tests.models.vision.tiny_segmenters import eomt, mask2former, maskformer, pictures, save
 from viper.errors import UsageError
 from viper.models.media import media_from
-from viper.models.vision.adapter_segmenter import ROW, described, prompt_of, score_concept
+from viper.models.vision.second_look import ROW, mask_features, score_segments, segmenter_prompt
 from viper.models.vision.segmenter_maskformer import MaskFormerSegmenter
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt, NoSoftPrompts
 from viper.tools.models import ModelSet
@@ -38,7 +38,7 @@ def finding(features, place, by=50.0):
     away = mine - others.mean(0)
     middle = max((others @ away).max(), -np.inf)
     scale = by / max(float(mine @ away - middle), 1e-6)
-    return prompt_of(away * scale, -scale * float(mine @ away + middle) / 2)
+    return segmenter_prompt(away * scale, -scale * float(mine @ away + middle) / 2)
 
 
 def test_it_can_be_taught(segmenter):
@@ -59,7 +59,7 @@ def test_what_is_described_is_what_is_found_without(segmenter, encoding):
 def test_no_sure_concept_leaves_all_as_it_was(segmenter, encoding):
     plain = segmenter.segments(encoding, None)
     width = sum(segmenter.described(encoding)[1].widths)
-    unsure = LearnedPrompt("egg", prompt_of(np.zeros(width, np.float32), -3.0))
+    unsure = LearnedPrompt("egg", segmenter_prompt(np.zeros(width, np.float32), -3.0))
     for prompts in ([unsure], []):
         assert all(map(same, plain, segmenter.segments_adapted(encoding, prompts)))
 
@@ -83,8 +83,8 @@ def test_the_surest_of_several_concepts_counts(segmenter, encoding):
     width = sum(segmenter.described(encoding)[1].widths)
     zeros = np.zeros(width, np.float32)
     prompts = [
-        LearnedPrompt("egg", prompt_of(zeros, 1.0)),
-        LearnedPrompt("disc", prompt_of(zeros, 2.0)),
+        LearnedPrompt("egg", segmenter_prompt(zeros, 1.0)),
+        LearnedPrompt("disc", segmenter_prompt(zeros, 2.0)),
     ]
     for order in (prompts, prompts[::-1]):
         assert {one.label for one in segmenter.segments_adapted(encoding, order)} == {"disc"}
@@ -98,7 +98,7 @@ def test_being_taught_changes_no_bit(segmenter):
     segmenter.feature(encoding)
     width = sum(segmenter.described(encoding)[1].widths)
     segmenter.segments_adapted(
-        encoding, [LearnedPrompt("egg", prompt_of(np.zeros(width, np.float32), 2.0))]
+        encoding, [LearnedPrompt("egg", segmenter_prompt(np.zeros(width, np.float32), 2.0))]
     )
     assert all(map(same, before, segmenter.segments(encoding, None)))
     now = segmenter._model.state_dict()
@@ -112,17 +112,19 @@ def test_the_feature_tells_pictures_apart(segmenter):
 
 def test_a_prompt_of_another_width_is_refused():
     with pytest.raises(ValueError, match=r"a prompt of shape \(1, 4\); .* are \(1, 256\)"):
-        score_concept(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
+        score_segments(np.zeros((2, 5), np.float32), np.zeros((1, 4), np.float32))
 
 
 def test_a_query_longer_than_a_row_goes_on_in_the_next():
     query = np.arange(ROW + 3, dtype=np.float32) / ROW
-    vectors = prompt_of(query, -2.0)
+    vectors = segmenter_prompt(query, -2.0)
     assert vectors.shape == (2, ROW) and not vectors[1, 4:].any()
     features = np.zeros((2, ROW + 3), np.float32)
     features[1, -1] = 2.0
     logits = [-2.0, 2 * query[-1] - 2.0]
-    assert score_concept(features, vectors) == pytest.approx([1 / (1 + np.exp(-x)) for x in logits])
+    assert score_segments(features, vectors) == pytest.approx(
+        [1 / (1 + np.exp(-x)) for x in logits]
+    )
 
 
 def cutouts(side=24):
@@ -140,7 +142,7 @@ def test_a_description_holds_colours_outline_pixels_and_maps():
 
     picture, covers = cutouts()
     values = torch.tensor([[[1.0, 1.0], [10.0, 20.0]], [[3.0, 3.0], [40.0, 10.0]]])[None]
-    known = described(covers, [picture, values])
+    known = mask_features(covers, [picture, values])
     assert known.widths == (12, 144, 108, 32, 2, 2) and known.features.shape == (1, 300)
     parts = np.split(known.features[0], np.cumsum(known.widths)[:-1])
     assert parts[0].tolist() == pytest.approx([0.5, 0, 0, 0, 0, 0, 0.25, 0, 0, 0, 0, 0])
@@ -157,7 +159,7 @@ def test_a_texture_is_in_the_deviations():
 
     picture, covers = cutouts()
     values = torch.tensor([[[1.0, 3.0], [0.0, 0.0]], [[3.0, 1.0], [0.0, 0.0]]])[None]
-    known = described(covers, [picture, values])
+    known = mask_features(covers, [picture, values])
     assert known.features[0, -4:].tolist() == pytest.approx([0, 0, 1, 1], abs=1e-4)
 
 
@@ -167,7 +169,7 @@ def test_colours_behind_the_edge_of_an_outline_do_not_count():
     picture, covers = torch.zeros(1, 3, 32, 32), torch.zeros(1, 1, 32, 32)
     picture[0, 1, 8:24, 8:24] = 1.0
     covers[0, 0, 6:26, 6:26] = 1.0  # two pixels too much on each side
-    known = described(covers, [picture])
+    known = mask_features(covers, [picture])
     assert known.features[0, :6].tolist() == pytest.approx([0, 1, 0, 0, 0, 0])
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from viper.models.vision.inpaint_window import Window, resize_mask, resize_square, window_around
+from viper.models.vision.inpainter_diffusers import (
+    Window,
+    resize_mask,
+    resize_square,
+    window_around,
+)
 
 
 def masked(shape, rows, columns):

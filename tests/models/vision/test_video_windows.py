@@ -2,12 +2,9 @@
 
 import pytest
 
-from viper.errors import ProfileError
 from viper.models.vision.roles import EventWindow
 from viper.models.vision.video_windows import (
     as_sentences,
-    check_at_least,
-    checked_texts,
     clamp,
     evenly,
     merge_windows,
@@ -93,16 +90,3 @@ def test_candidates_end_at_one_percent() -> None:
 def test_texts_become_sentences_once_each() -> None:
     assert as_sentences(["a cup.", "a dog", "a cup", ""]) == "a cup. a dog."
     assert as_sentences([]) == as_sentences(["", " ."]) == "nothing happens."
-
-
-def test_options_are_checked() -> None:
-    check_at_least(1, frames=1)
-    with pytest.raises(ProfileError, match="the option frames is 0; expected 1 or more"):
-        check_at_least(1, frames=0)
-    assert checked_texts("neutral", ("a", "b"), at_least=1) == ["a", "b"]
-    with pytest.raises(ProfileError, match="the option neutral is 'still'; expected a list"):
-        checked_texts("neutral", "still")
-    with pytest.raises(ProfileError, match="expected a list of texts"):
-        checked_texts("neutral", ["a", 3])  # type: ignore[list-item]
-    with pytest.raises(ProfileError, match="has 0 texts; expected 1 or more"):
-        checked_texts("neutral", [], at_least=1)

@@ -10,9 +10,8 @@ from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.media import media_from
-from viper.models.vision.matcher_vlm import VlmMatcher
 from viper.models.vision.video_frames import FramesVideo
-from viper.models.vision.vlm import ChatRequest, EndpointVLM
+from viper.models.vision.vlm import ChatRequest, EndpointVLM, VlmMatcher
 from viper.sandbox import Ref
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings

@@ -72,7 +72,7 @@ def test_it_plays_its_role(answerer, folder):
 
 
 def test_as_many_questions_as_encodings(answerer, encodings):
-    with pytest.raises(ValueError, match="3 encodings for 1 questions"):
+    with pytest.raises(ValueError, match="shorter"):
         answerer.answer(encodings, ["what?"])
 
 

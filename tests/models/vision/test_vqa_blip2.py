@@ -12,7 +12,7 @@ from tests.models.vision.swapping import answer_with
 from viper.errors import ModelError, ProfileError
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import VisualAnswerer
-from viper.models.vision.vqa_blip2 import ANSWER_TOKENS, Blip2Answerer
+from viper.models.vision.vqa_blip import ANSWER_TOKENS, Blip2Answerer
 from viper.testing.conformance import check_vqa
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<image>", "\n"]
@@ -239,7 +239,7 @@ def test_half_precision_answers(folder: Path, dtype: str) -> None:
 
 
 def test_as_many_questions_as_encodings(answerer: Blip2Answerer) -> None:
-    with pytest.raises(ValueError, match="3 encodings for 1 questions"):
+    with pytest.raises(ValueError, match="shorter"):
         answerer.answer(answerer.encode(pictures()), ["what?"])
 
 

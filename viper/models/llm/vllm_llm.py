@@ -28,7 +28,7 @@ from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id, sample_seed
 from viper.models.llm.wrapped import Attempt
 from viper.models.loading import LoadOptions, load_processor, reason_of
-from viper.models.vision.video_windows import check_at_least
+from viper.models.options import check_at_least
 
 # Number of likeliest first tokens reported for a prompt with pictures; vLLM allows no more.
 #

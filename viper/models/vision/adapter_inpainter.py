@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
+from viper.models.vision.soft_prompts import named
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -90,8 +91,7 @@ def _token_rows(
     words = " ".join(prompt.casefold().split())
     parts = [words]
     if names:
-        either = "|".join(map(re.escape, names))
-        parts = re.split(rf"(?<!\w)({either})(?:e?s)?(?!\w)", words)
+        parts = re.split(named(*names), words)
     if len(parts) == 1:
         parts = [prompt]
     most, blank = tokenizer.model_max_length, tokenizer.pad_token_id

@@ -32,7 +32,7 @@ from viper.models.loading import (
     model_id,
     split_options,
 )
-from viper.models.vision.video_windows import check_at_least
+from viper.models.options import check_at_least
 from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
 
 # Number of last tokens that are searched for a stop string.

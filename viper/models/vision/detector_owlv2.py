@@ -14,17 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.models.loading import Checkpoint, prepared, preprocess
-from viper.models.vision.adapter_detector import (
-    GENERAL_NOUN,
-    Proposals,
-    move_boxes,
-    picture_feature,
-    rest_of,
-    score_concept,
-)
 from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, described, likely_objects, shrink
+from viper.models.vision.second_look import (
+    GENERAL_NOUN,
+    KEPT_SIDES,
+    Proposals,
+    cut_out,
+    likely_objects,
+    move_boxes,
+    patch_features,
+    rest_of,
+    score_proposals,
+    shrink,
+)
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.storage.cache import RecentTexts
 
@@ -59,6 +62,19 @@ class Owlv2Encoding:
     objectness: NDArray[np.float32]
     size: tuple[int, int]
     kept: Pixels
+
+    @property
+    def kept_scale(self) -> float:
+        return self.kept.shape[1] / self.size[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredProposals:
+    """Likely objects with float32 [N] probabilities to show all concepts, and the whole phrase."""
+
+    proposals: Proposals
+    concepts: Floats
+    phrase: Floats
 
 
 @dataclass(frozen=True)
@@ -158,7 +174,7 @@ class Owlv2Detector(Checkpoint):
         """Return the feature that selects prompts for a picture, float32 [D]: the mean of its
         patches.
         """
-        return picture_feature(encoding.features)
+        return encoding.features.float().mean(0).cpu().numpy()
 
     def detect_adapted(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -171,11 +187,9 @@ class Owlv2Detector(Checkpoint):
         in a striped one. (Phrases all right: .574; .481 by the least likely part; 54 scenes of
         validation.)
         """
-        proposals = self.proposals(encoding)
-        concept_scores = _concept_scores(proposals, prompts)
-        scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
-        boxes = self._moved_boxes(encoding, proposals, concept_scores, prompts)
-        return suppress(boxes, scores, self.model_id)
+        scored = self._scored_proposals(encoding, phrase, prompts)
+        boxes = self._moved_boxes(encoding, scored, prompts)
+        return suppress(boxes, scored.phrase, self.model_id)
 
     def surest(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -183,44 +197,39 @@ class Owlv2Detector(Checkpoint):
         """Return the score of the best box of :meth:`detect_adapted`, without computing the
         boxes.
         """
-        proposals = self.proposals(encoding)
-        concept_scores = _concept_scores(proposals, prompts)
-        scores = self._phrase_scores(encoding, proposals, phrase, concept_scores, prompts)
-        return float(scores.max(initial=0.0))
+        scored = self._scored_proposals(encoding, phrase, prompts)
+        return float(scored.phrase.max(initial=0.0))
 
-    def _phrase_scores(
-        self,
-        encoding: Owlv2Encoding,
-        proposals: Proposals,
-        phrase: str,
-        concept_scores: Floats,
-        prompts: Sequence[LearnedPrompt],
-    ) -> Floats:
-        """Return the probability of each box to show the phrase, float32 [N]."""
+    def _scored_proposals(
+        self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
+    ) -> ScoredProposals:
+        proposals = self.proposals(encoding)
+        concepts = np.min([score_proposals(proposals, each.vectors) for each in prompts], axis=0)
         rest = rest_of(phrase, {prompt.concept for prompt in prompts})
         plain = proposals.best(self._scores(encoding, [rest])[0])
         if rest == GENERAL_NOUN:
-            return np.minimum(plain, concept_scores)
-        return np.cbrt(plain * concept_scores**2)
+            return ScoredProposals(proposals, concepts, np.minimum(plain, concepts))
+        # A geometric mean with the concepts twice; see detect_adapted for what it gains.
+        return ScoredProposals(proposals, concepts, np.cbrt(plain * concepts**2))
 
     def _moved_boxes(
-        self,
-        encoding: Owlv2Encoding,
-        proposals: Proposals,
-        concept_scores: Floats,
-        prompts: Sequence[LearnedPrompt],
+        self, encoding: Owlv2Encoding, scored: ScoredProposals, prompts: Sequence[LearnedPrompt]
     ) -> Floats:
         """Return the boxes as prompts move them, float32 [N, 4]; likely boxes are moved twice.
 
         The second move uses the features of the box after the first one.
         """
-        boxes = _mean_moves(proposals, prompts, encoding.size)
-        likely = np.flatnonzero(concept_scores >= MAYBE)
+
+        def mean_moves(proposals: Proposals) -> Floats:
+            every = [move_boxes(proposals, prompt.vectors, encoding.size) for prompt in prompts]
+            return np.mean(every, axis=0, dtype=np.float32)
+
+        boxes = mean_moves(scored.proposals)
+        likely = np.flatnonzero(scored.concepts >= MAYBE)
         if len(likely):
-            scale = encoding.kept.shape[1] / encoding.size[1]
-            features = self._cutout_features(encoding.kept, boxes[likely] * scale)
-            closer = Proposals(boxes[likely], features, proposals.members[likely])
-            boxes[likely] = _mean_moves(closer, prompts, encoding.size)
+            features = self._cutout_features(encoding, boxes[likely])
+            members = scored.proposals.members[likely]
+            boxes[likely] = mean_moves(Proposals(boxes[likely], features, members))
         return boxes
 
     def proposals(self, encoding: Owlv2Encoding) -> Proposals:
@@ -230,18 +239,17 @@ class Owlv2Detector(Checkpoint):
                 return cached
         patches, members = likely_objects(encoding.boxes, encoding.objectness)
         boxes = encoding.boxes[patches]
-        scale = encoding.kept.shape[1] / encoding.size[1]
-        proposals = Proposals(boxes, self._cutout_features(encoding.kept, boxes * scale), members)
+        proposals = Proposals(boxes, self._cutout_features(encoding, boxes), members)
         self._looks.append((encoding, proposals))
         return proposals
 
-    def _cutout_features(self, pixels: Pixels, boxes: Floats) -> Floats:
+    def _cutout_features(self, encoding: Owlv2Encoding, boxes: Floats) -> Floats:
         """Return the image tower's features of each box's cut-out, float32 [N, D]."""
         import torch
 
-        config = self._model.config.vision_config
+        side, scale = self._model.config.vision_config.image_size, encoding.kept_scale
         # Without boxes the whole picture runs through, to get the width of the features.
-        cuts = [cut_out(pixels, box, config.image_size) for box in boxes] or [pixels]
+        cuts = [cut_out(encoding.kept, box, side) for box in boxes * scale] or [encoding.kept]
         batch = self._fitted(preprocess(self._processor.image_processor, cuts))
         outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
@@ -254,7 +262,7 @@ class Owlv2Detector(Checkpoint):
         finally:
             hook.remove()
         middle = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
-        return described(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
+        return patch_features(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
         """Return the probability of each patch's box to show each phrase, float32 [Q, P]."""
@@ -288,19 +296,6 @@ class Owlv2Detector(Checkpoint):
 
 def _prepared(image_processor: Any, most: int, image: Pixels) -> Owlv2Input:
     return Owlv2Input(prepared(image_processor, image), image.shape[:2], shrink(image, most))
-
-
-def _concept_scores(proposals: Proposals, prompts: Sequence[LearnedPrompt]) -> Floats:
-    """Return the lowest score of all prompts for each box, float32 [N]."""
-    return np.min([score_concept(proposals, prompt.vectors) for prompt in prompts], axis=0)
-
-
-def _mean_moves(
-    proposals: Proposals, prompts: Sequence[LearnedPrompt], size: tuple[int, int]
-) -> Floats:
-    """Return the boxes after the mean of the prompts' moves, float32 [N, 4]."""
-    every = [move_boxes(proposals, prompt.vectors, size) for prompt in prompts]
-    return np.mean(every, axis=0, dtype=np.float32)
 
 
 def _calibrated_threshold(folder: Path) -> float:

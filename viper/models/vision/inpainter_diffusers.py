@@ -1,12 +1,21 @@
-"""Inpainting by a Stable Diffusion inpainting checkpoint, through diffusers."""
+"""Inpainting by a Stable Diffusion inpainting checkpoint, through diffusers.
+
+``inpaint`` cuts one square around all masked pixels (:func:`window_around`), scales it to the
+model's resolution, encodes the prompt (with learned vectors, if there are any), runs the pipeline,
+and pastes the masked pixels back. Training uses the same squares, so a model sees the same in both.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from viper.errors import ModelError, ProfileError
 from viper.models.hub import local_copy
@@ -16,6 +25,7 @@ from viper.models.loading import (
     check_loading,
     load_errors,
     model_id,
+    split_options,
     without_progress_bars,
 )
 from viper.models.vision.adapter_inpainter import (
@@ -24,12 +34,17 @@ from viper.models.vision.adapter_inpainter import (
     encode_adapted,
     encode_prompts,
 )
-from viper.models.vision.inpaint_window import PADDING, resize_mask, resize_square, window_around
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
-# Usual values for published checkpoints.
+# Usual values for published checkpoints: the defaults of diffusers' pipeline.
 STEPS, GUIDANCE = 50, 7.5
+
+# Context on each side of the masked part, as a share of its longer side: enough to see the light
+# and the ground, while the part still fills two thirds of the square's side.
+PADDING = 0.25
+
+Value = TypeVar("Value", bound=np.generic)
 
 
 class DiffusersInpainter(LocalModel):
@@ -37,9 +52,9 @@ class DiffusersInpainter(LocalModel):
 
     It takes soft prompts (:mod:`~viper.models.vision.adapter_inpainter`).
 
-    The model sees one square around all masked pixels (:mod:`viper.models.vision.inpaint_window`)
-    at its own resolution. Noise is drawn on the processor, on any device of the model. Not for
-    several threads at once; the toolbox holds a lock for each model.
+    The model sees one square around all masked pixels (:func:`window_around`) at its own
+    resolution. Noise is drawn on the processor, on any device of the model. Not for several threads
+    at once; the toolbox holds a lock for each model.
 
     Args:
         pipeline: loaded, with a UNet that takes mask and picture beside the noisy latents.
@@ -60,7 +75,12 @@ class DiffusersInpainter(LocalModel):
     ) -> None:
         import torch
 
-        _check(steps, guidance, padding)
+        if steps < 1:
+            raise ProfileError(f"steps must be at least 1, not {steps}")
+        if guidance < 0 or padding < 0:
+            raise ProfileError(
+                f"guidance and padding must not be negative, not {guidance} and {padding}"
+            )
         pipeline = for_inpainting(name, pipeline)
         self.model_id = name
         self._pipeline = pipeline
@@ -75,30 +95,24 @@ class DiffusersInpainter(LocalModel):
 
     @classmethod
     def from_pretrained(
-        cls,
-        source: str | Path,
-        *,
-        steps: int = STEPS,
-        guidance: float = GUIDANCE,
-        padding: float = PADDING,
-        safety_checker: bool = True,
-        **loading: Any,
+        cls, source: str | Path, *, safety_checker: bool = True, **options: Any
     ) -> DiffusersInpainter:
         """Load a folder or a published checkpoint; weights in safetensors files only.
 
         Args:
             safety_checker: use the checkpoint's own, if it has one. False leaves it out, which
                 suits a model that cannot paint anything unsafe.
+            options: those of ``loads_with``, and the class's own.
 
         Raises:
             ModelError: nothing loadable under that name, or no inpainting checkpoint.
             ProfileError: a wrong value.
         """
-        check_loading(cls, loading)
-        options = LoadOptions(**loading)
-        folder = local_copy(source, options)
-        pipeline = _loaded(source, folder, safety_checker, options)
-        return cls(pipeline, model_id(folder), steps=steps, guidance=guidance, padding=padding)
+        check_loading(cls, options)
+        loading, own = split_options(options)
+        inspect.signature(cls).bind_partial(**own)
+        folder = local_copy(source, loading)
+        return cls(_loaded(source, folder, safety_checker, loading), model_id(folder), **own)
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
         """Return a picture of the same size with the prompt's content painted where ``mask`` is
@@ -114,7 +128,7 @@ class DiffusersInpainter(LocalModel):
             ValueError: the mask is not a bool array of the picture's size.
             ModelError: the checkpoint's safety checker withheld the result.
         """
-        return self._inpaint(pixels, mask, prompt, seed, ())
+        return self.inpaint_adapted(pixels, mask, prompt, seed, ())
 
     def inpaint_adapted(
         self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
@@ -135,7 +149,18 @@ class DiffusersInpainter(LocalModel):
                     f"a soft prompt of shape {each.vectors.shape} for {each.concept!r}; "
                     f"{self.model_id} takes vectors of width {width}"
                 )
-        return self._inpaint(pixels, mask, prompt, seed, prompts)
+        if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
+            raise ValueError(
+                f"a mask of bool {pixels.shape[:2]} is expected, not {mask.dtype} {mask.shape}"
+            )
+        if not mask.any():
+            return pixels.copy()
+        # A smaller square would be little more than enlarged noise.
+        window = window_around(mask, self._side // 2, self._padding)
+        square = resize_square(window.cut(pixels), self._side)
+        masked = resize_mask(window.cut(mask), self._side)
+        painted = self._paint(square, masked, prompt, seed, prompts)
+        return window.paste(pixels, mask, resize_square(painted, window.side))
 
     def lessons(self) -> InpainterTraining:
         """Return the training interface of the pipeline.
@@ -144,21 +169,6 @@ class DiffusersInpainter(LocalModel):
             UsageError: a pipeline of a kind that takes no soft prompts.
         """
         return InpainterTraining(self._pipeline, self._side)
-
-    def _inpaint(
-        self, pixels: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
-    ) -> Pixels:
-        if mask.dtype != np.bool_ or mask.shape != pixels.shape[:2]:
-            raise ValueError(
-                f"a mask of bool {pixels.shape[:2]} is expected, not {mask.dtype} {mask.shape}"
-            )
-        if not mask.any():
-            return pixels.copy()
-        window = window_around(mask, self._side // 2, self._padding)
-        square = resize_square(window.cut(pixels), self._side)
-        masked = resize_mask(window.cut(mask), self._side)
-        painted = self._paint(square, masked, prompt, seed, prompts)
-        return window.paste(pixels, mask, resize_square(painted, window.side))
 
     def _paint(
         self, square: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
@@ -220,15 +230,6 @@ def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: Loa
         return pipeline.to(options.resolved_device())
 
 
-def _check(steps: int, guidance: float, padding: float) -> None:
-    if steps < 1:
-        raise ProfileError(f"steps must be at least 1, not {steps}")
-    if guidance < 0 or padding < 0:
-        raise ProfileError(
-            f"guidance and padding must not be negative, not {guidance} and {padding}"
-        )
-
-
 # Input channels of UNets with mask and picture in the stock pipeline, and of those without.
 _STOCK_CHANNELS, _PLAIN_CHANNELS = 9, 4
 
@@ -280,3 +281,82 @@ def _join_beside(pipeline: Any, channels: int) -> None:
     unet.register_to_config(in_channels=_PLAIN_CHANNELS)
     pipeline.prepare_mask_latents = prepared
     unet.register_forward_pre_hook(joined, with_kwargs=True)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Square of a picture, in whole pixels from its top-left corner; it may extend beyond it."""
+
+    left: int
+    top: int
+    side: int
+
+    def cut(self, array: NDArray[Value]) -> NDArray[Value]:
+        """Return the square ``[side, side, ...]`` of an array ``[H, W, ...]``.
+
+        Border pixels are repeated beyond the array.
+        """
+        steps, (height, width) = np.arange(self.side), array.shape[:2]
+        rows = np.clip(self.top + steps, 0, height - 1)
+        columns = np.clip(self.left + steps, 0, width - 1)
+        return np.ascontiguousarray(array[rows[:, None], columns[None, :]])
+
+    def paste(self, pixels: Pixels, mask: Mask, painted: Pixels) -> Pixels:
+        """Return a copy of a picture with the square's pixels where the mask is True.
+
+        Args:
+            pixels: uint8 [H, W, 3].
+            mask: bool [H, W].
+            painted: uint8 [side, side, 3].
+        """
+        ys, xs = np.nonzero(mask)
+        result = pixels.copy()
+        result[ys, xs] = painted[ys - self.top, xs - self.left]
+        return result
+
+
+def window_around(mask: Mask, least_side: int, padding: float = PADDING) -> Window:
+    """Return the square around all masked pixels, with context, inside the picture if it fits.
+
+    Several masked places share one square.
+
+    Args:
+        mask: bool [H, W], some of it True.
+        least_side: pixels; a smaller square would be little more than enlarged noise.
+        padding: context on each side as a share of the longer side of the masked part.
+    """
+    height, width = mask.shape
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+    longer = int(max(bottom - top, right - left))
+    side = max(math.ceil(longer * (1 + 2 * padding)), least_side)
+    # Context beyond the picture's longer side would only repeat the border.
+    side = max(min(side, max(height, width)), longer)
+    return Window(_start(left, right, side, width), _start(top, bottom, side, height), side)
+
+
+def _start(first: int, end: int, side: int, size: int) -> int:
+    """Return the start of a square along one axis: around ``[first, end)``, moved inside if it
+    fits.
+    """
+    start = round((int(first) + int(end) - side) / 2)
+    if side >= size:
+        return round((size - side) / 2)
+    return min(max(start, 0), size - side)
+
+
+def resize_square(pixels: Pixels, side: int) -> Pixels:
+    """Return a square picture at another size, uint8 [side, side, 3], with smooth scaling."""
+    from PIL import Image
+
+    if len(pixels) == side:
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC))
+
+
+def resize_mask(mask: Mask, side: int) -> Mask:
+    """Return a square mask at another size, bool [side, side], without values in between."""
+    from PIL import Image
+
+    image = Image.fromarray(mask.astype(np.uint8))
+    return np.asarray(image.resize((side, side), Image.Resampling.NEAREST)).astype(bool)

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from viper.errors import ModelError, ProfileError, UsageError
+from viper.errors import ModelError, UsageError
 from viper.models.loading import Checkpoint, load_errors, preprocess
-from viper.models.vision.adapter_segmenter import (
-    CUT,
-    Descriptions,
-    described,
-    picture_feature,
-    score_concept,
-)
+from viper.models.options import check_shares
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
-from viper.models.vision.second_look import KEPT_SIDES, cut_out, shrink
+from viper.models.vision.second_look import (
+    CUT,
+    KEPT_SIDES,
+    Descriptions,
+    cut_out,
+    mask_features,
+    score_segments,
+    shrink,
+)
 from viper.models.vision.soft_prompts import LearnedPrompt
 
 if TYPE_CHECKING:
@@ -95,12 +97,7 @@ class MaskFormerSegmenter(Checkpoint):
             raise ModelError(
                 f"{name}: a {family} model cannot segment here; known: {', '.join(FAMILIES)}"
             )
-        for what, value, usual in (
-            ("threshold", threshold, THRESHOLD),
-            ("overlap", overlap, OVERLAP),
-        ):
-            if not 0 <= value <= 1:
-                raise ProfileError(f"{name}: {what} {value} is outside [0, 1]; {usual} is usual")
+        check_shares(threshold=threshold, overlap=overlap)
         super().__init__(model, processor, name)
         self._halves = FAMILIES[family]
         self._cuts = {"threshold": threshold, "overlap_mask_area_threshold": overlap}
@@ -163,7 +160,7 @@ class MaskFormerSegmenter(Checkpoint):
         Raises:
             UsageError: a network that takes no soft prompts.
         """
-        return picture_feature(self._maps(encoding)[-1])
+        return self._maps(encoding)[-1][0].float().mean(dim=(1, 2)).cpu().numpy()
 
     def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
         """Return the segments without prompts, and the features of each from a second pass.
@@ -190,7 +187,7 @@ class MaskFormerSegmenter(Checkpoint):
             with torch.inference_mode():
                 maps = self._halves.maps(self._halves.look(self._model, inputs))  # type: ignore[misc]
                 shares = torch.from_numpy(covers[:, None]).to(inputs.device) / 255
-                parts.append(described(shares, maps))
+                parts.append(mask_features(shares, maps))
         features = np.concatenate([entry.features for entry in parts])[: len(segments)]
         return segments, Descriptions(features, parts[0].widths)
 
@@ -205,9 +202,8 @@ class MaskFormerSegmenter(Checkpoint):
         segments, descriptions = self.described(encoding)
         if not segments or not prompts:
             return segments
-        scores = np.stack(
-            [score_concept(descriptions.features, segment.vectors) for segment in prompts]
-        )  # (P, N)
+        features = descriptions.features
+        scores = np.stack([score_segments(features, each.vectors) for each in prompts])  # (P, N)
         named = []
         for segment, column in zip(segments, scores.T, strict=True):
             best = int(column.argmax())

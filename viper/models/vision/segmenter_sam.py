@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from viper.errors import ModelError, ProfileError
+from viper.errors import ModelError
 from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, prepared
+from viper.models.options import check_shares, checked_texts
 from viper.models.vision.boxes import MIN_SCORE, require_finite, suppress
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
-from viper.models.vision.video_windows import checked_texts
 from viper.schema import PixelBox
 
 _NAMES = (
@@ -109,9 +109,7 @@ class NamedSegments(Checkpoint):
             raise ModelError(f"{parts[-1]}: a {family} model cannot segment here; known: {known}")
         self._threshold = self.usual_threshold if threshold is None else threshold
         self._overlap = overlap
-        for what, value in (("threshold", self._threshold), ("overlap", overlap)):
-            if not 0 <= value <= 1:
-                raise ProfileError(f"the option {what} is {value}; expected 0 to 1")
+        check_shares(threshold=self._threshold, overlap=overlap)
         self._vocabulary = _by_word(checked_texts("vocabulary", vocabulary, at_least=1))
 
     def segments(self, encoding: Any, names: Sequence[str] | None) -> list[Segment]:

@@ -111,6 +111,11 @@ class NoSoftPrompts:
         return 0
 
 
+def named(*concepts: str) -> str:
+    """Return a pattern, with one group, of any of these names as a separate word or its plural."""
+    return rf"(?<!\w)({'|'.join(map(re.escape, concepts))})(?:e?s)?(?!\w)"
+
+
 def find_named(text: str, concepts: Collection[str]) -> tuple[str, ...]:
     """Return the concepts that a text names, in its order; case and a plural's s do not count.
 
@@ -123,7 +128,7 @@ def find_named(text: str, concepts: Collection[str]) -> tuple[str, ...]:
     for concept in sorted(concepts, key=lambda each: (-len(each), each)):
         if not concept:
             continue
-        place = re.search(rf"(?<!\w){re.escape(concept)}(?:e?s)?(?!\w)", words)
+        place = re.search(named(concept), words)
         if place is not None:
             matches.append((place.start(), concept))
             blank = "\0" * (place.end() - place.start())

@@ -9,20 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from viper.models.loading import Checkpoint, in_batches
+from viper.models.loading import in_batches
+from viper.models.options import check_at_least
 from viper.models.vision.boxes import require_finite
-from viper.models.vision.roles import EventWindow, Floats, Pixels
-from viper.models.vision.video_windows import (
-    as_sentences,
-    check_at_least,
-    clamp,
-    merge_windows,
-    overlapping,
-    rows_in,
-    spread,
-)
+from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.video_windows import WindowedClip, WindowVideo, overlapping, spread
 
-# Least share of a label's words that an event must have for the label to mean it.
+# Least share of a label's words that an event must have for the label to mean it. Labels
+# often have more words than an event in a program, so not all of them can be asked for.
 LEAST_SHARE = 0.5
 
 _EMPTY_WORDS = frozenset(
@@ -34,20 +28,13 @@ _EMPTY_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class ActionWindows:
-    """Encoding of a clip of ``length`` frames with W windows.
+class ActionWindows(WindowedClip):
+    """``chances`` float32 [W, L] is the probability of each label in each window."""
 
-    Attributes:
-        windows: frames ``[start, end)`` of each.
-        chances: float32 [W, L], the probability of each label.
-    """
-
-    length: int
-    windows: tuple[tuple[int, int], ...]
     chances: Floats
 
 
-class VideoActions(Checkpoint):
+class VideoActions(WindowVideo):
     """The ``VideoModel`` role on a family of ``AutoModelForVideoClassification``.
 
     The vocabulary is closed: the model knows the labels of its training (Kinetics,
@@ -61,7 +48,7 @@ class VideoActions(Checkpoint):
         model: the network.
         processor: its video processor.
         name: goes into traces and cache keys.
-        step: a window takes every so manieth frame, as the published training does.
+        step: a window takes every ``step``-th frame, as the published training does.
         batch_size: maximum number of windows in one forward pass.
 
     Raises:
@@ -100,33 +87,17 @@ class VideoActions(Checkpoint):
         require_finite(self.model_id, "probabilities", chances)
         return ActionWindows(len(frames), tuple(windows), chances)
 
-    def locate(self, encoding: ActionWindows, event: str) -> list[EventWindow]:
-        """Return candidate windows of the described event, best first, down to score .01.
-
-        A window's score is the probability of the labels that have most of their words in the
-        event. Without such a label no window is returned.
-        """
+    def _event_scores(self, encoding: ActionWindows, event: str) -> Floats:
+        """Add up the probabilities of the labels that have most of their words in the event."""
         words = _words(event)
         shares = np.array([_share(_words(label), words) for label in self._labels])
-        if shares.max(initial=0) < LEAST_SHARE:
-            return []
-        scores = encoding.chances[:, shares == shares.max()].sum(axis=1)
-        pairs = zip(encoding.windows, np.minimum(scores, 1).tolist(), strict=True)
-        return merge_windows([EventWindow(*window, score) for window, score in pairs])
+        best = shares.max(initial=0)
+        if best < LEAST_SHARE:
+            return np.zeros(len(encoding.windows), np.float32)
+        return np.minimum(encoding.chances[:, shares == best].sum(axis=1), 1)
 
-    def describe(
-        self, encoding: ActionWindows, start: int, end: int, question: str | None = None
-    ) -> str:
-        """Return the likeliest label of each window in frames ``[start, end)``, in order of time.
-
-        The windows are those with their middle in the range, else the nearest one. The question is
-        ignored, because this model cannot answer one. A range without a frame gives "".
-        """
-        start, end = clamp(start, end, encoding.length)
-        if start == end:
-            return ""
-        rows = rows_in(encoding.windows, start, end)
-        return as_sentences(self._labels[int(encoding.chances[row].argmax())] for row in rows)
+    def _texts(self, encoding: ActionWindows, rows: Sequence[int]) -> list[str]:
+        return [self._labels[int(encoding.chances[row].argmax())] for row in rows]
 
 
 def _words(text: str) -> frozenset[str]:

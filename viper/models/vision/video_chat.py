@@ -9,14 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from viper.models.llm.replies import without_reasoning
+from viper.models.options import check_at_least
 from viper.models.vision.roles import EventWindow, Pixels
-from viper.models.vision.video_windows import (
-    check_at_least,
-    clamp,
-    evenly,
-    merge_windows,
-    overlapping,
-)
+from viper.models.vision.video_windows import clamp, evenly, merge_windows, overlapping
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."

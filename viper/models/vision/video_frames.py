@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.options import check_at_least, checked_texts
 from viper.models.vision.roles import EventWindow, Floats, Matcher, Pixels, VisualAnswerer
 from viper.models.vision.video_windows import (
     as_sentences,
-    check_at_least,
-    checked_texts,
     clamp,
     evenly,
     merge_windows,

@@ -1,4 +1,8 @@
-"""Shared functions of video models that read a clip in pieces: frames, windows, options.
+"""Reading a clip in pieces: frames and windows, and the base of models that score windows.
+
+A backend chooses frames or windows (:func:`evenly`, :func:`parts`, :func:`overlapping`), scores
+each for the described event, and merges neighbours into candidates (:func:`merge_windows`).
+Descriptions of pieces are joined in order of time (:func:`as_sentences`).
 
 Frames count from 0. A range ``[start, end)`` excludes its end.
 """
@@ -6,17 +10,62 @@ Frames count from 0. A range ``[start, end)`` excludes its end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from viper.errors import ProfileError
+from viper.models.loading import Checkpoint
 from viper.models.vision.roles import EventWindow
 
 # Windows below this score are no candidates (the contract of the video role).
 MIN_SCORE = 0.01
 
-# Least share of the best score for a neighbour to belong to the same event.
+# Least share of the best score for a neighbour to belong to the same event: windows overlap by
+# half, so one that holds only half of the event still joins.
 NEIGHBOUR_SHARE = 0.5
 
 NOTHING = "nothing happens."
+
+
+@dataclass(frozen=True)
+class WindowedClip:
+    """Encoding of a clip of ``length`` frames with W windows ``[start, end)``."""
+
+    length: int
+    windows: tuple[tuple[int, int], ...]
+
+
+class WindowVideo(Checkpoint):
+    """Base of the ``VideoModel`` backends whose network reads windows of a fixed length."""
+
+    def locate(self, encoding: Any, event: str) -> list[EventWindow]:
+        """Return candidate windows of the described event, best first, down to score .01."""
+        if not encoding.windows:
+            return []
+        scored = zip(encoding.windows, self._event_scores(encoding, event), strict=True)
+        return merge_windows([EventWindow(*window, float(score)) for window, score in scored])
+
+    def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
+        """Describe frames ``[start, end)``, in order of time.
+
+        Each window with its middle in the range, else the nearest one, contributes a text. The
+        question is ignored, because these models cannot answer one. A range without a frame gives
+        "".
+
+        Raises:
+            ToolError: the model has no texts to choose from.
+        """
+        start, end = clamp(start, end, encoding.length)
+        if start == end:
+            return ""
+        return as_sentences(self._texts(encoding, rows_in(encoding.windows, start, end)))
+
+    def _event_scores(self, encoding: Any, event: str) -> Iterable[float]:
+        """Return the score of each window for the event; all 0 if the model cannot know it."""
+        raise NotImplementedError
+
+    def _texts(self, encoding: Any, rows: Sequence[int]) -> Iterable[str]:
+        """Return the texts that fit these windows; a window that no text fits gives none."""
+        raise NotImplementedError
 
 
 def spread(start: int, end: int, count: int) -> list[int]:
@@ -129,24 +178,3 @@ def as_sentences(texts: Iterable[str]) -> str:
     """
     different = dict.fromkeys(text.strip().rstrip(".") for text in texts)
     return " ".join(f"{text}." for text in different if text) or NOTHING
-
-
-def check_at_least(minimum: int, **options: int) -> None:
-    """Raise ProfileError if one of the named options is below the minimum."""
-    for name, value in options.items():
-        if value < minimum:
-            raise ProfileError(f"the option {name} is {value}; expected {minimum} or more")
-
-
-def checked_texts(name: str, value: Sequence[str], *, at_least: int = 0) -> list[str]:
-    """Return the texts of an option as a list.
-
-    Raises:
-        ProfileError: a single text, something other than texts, or too few.
-    """
-    texts = [] if isinstance(value, str) else list(value)
-    if isinstance(value, str) or not all(isinstance(text, str) for text in texts):
-        raise ProfileError(f"the option {name} is {value!r}; expected a list of texts")
-    if len(texts) < at_least:
-        raise ProfileError(f"the option {name} has {len(texts)} texts; expected {at_least} or more")
-    return texts

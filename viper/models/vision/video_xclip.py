@@ -8,39 +8,30 @@ from typing import Any
 
 from viper.errors import ToolError
 from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
+from viper.models.options import checked_texts
 from viper.models.vision.boxes import require_finite
-from viper.models.vision.roles import EventWindow, Floats, Pixels
-from viper.models.vision.video_windows import (
-    as_sentences,
-    checked_texts,
-    clamp,
-    merge_windows,
-    overlapping,
-    rows_in,
-    spread,
-)
+from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.video_windows import WindowedClip, WindowVideo, overlapping, spread
 
-# Texts that an event must be likelier than.
+# Texts that an event must be likelier than. Similarities mean something only beside others, and
+# these fit a clip in which the event does not happen.
 NEUTRAL = ("a video in which nothing happens", "a still scene", "something else")
 
 
 @dataclass(frozen=True)
-class WindowFeatures:
-    """Encoding of a clip of ``length`` frames with W windows.
+class WindowFeatures(WindowedClip):
+    """Features of W windows.
 
     Attributes:
-        windows: frames ``[start, end)`` of each.
         videos: float [W, D], the feature of each whole window.
         patches: float [W, P, D], its picture features over time, which adapt the texts.
     """
 
-    length: int
-    windows: tuple[tuple[int, int], ...]
     videos: Any
     patches: Any
 
 
-class XClipVideo(PictureTextCheckpoint):
+class XClipVideo(WindowVideo, PictureTextCheckpoint):
     """A :class:`~viper.models.vision.roles.VideoModel` on ``XCLIPModel``.
 
     The clip is cut into windows of as many frames as the model reads at once, each half over the
@@ -96,33 +87,14 @@ class XClipVideo(PictureTextCheckpoint):
             videos, patches = (torch.stack(part) for part in zip(*pairs, strict=True))
         return WindowFeatures(len(frames), tuple(windows), videos, patches)
 
-    def locate(self, encoding: WindowFeatures, event: str) -> list[EventWindow]:
-        """Return candidate windows of the described event, best first, down to score .01.
-
-        A window's score is the event's share of a softmax over its similarities to the event and to
-        the neutral texts.
+    def _event_scores(self, encoding: WindowFeatures, event: str) -> Floats:
+        """Return the event's share of a softmax over its similarity and those of the neutral
+        texts.
         """
-        if not encoding.windows:
-            return []
-        chances = self._chances(encoding, [event, *self._neutral])[:, 0]
-        scored = zip(encoding.windows, chances, strict=True)
-        return merge_windows([EventWindow(*window, float(chance)) for window, chance in scored])
+        return self._chances(encoding, [event, *self._neutral])[:, 0]
 
-    def describe(
-        self, encoding: WindowFeatures, start: int, end: int, question: str | None = None
-    ) -> str:
-        """Return the descriptions that fit frames ``[start, end)``, in order of time.
-
-        Each window with its middle in the range, else the nearest one, contributes its likeliest
-        description unless a neutral text is likelier. The question is ignored, because this model
-        cannot answer one. A range without a frame gives "".
-
-        Raises:
-            ToolError: there are no descriptions.
-        """
-        start, end = clamp(start, end, encoding.length)
-        if start == end:
-            return ""
+    def _texts(self, encoding: WindowFeatures, rows: Sequence[int]) -> list[str]:
+        """Return each window's likeliest description unless a neutral text is likelier."""
         if not self._descriptions:
             raise ToolError(
                 f"{self.model_id} locates events and cannot write: list sentences in the option "
@@ -130,8 +102,8 @@ class XClipVideo(PictureTextCheckpoint):
                 '"chat_vlm")'
             )
         chances = self._chances(encoding, [*self._descriptions, *self._neutral])
-        best = [int(chances[row].argmax()) for row in rows_in(encoding.windows, start, end)]
-        return as_sentences(self._descriptions[i] for i in best if i < len(self._descriptions))
+        best = [int(chances[row].argmax()) for row in rows]
+        return [self._descriptions[i] for i in best if i < len(self._descriptions)]
 
     def _video_features(self, pixels: Any, windows: int) -> tuple[Any, Any]:
         """Return features ``[W, D]`` and ``[W, P, D]`` of frames ``[W * frames, 3, S, S]``."""

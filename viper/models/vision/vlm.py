@@ -1,4 +1,10 @@
-"""Questions about pictures to language models that take pictures, and the base of roles on them."""
+"""Questions about pictures to language models that take pictures, and the base of roles on them.
+
+A role (:class:`RoleOnVLM`) writes a :class:`ChatRequest` of pictures and an instruction. The model
+turns it into a conversation, answers (:meth:`VisionLanguageModel.ask`,
+:meth:`VisionLanguageModel.probability_of_yes`) and charges for it. The matcher, whose one question
+is answered by yes or no, is here; the other roles have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,10 +21,12 @@ from viper.models.llm.charging import charge
 from viper.models.llm.messages import Picture, Prompt, user
 from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
 from viper.models.llm.replies import without_reasoning
-from viper.models.vision.roles import Pixels
+from viper.models.vision.roles import Floats, Pixels
 
-# Maximum number of tokens of a written yes or no.
+# Maximum number of tokens of a written yes or no, enough for "Yes, it does." and a leading space.
 YES_OR_NO_TOKENS = 8
+
+QUESTION = "Does the picture show this: {text}? Answer yes or no."
 
 
 @dataclass(frozen=True)
@@ -164,3 +172,46 @@ class RoleOnVLM:
     def memory_bytes(self) -> int:
         """Return the size in bytes of the model's parameters and buffers."""
         return self._vlm.memory_bytes
+
+
+class VlmMatcher(RoleOnVLM):
+    """A ``LikelihoodMatcher`` on any chat vision-language model.
+
+    Args:
+        vlm: the model; may be shared with other roles.
+        question: asked about each pair; ``{text}`` stands for the text.
+        batch_size: maximum number of pairs in one forward pass.
+    """
+
+    by_likelihood = True
+    logit_scale = 1.0
+
+    def __init__(
+        self, vlm: VisionLanguageModel, *, question: str = QUESTION, batch_size: int = 8
+    ) -> None:
+        super().__init__(vlm, batch_size)
+        self._question = question
+
+    def likelihood(self, images: Sequence[Pixels], texts: Sequence[str]) -> Floats:
+        """Return the probability ``[N, M]`` that each text describes each picture.
+
+        Raises:
+            ToolError: the model answered neither yes nor no.
+        """
+        shown = (as_shown(self._vlm.max_pixels, image) for image in images)  # once for all texts
+        requests = [
+            ChatRequest([image], self._question.replace("{text}", text.strip().rstrip(".")))
+            for image in shown
+            for text in texts
+        ]
+        chances = self._vlm.probability_of_yes(requests)
+        return np.array(chances, np.float32).reshape(len(images), len(texts))
+
+    def encode_images(self, images: Sequence[Any]) -> Floats:
+        """Raise ToolError, because the model has no embeddings."""
+        raise ToolError(
+            f"{self.model_id} matches pictures and texts by yes or no and has no embeddings; "
+            "indexes of pictures and learned concepts need a matcher such as open_clip"
+        )
+
+    encode_texts = encode_images

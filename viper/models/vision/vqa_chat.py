@@ -83,8 +83,6 @@ class ChatAnswerer(RoleOnVLM):
 def _requests(
     encodings: Sequence[Any], questions: Sequence[str], instruction: str
 ) -> list[ChatRequest]:
-    if len(encodings) != len(questions):
-        raise ValueError(f"{len(encodings)} encodings for {len(questions)} questions")
     return [
         ChatRequest([image], f"{question.strip()}\n{instruction}".strip())
         for image, question in zip(encodings, questions, strict=True)

@@ -20,15 +20,16 @@ from typing import Any
 import numpy as np
 
 from viper.agreement import box_iou
-from viper.models.vision.adapter_detector import (
-    ProposalDetector,
-    Proposals,
-    moves_between,
-    prompt_of,
-)
 from viper.models.vision.boxes import overlaps
 from viper.models.vision.roles import Detection, Floats
-from viper.models.vision.second_look import BLOCKS, PLACES
+from viper.models.vision.second_look import (
+    BLOCKS,
+    PLACES,
+    ProposalDetector,
+    Proposals,
+    detector_prompt,
+    moves_between,
+)
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Fitting, Query, Regions, f1
 from viper.tuning.soft_prompts.pasting import MaskedPicture
@@ -124,7 +125,7 @@ class LocTuner(AnnotatedTuner[Proposed]):
         fits = [(held, *query) for held, query in zip(self.helds, queries, strict=True)]
         cut = float(np.log(CUT / (1 - CUT))) - fitting.margin(fits)
         for held, query, shift in fits:
-            yield prompt_of(query, shift + cut, fitted_moves(fitting, self._known, held))
+            yield detector_prompt(query, shift + cut, fitted_moves(fitting, self._known, held))
 
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viper.errors import UsageError
-from viper.models.vision.inpaint_window import resize_square
+from viper.models.vision.inpainter_diffusers import resize_square
 from viper.models.vision.prompt_pool import Evidence, concept_key
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt

@@ -4,7 +4,7 @@ The logits of the queries on held-out objects decide two things: the logit that 
 get the concept's name, and whether a query is kept.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.3. Differs: one query is learned instead of 100
-vectors, for the reason given in ``vision.adapter_segmenter``. The logistic loss over segments
+vectors, for the reason given in ``vision.second_look``. The logistic loss over segments
 replaces the loss of masks, because the masks do not change.
 :mod:`viper.tuning.soft_prompts.annotated` is shared with the detector.
 """
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import UsageError
-from viper.models.vision.adapter_segmenter import prompt_of
 from viper.models.vision.prompt_pool import concept_key
 from viper.models.vision.roles import Floats, Mask, Segment
+from viper.models.vision.second_look import segmenter_prompt
 from viper.models.vision.soft_prompts import AdaptableSegmenter, LearnedPrompt
 from viper.tuning.soft_prompts import annotated
 from viper.tuning.soft_prompts.annotated import AnnotatedTuner, Fitting, Query, Regions
@@ -147,7 +147,7 @@ class SegTuner(AnnotatedTuner[Regions]):
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
         self._seen = _Held.of(fitting.known, self.helds, queries)
         for query, shift in queries:
-            yield prompt_of(query, shift - self._seen.cut)
+            yield segmenter_prompt(query, shift - self._seen.cut)
 
     def answers(
         self, backend: Any, encodings: Sequence[Any], vectors: Floats

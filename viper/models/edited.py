@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from viper.errors import ToolError
+from viper.models.vision.boxes import mask_box
 from viper.models.vision.roles import Mask, Pixels
 
 # Pattern of the ids of edited pictures.
@@ -81,12 +82,11 @@ def outline_of(
         offset: position of the mask's top-left corner in the picture.
         size: (width, height) of the picture; None takes the mask's.
     """
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    if not len(rows):
+    x0, y0, x1, y1 = mask_box(mask)
+    if x0 == x1:
         return None
-    y, x = int(rows[0]), int(columns[0])
-    part = np.array(mask[y : int(rows[-1]) + 1, x : int(columns[-1]) + 1], np.bool_)
-    return Outline(part, x + offset[0], y + offset[1], size or (mask.shape[1], mask.shape[0]))
+    part = np.array(mask[y0:y1, x0:x1], np.bool_)
+    return Outline(part, x0 + offset[0], y0 + offset[1], size or (mask.shape[1], mask.shape[0]))
 
 
 class Edits:

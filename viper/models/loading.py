@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,10 @@ ONE_AT_A_TIME = threading.RLock()
 
 DTYPES = ("auto", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("8bit", "4bit")
+
+# Pictures thinner than this are padded: processors that keep the aspect would round a side to 0,
+# and some networks need as many places as they propose boxes.
+MAX_ASPECT = 16
 
 
 @dataclass(frozen=True)
@@ -364,6 +369,20 @@ def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, An
     return LoadOptions(**loading), others
 
 
+def stated(folder: str | Path, key: str, read: Callable[[Any], Item], default: Item) -> Item:
+    """Return what ``viper.json`` in a checkpoint's folder states under a key, else the default.
+
+    Raises:
+        ModelError: the file cannot be read, or ``read`` raises ValueError for the value.
+    """
+    path = Path(folder) / "viper.json"
+    if not path.is_file():
+        return default
+    with load_errors(f"a statement of its {key}", path):
+        values = json.loads(path.read_text("utf-8"))
+        return read(values[key]) if key in values else default
+
+
 class Checkpoint(LocalModel):
     """Backend on one checkpoint of transformers: a network and the reader of its inputs.
 
@@ -433,6 +452,19 @@ def preprocess(image_processor: Any, images: Sequence[Pixels], **how: Any) -> An
     copies = [np.array(image) for image in images]  # torch rejects read-only arrays
     how = {"input_data_format": "channels_last", "return_tensors": "pt", **how}
     return image_processor(images=copies, **how)
+
+
+def padded(image: Pixels, least_side: int = 0, **how: Any) -> Pixels:
+    """Return a writable copy of a picture, padded right or below if it is thin.
+
+    Args:
+        least_side: of the result, in pixels.
+        how: of :func:`numpy.pad`; the padding is black by default.
+    """
+    height, width = image.shape[:2]
+    least = max(least_side, -(-max(height, width) // MAX_ASPECT))
+    more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
+    return np.pad(image, more, **how)
 
 
 def prepared(image_processor: Any, image: Pixels) -> Any:

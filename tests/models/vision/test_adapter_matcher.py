@@ -10,7 +10,7 @@ import torch
 
 from tests.models.vision.tiny_open_clip import RESNETS, TRANSFORMERS, WIDTH, digest, tiny_matcher
 from viper.errors import UsageError
-from viper.models.vision.adapter_matcher import TOKENS, places_in, text_row, together
+from viper.models.vision.adapter_matcher import TOKENS, places_in
 from viper.models.vision.soft_prompts import LearnedPrompt
 
 KINDS = RESNETS + TRANSFORMERS
@@ -107,7 +107,7 @@ def test_gradients_reach_what_is_looked_at_and_no_weight(matcher) -> None:
     vectors = torch.from_numpy(prompt(matcher)).requires_grad_()
     begun = matcher.run_stem(matcher.as_input(pictures()))
     found = matcher.embed_from(begun, vectors)[:, 0].sum()
-    (found + text_row(matcher.places, vectors).sum()).backward()
+    (found + matcher.places.text_row(vectors).sum()).backward()
     reached = vectors.grad != 0
     assert not reached[~matcher.places.used()].any()
     assert reached.any(dim=1).all()
@@ -131,7 +131,7 @@ def test_tokens_of_several_concepts_stand_in_their_layers() -> None:
     prompts = [torch.full(places.shape, float(i)) for i in (1, 2)]
     for prompt_ in prompts:
         prompt_[:-1] += 10 * torch.arange(3).repeat_interleave(TOKENS)[:, None]
-    layers = together(places, prompts)[:-1, 0].unflatten(0, (3, 2, TOKENS))
+    layers = places.together(prompts)[:-1, 0].unflatten(0, (3, 2, TOKENS))
     assert layers.amin(-1).tolist() == layers.amax(-1).tolist() == [[1, 2], [11, 12], [21, 22]]
 
 

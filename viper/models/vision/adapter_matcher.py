@@ -28,10 +28,9 @@ from viper.errors import UsageError
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Number of layers or stages of the image tower that a prompt enters.
+# Number of layers or stages of the image tower that a prompt enters, and of tokens per layer of a
+# Vision Transformer: those of CLOVA's supplement, sec. 8.4. Stored prompts have these sizes.
 LAYERS = 3
-
-# Number of tokens per layer of a Vision Transformer.
 TOKENS = 100
 
 
@@ -68,6 +67,42 @@ class Places:
         bounds = torch.tensor([*rows, self.text_width])
         return torch.arange(self.shape[1])[None] < bounds[:, None]
 
+    @contextmanager
+    def entered_by(self, vectors: Tensor | None) -> Iterator[None]:
+        """Put a prompt into the image tower while the block runs.
+
+        The block must have the model for itself.
+
+        Args:
+            vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture, or several
+                :meth:`together`; None: no prompt.
+        """
+        with ExitStack() as stack:
+            for number, (layer, width) in enumerate(zip(self.layers, self.widths, strict=True)):
+                if vectors is None:
+                    break
+                rows = (vectors.shape[-2] - 1) // len(self.layers)
+                part = vectors[..., number * rows : (number + 1) * rows, :width]
+                for register, hook in _hooks(layer, part, self):
+                    stack.callback(register(hook).remove)
+            yield
+
+    def text_row(self, vectors: Tensor) -> Tensor:
+        """Return the row that a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
+        return vectors[..., -1, : self.text_width]
+
+    def together(self, prompts: list[Tensor]) -> Tensor:
+        """Return several concepts' prompts ``[N, W]`` as one: their sum, but tokens side by
+        side.
+        """
+        import torch
+
+        if not self.tokens:
+            return torch.stack(prompts).sum(dim=0)
+        layers = [prompt[:-1].unflatten(0, (len(self.layers), -1)) for prompt in prompts]
+        texts = torch.stack([prompt[-1:] for prompt in prompts]).sum(dim=0)
+        return torch.cat([torch.cat(layers, dim=1).flatten(0, 1), texts])
+
 
 def places_in(model: Any, text_width: int) -> Places:
     """Return the places where a prompt enters this model of open_clip.
@@ -78,7 +113,7 @@ def places_in(model: Any, text_width: int) -> Places:
     Raises:
         UsageError: its image tower is neither a Vision Transformer nor a ResNet.
     """
-    tower = _tower(model)
+    tower = tower_of(model)
     transformer = getattr(tower, "transformer", None)
     blocks: Any = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
     if len(blocks) and _is_block(blocks[0]) and getattr(tower, "rope", None) is None:
@@ -96,87 +131,6 @@ def places_in(model: Any, text_width: int) -> Places:
     )
 
 
-def run_stem(model: Any, places: Places, images: Tensor) -> Tensor:
-    """Return the part of an image tower's output that no prompt changes: a ResNet's first stage.
-
-    Args:
-        images: ``[B, 3, S, S]``.
-
-    Returns:
-        ``[B, C, h, w]``; for a Vision Transformer the images themselves.
-    """
-    if places.tokens:
-        return images
-    outputs: list[Tensor] = []
-    handle = places.layers[0].register_forward_hook(lambda _, __, output: outputs.append(output))
-    try:
-        model.visual(images)
-    finally:
-        handle.remove()
-    return outputs[0]
-
-
-def embed_from(model: Any, places: Places, stem: Tensor, vectors: Tensor | None) -> Tensor:
-    """Return embeddings ``[B, D]`` of length 1 from the output of :func:`run_stem`.
-
-    Args:
-        vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture; None: no prompt.
-    """
-    from torch.nn.functional import normalize
-
-    if places.tokens:
-        with enter_prompt(places, vectors):
-            return model.encode_image(stem, normalize=True)
-    hidden = stem
-    tower = _tower(model)
-    for number, width in enumerate(places.widths):
-        if number:
-            hidden = places.layers[number](hidden)
-        if vectors is not None:
-            hidden = hidden + _channels(vectors[..., number, :width], hidden)
-    hidden = getattr(tower, f"layer{LAYERS + 1}")(hidden)
-    if hasattr(tower, "attnpool"):
-        return normalize(tower.attnpool(hidden), dim=-1)
-    return normalize(model.visual.head(tower.forward_head(hidden)), dim=-1)
-
-
-@contextmanager
-def enter_prompt(places: Places, vectors: Tensor | None) -> Iterator[None]:
-    """Put a prompt into the image tower while the block runs.
-
-    The block must have the model for itself.
-
-    Args:
-        vectors: ``[N, W]``, or ``[B, N, W]`` with a prompt for each picture, or several
-            :func:`together`; None: no prompt.
-    """
-    with ExitStack() as stack:
-        for number, (layer, width) in enumerate(zip(places.layers, places.widths, strict=True)):
-            if vectors is None:
-                break
-            rows = (vectors.shape[-2] - 1) // len(places.layers)
-            part = vectors[..., number * rows : (number + 1) * rows, :width]
-            for register, hook in _hooks(layer, part, places):
-                stack.callback(register(hook).remove)
-        yield
-
-
-def text_row(places: Places, vectors: Tensor) -> Tensor:
-    """Return the row that a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
-    return vectors[..., -1, : places.text_width]
-
-
-def together(places: Places, prompts: list[Tensor]) -> Tensor:
-    """Return several concepts' prompts ``[N, W]`` as one: their sum, but tokens side by side."""
-    import torch
-
-    if not places.tokens:
-        return torch.stack(prompts).sum(dim=0)
-    layers = [prompt[:-1].unflatten(0, (len(places.layers), -1)) for prompt in prompts]
-    texts = torch.stack([prompt[-1:] for prompt in prompts]).sum(dim=0)
-    return torch.cat([torch.cat(layers, dim=1).flatten(0, 1), texts])
-
-
 def _hooks(
     layer: Any, part: Tensor, places: Places
 ) -> list[tuple[Callable[[Any], Any], Callable[..., Any]]]:
@@ -185,7 +139,7 @@ def _hooks(
     if not places.tokens:
 
         def added(_: Any, __: Any, output: Tensor) -> Tensor:
-            return output + _channels(part[..., 0, :], output)
+            return output + as_channels(part[..., 0, :], output)
 
         return [(layer.register_forward_hook, added)]
 
@@ -203,12 +157,13 @@ def _hooks(
     return [(layer.register_forward_pre_hook, widened), (layer.register_forward_hook, narrowed)]
 
 
-def _channels(rows: Tensor, hidden: Tensor) -> Tensor:
+def as_channels(rows: Tensor, hidden: Tensor) -> Tensor:
     """Return rows ``[C]`` or ``[B, C]`` in the shape to add to ``[B, C, h, w]``."""
     return rows.to(hidden.dtype).reshape(-1, hidden.shape[1], 1, 1)
 
 
-def _tower(model: Any) -> Any:
+def tower_of(model: Any) -> Any:
+    """Return the image tower itself, which timm's towers have inside a wrapper."""
     return getattr(model.visual, "trunk", model.visual)
 
 

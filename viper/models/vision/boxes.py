@@ -1,4 +1,4 @@
-"""Detections from a detection head's proposals: pixel boxes, best first, no near copies, finite."""
+"""Pixel boxes: those of masks, and detections from proposals: best first, no near copies, finite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import ModelError
-from viper.models.vision.roles import Detection
+from viper.models.vision.roles import Detection, Mask
 
 # Boxes below this score are never proposed. It is below every floor of self-tuning in the shipped
 # profiles (.05), so that a lower threshold needs no model call, and thousands of empty proposals
@@ -40,6 +40,14 @@ def pixel_boxes(
     corners = np.concatenate((centre - half, centre + half), axis=1)
     corners = corners * np.array([width, height, width, height], np.float32)
     return clip_corners(corners, size)
+
+
+def mask_box(mask: Mask) -> tuple[int, int, int, int]:
+    """Return the box (x0, y0, x1, y1) of a mask's pixels, in whole pixels; all 0 for none."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not len(rows):
+        return (0, 0, 0, 0)
+    return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
 def clip_corners(corners: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:

@@ -15,15 +15,12 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ProfileError
-from viper.models.loading import Checkpoint, in_equal_groups, prepared
+from viper.models.loading import Checkpoint, in_equal_groups, padded, prepared
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 
 # Families that always predict depth in metres.
 METRIC_FAMILIES = frozenset({"depth_pro", "glpn", "tipsv2_dpt", "zoedepth"})
-
-# A thinner picture is padded, because processors that keep its aspect would round a side to 0.
-MAX_ASPECT = 16
 
 # Families that fail on pictures with a side below so many pixels, which are therefore padded. GLPN
 # rounds sides down to multiples of 32, and ZoeDepth mirrors more pixels than a thin one has.
@@ -137,10 +134,7 @@ class DepthMaps(Checkpoint):
 
 
 def _prepared(image_processor: Any, least: int, image: Pixels) -> DepthInput:
-    height, width = image.shape[:2]
-    least = max(least, -(-max(height, width) // MAX_ASPECT))
-    more = ((0, max(0, least - height)), (0, max(0, least - width)), (0, 0))
-    framed = np.pad(image, more, mode="edge")
+    framed = padded(image, least, mode="edge")
     return DepthInput(prepared(image_processor, framed), image.shape[:2], framed.shape[:2])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from viper.models.loading import Checkpoint, prepared, preprocess
+from viper.models.loading import Checkpoint, prepared, preprocess, stated
 from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.models.vision.second_look import (
@@ -122,7 +121,7 @@ class Owlv2Detector(Checkpoint):
             ModelError: there is no such checkpoint, or it is not an OWLv2.
         """
         detector = super().from_pretrained(source, **options)
-        detector.default_threshold = _calibrated_threshold(Path(source))
+        detector.default_threshold = stated(source, "threshold", float, DEFAULT_THRESHOLD)
         return detector
 
     def encode(self, images: Sequence[Pixels]) -> list[Owlv2Encoding]:
@@ -296,14 +295,6 @@ class Owlv2Detector(Checkpoint):
 
 def _prepared(image_processor: Any, most: int, image: Pixels) -> Owlv2Input:
     return Owlv2Input(prepared(image_processor, image), image.shape[:2], shrink(image, most))
-
-
-def _calibrated_threshold(folder: Path) -> float:
-    """Return the threshold of ``viper.json`` in the checkpoint's folder, or the default."""
-    path = folder / "viper.json"
-    if not path.is_file():
-        return DEFAULT_THRESHOLD
-    return float(json.loads(path.read_text("utf-8")).get("threshold", DEFAULT_THRESHOLD))
 
 
 def _pixel_boxes(boxes: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from viper.models.loading import Checkpoint, in_batches, in_equal_groups
-from viper.models.vision.boxes import MIN_SCORE, pixel_boxes, require_finite, suppress
+from viper.models.loading import Checkpoint, in_batches, in_equal_groups, padded
+from viper.models.vision.boxes import MIN_SCORE, clip_corners, pixel_boxes, require_finite, suppress
 from viper.models.vision.roles import Detection, Pixels
 
 if TYPE_CHECKING:
     import torch
-
-# A thinner picture is padded, because some models need as many places as they propose boxes.
-MAX_ASPECT = 16
 
 # Families whose image backbone runs once per picture. The others run whole for each phrase.
 KEPT_TOWERS = frozenset({"grounding-dino", "mm-grounding-dino"})
@@ -242,10 +239,9 @@ class ZeroShotDetector(Checkpoint):
         results = self._processor.post_process_grounded_object_detection(
             output, threshold=MIN_SCORE, target_sizes=[frame] * count
         )
-        limit = np.array([encoding.size[1], encoding.size[0]] * 2, np.float32)
         return [
             suppress(
-                np.clip(result["boxes"].float().cpu().numpy(), 0, limit),
+                clip_corners(result["boxes"].float().cpu().numpy(), encoding.size),
                 result["scores"].float().cpu().numpy(),
                 self.model_id,
             )
@@ -312,11 +308,7 @@ def _returning(module: Any, output: Any) -> Iterator[None]:
 
 
 def _framed(image: Pixels) -> PictureEncoding:
-    """Return a writable copy, with black pixels right of or below a very thin picture."""
-    height, width = image.shape[:2]
-    right = max(0, -(-height // MAX_ASPECT) - width)
-    below = max(0, -(-width // MAX_ASPECT) - height)
-    return PictureEncoding(np.pad(image, ((0, below), (0, right), (0, 0))), (height, width))
+    return PictureEncoding(padded(image), image.shape[:2])
 
 
 def _prepared(image_processor: Any, image: Pixels) -> TowerInput:

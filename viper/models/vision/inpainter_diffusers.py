@@ -28,12 +28,8 @@ from viper.models.loading import (
     split_options,
     without_progress_bars,
 )
-from viper.models.vision.adapter_inpainter import (
-    NO_PROMPT,
-    InpainterTraining,
-    encode_adapted,
-    encode_prompts,
-)
+from viper.models.vision.adapter_inpainter import NO_PROMPT, InpainterTraining, encode_adapted
+from viper.models.vision.boxes import mask_box
 from viper.models.vision.roles import Mask, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
@@ -202,10 +198,8 @@ class DiffusersInpainter(LocalModel):
         """Return states [1, L, D] of the prompt and of the empty prompt."""
         import torch
 
-        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
-        if not prompts:
-            return encode_prompts(*parts, [prompt, NO_PROMPT]).split(1)
         vectors = {each.concept: torch.from_numpy(each.vectors) for each in prompts}
+        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
         return encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
 
 
@@ -326,9 +320,8 @@ def window_around(mask: Mask, least_side: int, padding: float = PADDING) -> Wind
         padding: context on each side as a share of the longer side of the masked part.
     """
     height, width = mask.shape
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
-    longer = int(max(bottom - top, right - left))
+    left, top, right, bottom = mask_box(mask)
+    longer = max(bottom - top, right - left)
     side = max(math.ceil(longer * (1 + 2 * padding)), least_side)
     # Context beyond the picture's longer side would only repeat the border.
     side = max(min(side, max(height, width)), longer)
@@ -339,7 +332,7 @@ def _start(first: int, end: int, side: int, size: int) -> int:
     """Return the start of a square along one axis: around ``[first, end)``, moved inside if it
     fits.
     """
-    start = round((int(first) + int(end) - side) / 2)
+    start = round((first + end - side) / 2)
     if side >= size:
         return round((size - side) / 2)
     return min(max(start, 0), size - side)

@@ -1,4 +1,9 @@
-"""Image-text similarity by any open_clip model (CLIP, SigLIP, or the embedded one)."""
+"""Image-text similarity by any open_clip model (CLIP, SigLIP, or the embedded one).
+
+``encode_images`` and ``encode_texts`` give embeddings, which the tools compare. With learned
+prompts ``encode_image_adapted`` and ``encode_text_adapted`` give them for one concept. Training
+reads a picture once (``run_stem``) and embeds it under many prompts (``embed_from``).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +25,7 @@ from viper.models.loading import (
     load_errors,
     model_id,
 )
-from viper.models.vision.adapter_matcher import (
-    Places,
-    embed_from,
-    enter_prompt,
-    places_in,
-    run_stem,
-    text_row,
-    together,
-)
+from viper.models.vision.adapter_matcher import LAYERS, Places, as_channels, places_in, tower_of
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
@@ -134,31 +131,58 @@ class OpenClipMatcher(LocalModel):
         return self._stacked([_prepared(self._preprocess, image) for image in images])
 
     def run_stem(self, inputs: Tensor) -> Tensor:
-        """Return the part of the image tower's output that no soft prompt changes, for
-        :meth:`embed_from`.
+        """Return the part of the image tower's output that no soft prompt changes.
+
+        It is a ResNet's first stage ``[B, C, h, w]``; for a Vision Transformer the inputs.
         """
-        return run_stem(self._model, self.places, inputs)
+        if self.places.tokens:
+            return inputs
+        outputs: list[Tensor] = []
+        stage = self.places.layers[0]
+        handle = stage.register_forward_hook(lambda _, __, output: outputs.append(output))
+        try:
+            self._model.visual(inputs)
+        finally:
+            handle.remove()
+        return outputs[0]
 
     def embed_from(self, stem: Tensor, vectors: Tensor | None) -> Tensor:
-        """Return embeddings ``[B, D]`` of length 1 under soft prompts; gradients reach the prompts.
+        """Return embeddings ``[B, D]`` of length 1 from the output of :meth:`run_stem`.
+
+        Gradients reach the prompts.
 
         Args:
             vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
         """
-        return embed_from(self._model, self.places, stem, vectors)
+        from torch.nn.functional import normalize
+
+        places, model = self.places, self._model
+        if places.tokens:
+            with places.entered_by(vectors):
+                return self._embed(stem)
+        hidden, tower = stem, tower_of(model)
+        for number, width in enumerate(places.widths):
+            if number:
+                hidden = places.layers[number](hidden)
+            if vectors is not None:
+                hidden = hidden + as_channels(vectors[..., number, :width], hidden)
+        hidden = getattr(tower, f"layer{LAYERS + 1}")(hidden)
+        if hasattr(tower, "attnpool"):
+            return normalize(tower.attnpool(hidden), dim=-1)
+        return normalize(model.visual.head(tower.forward_head(hidden)), dim=-1)
 
     def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
         """Return the L2-normalised embedding [D] of a picture for comparison with the prompts'
         concepts.
         """
-        with enter_prompt(self.places, self._vectors(prompts)):
+        with self.places.entered_by(self._vectors(prompts)):
             return self.encode_images([pixels])[0]
 
     def encode_text_adapted(self, text: str, prompts: Sequence[LearnedPrompt]) -> Floats:
         """Return the L2-normalised embedding [D] of a text that names the concepts of all the
         prompts.
         """
-        added = text_row(self.places, self._vectors(prompts)).cpu().numpy()
+        added = self.places.text_row(self._vectors(prompts)).cpu().numpy()
         moved = self.encode_texts([text])[0] + added
         return (moved / np.linalg.norm(moved)).astype(np.float32)
 
@@ -174,7 +198,7 @@ class OpenClipMatcher(LocalModel):
                     f"this matcher's are {self.places.shape}"
                 )
         vectors = [torch.from_numpy(np.array(each.vectors)).to(device) for each in prompts]
-        return together(self.places, vectors)
+        return self.places.together(vectors)
 
     def _stacked(self, inputs: Sequence[Tensor]) -> Tensor:
         import torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from viper.errors import ModelError, UsageError
-from viper.models.loading import Checkpoint, load_errors, preprocess
+from viper.models.loading import Checkpoint, preprocess, stated
 from viper.models.options import check_shares
-from viper.models.vision.boxes import require_finite
+from viper.models.vision.boxes import mask_box, require_finite
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
 from viper.models.vision.second_look import (
     CUT,
@@ -113,7 +112,7 @@ class MaskFormerSegmenter(Checkpoint):
             ProfileError: a threshold or an overlap outside [0, 1].
         """
         if options.get("background") is None:
-            options["background"] = _stated_background(Path(source))
+            options["background"] = stated(source, "background", _labels, ())
         return super().from_pretrained(source, **options)
 
     @property
@@ -126,8 +125,7 @@ class MaskFormerSegmenter(Checkpoint):
         """Return the output of backbone and pixel decoder for one picture, uint8 [H, W, 3]."""
         import torch
 
-        batch = preprocess(self._processor, [pixels])
-        inputs = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+        inputs = self._inputs([pixels])
         with torch.inference_mode():
             output = self._halves.look(self._model, inputs)
         height, width = pixels.shape[:2]
@@ -177,12 +175,8 @@ class MaskFormerSegmenter(Checkpoint):
         parts = []
         for start in range(0, len(masks), _AT_ONCE):
             some = masks[start : start + _AT_ONCE]
-            batch = preprocess(
-                self._processor,
-                [_cut(encoding.shrunk, mask, side) for mask in some],
-                do_resize=False,
-            )
-            inputs = self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
+            cuts = [_cut(encoding.shrunk, mask, side) for mask in some]
+            inputs = self._inputs(cuts, do_resize=False)
             covers = np.stack([_cut(_grey(mask), mask, side)[..., 0] for mask in some])
             with torch.inference_mode():
                 maps = self._halves.maps(self._halves.look(self._model, inputs))  # type: ignore[misc]
@@ -210,6 +204,10 @@ class MaskFormerSegmenter(Checkpoint):
             claimed = Segment(segment.mask, prompts[best].concept, float(column[best]))
             named.append(claimed if column[best] > CUT else segment)
         return sorted(named, key=lambda each: -each.score)
+
+    def _inputs(self, pictures: Sequence[Pixels], **how: Any) -> Any:
+        batch = preprocess(self._processor, pictures, **how)
+        return self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
 
     def _maps(self, encoding: SegmenterEncoding) -> tuple[Any, ...]:
         if self._halves.maps is None:
@@ -258,9 +256,7 @@ def _look_side(pixels: Any) -> int:
 
 def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
     """Return the cut-out of a mask's box from pixels of the same picture at any size."""
-    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    corners = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
-    box = np.array(corners, np.float32) * (pixels.shape[1] / mask.shape[1])
+    box = np.array(mask_box(mask), np.float32) * (pixels.shape[1] / mask.shape[1])
     return cut_out(pixels, box, side)
 
 
@@ -268,20 +264,14 @@ def _grey(mask: Mask) -> Pixels:
     return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)
 
 
+def _labels(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise ValueError(f"background must be a list of labels, not {value!r}")
+    return tuple(value)
+
+
 def _plain(label: str) -> str:
     return label.strip().casefold()
-
-
-def _stated_background(folder: Path) -> tuple[str, ...]:
-    """Return the labels of ``viper.json`` in the checkpoint's folder, if there is one."""
-    path = folder / "viper.json"
-    if not path.is_file():
-        return ()
-    with load_errors("a statement of its background", path):
-        labels = json.loads(path.read_text("utf-8")).get("background", [])
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"background must be a list of labels, not {labels!r}")
-    return tuple(labels)
 
 
 @dataclass(frozen=True)

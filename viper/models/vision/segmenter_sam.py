@@ -12,7 +12,7 @@ import numpy as np
 from viper.errors import ModelError
 from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, prepared
 from viper.models.options import check_shares, checked_texts
-from viper.models.vision.boxes import MIN_SCORE, require_finite, suppress
+from viper.models.vision.boxes import MIN_SCORE, mask_box, require_finite, suppress
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
 from viper.schema import PixelBox
 
@@ -332,8 +332,7 @@ class Sam3Detector(Sam3):
             for _, score, logits in instances:
                 (mask,) = _full_size(self.model_id, logits[None], encoding.size)
                 if mask.any():
-                    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-                    boxes.append((columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+                    boxes.append(mask_box(mask))
                     scores.append(score)
             corners = np.array(boxes, np.float32).reshape(-1, 4)
             results.append(suppress(corners, np.array(scores, np.float32), self.model_id))

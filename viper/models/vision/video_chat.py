@@ -11,7 +11,7 @@ import numpy as np
 from viper.models.llm.replies import without_reasoning
 from viper.models.options import check_at_least
 from viper.models.vision.roles import EventWindow, Pixels
-from viper.models.vision.video_windows import clamp, evenly, merge_windows, overlapping
+from viper.models.vision.video_windows import candidates, clamp, evenly, overlapping
 from viper.models.vision.vlm import ChatRequest, RoleOnVLM, VisionLanguageModel
 
 FRAMES_INTRODUCTION = "These pictures are frames of a video, in the order of time."
@@ -85,10 +85,7 @@ class ChatVideo(RoleOnVLM):
         ranges = overlapping(encoding.length, length)
         question = EVENT_QUESTION.format(event=event.strip().rstrip("."))
         requests = [self._request(encoding, start, end, question) for start, end in ranges]
-        scores = self._vlm.probability_of_yes(requests)
-        return merge_windows(
-            [EventWindow(*span, score) for span, score in zip(ranges, scores, strict=True)]
-        )
+        return candidates(ranges, self._vlm.probability_of_yes(requests))
 
     def describe(
         self, encoding: KeptFrames, start: int, end: int, question: str | None = None

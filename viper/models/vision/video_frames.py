@@ -16,14 +16,7 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.options import check_at_least, checked_texts
 from viper.models.vision.roles import EventWindow, Floats, Matcher, Pixels, VisualAnswerer
-from viper.models.vision.video_windows import (
-    as_sentences,
-    clamp,
-    evenly,
-    merge_windows,
-    parts,
-    smooth,
-)
+from viper.models.vision.video_windows import as_sentences, candidates, clamp, evenly, parts, smooth
 
 # Texts that an event must be likelier than.
 NEUTRAL = ("a picture in which nothing happens", "a still scene", "something else")
@@ -112,12 +105,7 @@ class FramesVideo:
         ranges = parts(len(encoding.frames), self._scored_frames)
         chosen = [(start + end) // 2 for start, end in ranges]
         scores = self._scores(encoding, chosen, event) if chosen else []
-        return merge_windows(
-            [
-                EventWindow(*window, score)
-                for window, score in zip(ranges, smooth(scores, self._smooth), strict=True)
-            ]
-        )
+        return candidates(ranges, smooth(scores, self._smooth))
 
     def describe(
         self, encoding: ClipFrames, start: int, end: int, question: str | None = None

@@ -41,8 +41,7 @@ class WindowVideo(Checkpoint):
         """Return candidate windows of the described event, best first, down to score .01."""
         if not encoding.windows:
             return []
-        scored = zip(encoding.windows, self._event_scores(encoding, event), strict=True)
-        return merge_windows([EventWindow(*window, float(score)) for window, score in scored])
+        return candidates(encoding.windows, self._event_scores(encoding, event))
 
     def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
         """Describe frames ``[start, end)``, in order of time.
@@ -126,6 +125,12 @@ def smooth(scores: Sequence[float], radius: int) -> list[float]:
     """Return each score as the mean of those up to ``radius`` places away; fewer at the ends."""
     near = [scores[max(0, i - radius) : i + radius + 1] for i in range(len(scores))]
     return [sum(values) / len(values) for values in near]
+
+
+def candidates(windows: Sequence[tuple[int, int]], scores: Iterable[float]) -> list[EventWindow]:
+    """Return the events in scored windows, which are in the order of their starts."""
+    scored = zip(windows, scores, strict=True)
+    return merge_windows([EventWindow(*window, float(score)) for window, score in scored])
 
 
 def merge_windows(windows: Sequence[EventWindow]) -> list[EventWindow]:

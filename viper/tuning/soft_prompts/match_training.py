@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from viper.models.vision.adapter_matcher import Places, text_row
+from viper.models.vision.adapter_matcher import Places
 from viper.tuning.soft_prompts.base import Using
 from viper.tuning.soft_prompts.match_data import MatchData, Views, Words
 
@@ -134,12 +134,12 @@ def trained_prompts(
             group["lr"] = rate * min(1.0, 2 - 2 * step / schedule.steps)
         vectors = torch.cat([tower, text], dim=1) * used
         wide = _draw(data, POSITIVES, NEGATIVES, generator)
-        loss = _loss(data, texts, wide, text_row(places, vectors), None, generator)
+        loss = _loss(data, texts, wide, places.text_row(vectors), None, generator)
         if schedule.tower_rate > 0:
             close = _draw(data, SEEN_POSITIVES, SEEN_NEGATIVES, generator)
             with using() as backend:
                 seen = _encode_views(backend, data, close, vectors)
-                loss = loss + _loss(data, texts, close, text_row(places, vectors), seen, generator)
+                loss = loss + _loss(data, texts, close, places.text_row(vectors), seen, generator)
                 gradients = torch.autograd.grad(loss, [text, tower])
             text.grad, tower.grad = gradients
         else:
@@ -290,7 +290,7 @@ def picture_margins(
     )
     with using() as backend:
         concept = texts_of(backend, data.concept, data.words).forms[0]
-    targets = normalize(concept + text_row(places, prompts), dim=-1)  # (K, D)
+    targets = normalize(concept + places.text_row(prompts), dim=-1)  # (K, D)
     plain = data.positives.plain  # (V, P, D)
     like = data.scale * torch.einsum("vpd,kd->kvp", plain, targets)
     margins = (like - _known(data, plain)).mean(dim=1)  # (K, P)
@@ -323,7 +323,7 @@ def margins_of(
         for prompt in prompts:
             with using() as backend, torch.no_grad():
                 seen.append(backend.embed_from(pictures.begun[0], prompt).float())
-        rows = text_row(places, prompts)
+        rows = places.text_row(prompts)
     targets = normalize(concept + rows, dim=-1)
     like = data.scale * (torch.stack(seen) * targets[:, None]).sum(-1)
     return like - _known(data, plain), like

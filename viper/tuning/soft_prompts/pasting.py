@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.vision.boxes import mask_box
 from viper.models.vision.roles import Floats, Mask, Pixels
 from viper.tools.edits import box_mask
 from viper.tuning.training_data import AnnotatedPicture, plain
@@ -58,10 +59,7 @@ class Thing:
     @property
     def box(self) -> tuple[int, int, int, int]:
         """Return (x0, y0, x1, y1) of the visible part; all 0 if nothing is visible."""
-        rows, columns = np.flatnonzero(self.mask.any(1)), np.flatnonzero(self.mask.any(0))
-        if not len(rows):
-            return (0, 0, 0, 0)
-        return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+        return mask_box(self.mask)
 
 
 @dataclass(frozen=True, eq=False)

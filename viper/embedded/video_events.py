@@ -1,4 +1,10 @@
-"""Events in a clip by :class:`~viper.embedded.video_events_model.VideoEventsModel`."""
+"""Events in a clip by :class:`~viper.embedded.video_events_model.VideoEventsModel`.
+
+``encode`` runs the tower once per clip. ``locate`` scores the text of an event in every frame and
+picks windows (:func:`candidate_windows`). ``describe`` names the objects in view, scores every
+sentence that the bank can compose about them, drops rivals, and keeps what the question asks about
+(:func:`bearing_on`).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +24,17 @@ from viper.storage.cache import RecentTexts
 if TYPE_CHECKING:
     from viper.embedded.video_events_model import ClipFeatures, EventOutput, TextFeatures
 
-# Shortest and longest event window.
+# Shortest and longest event window: no event of the world's clips of 32 frames takes longer.
 MIN_FRAMES, MAX_FRAMES = 2, 12
 
+# Candidates of one event; a clip has 2 to 4 objects, so an event rarely happens more often.
 MAX_WINDOWS = 4
+
+# Texts in one forward pass, which bounds the memory of their attention over frames and cells.
 TEXTS_AT_ONCE = 64
+
+# Windows that overlap more (IoU) are the same event: their ends are uncertain by a frame or two.
+SAME_EVENT = 0.3
 
 
 @dataclass
@@ -192,11 +204,13 @@ def candidate_windows(
 
 
 def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
-    """Return bool [T, T]: (first, last) windows with an IoU above 30% with this one."""
+    """Return bool [T, T]: (first, last) windows that overlap this one by more than
+    :data:`SAME_EVENT`.
+    """
     starts, ends = np.arange(frames)[:, None], np.arange(frames)[None, :]
     shared = np.minimum(ends, last) - np.maximum(starts, first) + 1
     union = np.maximum(ends, last) - np.minimum(starts, first) + 1
-    return shared > 0.3 * union
+    return shared > SAME_EVENT * union
 
 
 def _resized(frames: Pixels, height: int, width: int) -> Any:
@@ -211,7 +225,7 @@ def _resized(frames: Pixels, height: int, width: int) -> Any:
         F.interpolate(
             part.permute(0, 3, 1, 2).float(), (height, width), mode="bilinear", antialias=True
         )
-        for part in clip.split(8)
+        for part in clip.split(8)  # the floats of a whole clip of large frames would fill memory
     ]
     return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 

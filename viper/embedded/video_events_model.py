@@ -22,28 +22,41 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import CLIPTextConfig, CLIPTextModel, PreTrainedConfig, PreTrainedModel
 
+# The actor and the object acted on.
 ROLES = 2
-# A cell of the feature map covers CELL x CELL pixels.
+
+# A cell of the feature map covers CELL x CELL pixels: the tower halves a frame three times.
 CELL = 8
 
-# Side in pixels of the crops that name objects.
+# Side in pixels of the crops that name objects, and after enlarging a crop. A crop holds an object
+# of the world's clips and some of its surroundings; the timm tower halves its input several times.
+# The weights depend on both.
 CROP = 40
-
-# Side in pixels after enlarging a crop.
 CROP_INPUT = 64
 
+# Most objects that are named: clips have 2 to 4, and a question may name more that must be tried.
 MAX_OBJECTS = 6
+
+# Least number of frames in which an object must be seen, so that one wrong frame makes none.
 SEEN_FRAMES = 2
-# Number of frames with a crop of an object.
+
+# Number of frames with a crop of an object. Their mean outvotes those in which it is hidden.
 CROPS = 8
 
+# Most places whose crops are classified: several texts may point at parts of one object, and each
+# place costs CROPS runs of the crops' tower.
 MAX_PLACES = 14
+
 # Texts that point at places fewer pixels apart than this mean the same object: before the crops are
-# classified, and after both have the same colour.
+# classified (less than a cell), and after both have the same colour (two cells).
 SAME_PLACE, SAME_OBJECT = 6.0, 16.0
 
-# Least log-probability of a name for the object at a place.
+# Least log-probability of a name, colour and shape together, for the object at a place: 8 %,
+# because a wrong name of one part costs less than a missing object.
 MIN_FIT = -2.5
+
+# About the mean and deviation of the grey levels of the world's frames; the weights depend on it.
+GREY, SPREAD = 115, 60
 
 
 class VideoEventsConfig(PreTrainedConfig):
@@ -183,7 +196,7 @@ class _Tower(nn.Module):
         batch, count, height, width, _ = frames.shape
         squares = frames.view(batch * count, height // 2, 2, width // 2, 2, 3)
         x = squares.permute(0, 1, 3, 2, 4, 5).flatten(3).to(self.first.weight.dtype)
-        x = self.first(x.sub_(115).mul_(1 / 60).permute(0, 3, 1, 2))
+        x = self.first(x.sub_(GREY).mul_(1 / SPREAD).permute(0, 3, 1, 2))
         x = self.first_norm(_images(self._differences(_channels_last(x, count))))
         x = self.second_norm(self.second(F.relu(x)))
         for block in self.blocks:
@@ -270,6 +283,7 @@ class VideoEventsModel(PreTrainedModel):
         logits = torch.einsum("bmrd,btsd->bmrts", queries, clips.keys)
         logits = logits / queries.shape[-1] ** 0.5
         absent = self.query_absent(texts.summary).unflatten(0, (batch, -1))  # [B, M, 2]
+        # In an untrained network "not in view" has e^4 = 55 times the share of one of 300 cells.
         absent = absent[..., None, None].expand(*logits.shape[:-1], 1) + 4.0
         return torch.cat([logits, absent], -1).log_softmax(-1)
 
@@ -281,7 +295,7 @@ class VideoEventsModel(PreTrainedModel):
             [N, shapes + 1]; the last entry of both is "nothing".
         """
         pixels = crops.permute(0, 3, 1, 2).to(self.crop_colour.weight.dtype)
-        pixels = F.interpolate(pixels.sub(115).mul(1 / 60), (CROP_INPUT,) * 2, mode="bilinear")
+        pixels = F.interpolate(pixels.sub(GREY).mul(1 / SPREAD), (CROP_INPUT,) * 2, mode="bilinear")
         features = self.crop_tower(pixels.contiguous(memory_format=torch.channels_last))
         return self.crop_colour(features).log_softmax(-1), self.crop_shape(features).log_softmax(-1)
 
@@ -293,7 +307,9 @@ class VideoEventsModel(PreTrainedModel):
         fetched = torch.einsum("bmrts,btsv->bmrtv", cell_weights, clips.values)
         total = cell_weights.sum(-1, keepdim=True)
         grid = self._grid(cell_weights.shape[-1], cell_weights)
+        # .05 keeps the place of an object that is not in view near the middle instead of at random.
         places = (cell_weights @ grid) / (total + 0.05)  # [B, M, 2, T, 2]
+        # 12 and 4 bring moves between frames and gaps between objects to the size of the features.
         steps = torch.diff(places, dim=3, prepend=places[:, :, :, :1]) * 12
         gap = (places[:, :, 0] - places[:, :, 1]) * 4
         roles = torch.cat([fetched, places, steps, total], -1).transpose(2, 3).flatten(3)
@@ -370,7 +386,7 @@ class _Tracks:
         """Return the frames, bool [T], in which a text attends to an object rather than to
         nothing.
         """
-        return self.weights[text] > 0.5
+        return self.weights[text] > 0.5  # likelier in some cell than not in view
 
     def together(self, first: int, second: int, distance: float) -> bool:
         """Return True if two texts point at nearly the same place in most of their common
@@ -407,6 +423,7 @@ def _fits(
     colours, shapes = (part.unflatten(0, (len(places), count)).mean(1) for part in looks)
     fits = (colours[:, :-1, None] + shapes[:, None, :-1]).flatten(1)
     empty = (colours[:, -1] > colours[:, :-1].amax(-1)) | (shapes[:, -1] > shapes[:, :-1].amax(-1))
+    # 100 is more than any log-probability here, so an empty place gets no name.
     return fits - 100 * empty[:, None].to(fits)
 
 

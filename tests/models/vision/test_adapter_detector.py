@@ -182,9 +182,7 @@ def test_promising_boxes_move_again_by_what_they_show(detector, encoding, monkey
     prompt = shifting(4.0, seed=6)
     found = detector.proposals(encoding)
     once = move_boxes(found, prompt.vectors, encoding.size)
-    seen = detector._cutout_features(
-        encoding.kept, once * encoding.kept.shape[1] / encoding.size[1]
-    )
+    seen = detector._cutout_features(encoding, once)
     twice = move_boxes(Proposals(once, seen, found.members), prompt.vectors, encoding.size)
     assert not np.allclose(once, twice, atol=0.01)
     drawn = [one.box for one in detector.detect_adapted(encoding, "zebra", [prompt])]

@@ -1,4 +1,4 @@
-"""Pixel boxes: those of masks, and detections from proposals: best first, no near copies, finite."""
+"""Pixel boxes of masks and of proposals: detections are best first, finite, without near copies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Chat vision-language models of ``transformers``: pictures and texts in, text out.
 
+``generate`` renders conversations by the chat template, reads them in batches that hold pictures or
+none, decodes by the library, and cuts texts at stop strings. Questions of the vision roles
+(``ask``, ``probability_of_yes``) also read the probabilities of the first or of all new tokens.
+
 Every model works that ``AutoModelForImageTextToText`` and ``AutoProcessor`` load and whose
 processor has a chat template: LLaVA, Qwen2-VL and later, Idefics3, SmolVLM, Gemma 3, …
 """
@@ -35,10 +39,12 @@ from viper.models.loading import (
 from viper.models.options import check_at_least
 from viper.models.vision.vlm import ChatRequest, VisionLanguageModel
 
-# Number of last tokens that are searched for a stop string.
+# Number of last tokens that are searched for a stop string, which has fewer. The whole reply would
+# be decoded again after each token.
 STOP_WINDOW = 24
 
-# Replies that may be longer get no probability, because that takes memory for every token.
+# Replies that may be longer get no probability, because that takes memory for every token: with a
+# vocabulary of 150,000, these take 150 MB.
 MAX_JUDGED_TOKENS = 256
 
 # What a checkpoint may configure of ``generate``: where texts end and which tokens are no text.

@@ -1,5 +1,8 @@
 """Depth estimation with the depth models of transformers.
 
+``depth`` pads thin pictures, runs pictures of one size together, brings the maps back to the size
+of the picture by the library's post-processing, and cuts the padding off.
+
 The output of metric models is unchanged. Relative models predict nearness, so theirs is inverted.
 """
 
@@ -140,6 +143,8 @@ def _prepared(image_processor: Any, least: int, image: Pixels) -> DepthInput:
 
 def nearness_to_depth(nearness: Floats) -> Floats:
     """Return a bounded, decreasing function of nearness: the farthest point is at most 100."""
+    # A relative model's zero point is arbitrary; .01 keeps the inverse finite there and hardly
+    # changes what is near.
     scale = max(float(nearness.max()), 1e-6)
     return np.asarray(1.0 / (np.maximum(nearness, 0) / scale + 0.01), dtype=np.float32)
 

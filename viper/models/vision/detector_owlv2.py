@@ -1,4 +1,10 @@
-"""Open-vocabulary detection with OWLv2: the package's own small one or a published checkpoint."""
+"""Open-vocabulary detection with OWLv2: the package's own small one or a published checkpoint.
+
+``encode`` runs the image tower once; ``detect`` compares its patches with each phrase and
+suppresses near copies. With learned prompts ``detect_adapted`` cuts out the likely objects, runs
+them through the tower again (``proposals``), scores them by the prompts and the rest of the phrase,
+and moves their boxes; see :mod:`~viper.models.vision.second_look`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +39,16 @@ from viper.storage.cache import RecentTexts
 if TYPE_CHECKING:
     import torch
 
-# Threshold for a checkpoint whose folder states no calibrated one.
+# Threshold for a checkpoint whose folder states no calibrated one: twice the default of the
+# library's post-processing, which is made for recall.
 DEFAULT_THRESHOLD = 0.2
 
-# Least score of a box that is moved a second time.
+# Least score of a box that is moved a second time, which costs another run of the image tower. A
+# less likely box is below every threshold.
 MAYBE = 0.05
 
-# Number of pictures with cached cut-outs, because several prompts use one picture in a row.
+# Number of pictures with cached cut-outs, because several prompts use one picture in a row. Each
+# takes 20 runs of the image tower to compute, and 3 MB with a tower of width 768.
 _LOOKS = 16
 
 
@@ -208,7 +217,8 @@ class Owlv2Detector(Checkpoint):
         plain = proposals.best(self._scores(encoding, [rest])[0])
         if rest == GENERAL_NOUN:
             return ScoredProposals(proposals, concepts, np.minimum(plain, concepts))
-        # A geometric mean with the concepts twice; see detect_adapted for what it gains.
+        # The geometric mean of one plain score and two of the concepts: the plain detector is
+        # unsure of the cube in a striped one, so the minimum would lose it (figures above).
         return ScoredProposals(proposals, concepts, np.cbrt(plain * concepts**2))
 
     def _moved_boxes(

@@ -1,4 +1,9 @@
-"""Detection by a chat vision-language model that writes boxes as JSON."""
+"""Detection by a chat vision-language model that writes boxes as JSON.
+
+``detect`` asks for all phrases in one request, finds the JSON values in the reply (``_read``),
+turns each box into pixels of the picture (``_placed``), and gives it to the phrase that its label
+names.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +31,12 @@ Reply with a JSON list and nothing else. Write one entry for each object:
 RELATIVE = "Coordinates are whole numbers from 0 to 1000, from the left edge and from the top edge."
 IN_PIXELS = "Coordinates are pixels; the picture is {width} pixels wide and {height} pixels high."
 
-# A box may end this share of the side outside the picture; it is then cut off.
+# A box may end this share of the side outside the picture; it is then cut off. Models round, and
+# are a few pixels off at the border; more means that they count in other units.
 TOLERANCE = 0.01
 
+# Keys that models were trained to write and keep to whatever the instruction names (``bbox_2d``
+# Qwen, ``box_2d`` Gemini), the requested ones first.
 BOX_KEYS = ("bbox_2d", "box", "bbox", "box_2d")
 LABEL_KEYS = ("label", "name", "object")
 SCORE_KEYS = ("score", "confidence")

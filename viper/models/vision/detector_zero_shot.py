@@ -1,4 +1,9 @@
-"""Open-vocabulary detection with the zero-shot detectors of transformers."""
+"""Open-vocabulary detection with the zero-shot detectors of transformers.
+
+``encode`` pads a thin picture and runs the image backbone, where a family can run it alone.
+``detect`` runs the rest for each phrase, with the backbone replaced by its kept output, and makes
+boxes of the proposals (:func:`detections`). Other families run whole for each phrase.
+"""
 
 from __future__ import annotations
 

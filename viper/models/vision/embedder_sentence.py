@@ -1,4 +1,8 @@
-"""Sentence embeddings by any encoder that transformers loads, pooled as its repository states."""
+"""Sentence embeddings by any encoder that transformers loads, pooled as its repository states.
+
+``from_pretrained`` reads the pooling, the prefix and the longest text from the repository's files
+(:func:`_stated`); ``embed`` tokenises, runs the encoder, pools its tokens and normalises.
+"""
 
 from __future__ import annotations
 

@@ -24,9 +24,11 @@ class OpenCvFaces:
 
     Args:
         source: an XML file of a cascade; None takes the frontal one that OpenCV ships.
-        scale_step: growth factor of the search window.
-        neighbours: windows that must agree on a face.
-        min_share: smallest face as a share of the picture's shorter side.
+        scale_step: growth factor of the search window; the default is OpenCV's own.
+        neighbours: windows that must agree on a face; OpenCV's default is 3, where single shadows
+            still pass.
+        min_share: smallest face as a share of the picture's shorter side. Most of the time goes
+            into the smallest windows.
 
     Raises:
         ModelError: the file holds no cascade.
@@ -65,11 +67,13 @@ class OpenCvFaces:
         if min(height, width) < 2:
             return []
         grey = cv2.equalizeHist(cv2.cvtColor(np.ascontiguousarray(pixels), cv2.COLOR_RGB2GRAY))
+        # The cascade's own window has 24 pixels, so smaller faces are never found.
         smallest = max(20, round(min_share * min(height, width)))
         with self._lock:  # a cascade keeps its own buffers
             boxes, counts = self._cascade.detectMultiScale2(
                 grey, scaleFactor=scale_step, minNeighbors=neighbours, minSize=(smallest, smallest)
             )
+        # n / (n + 4) grows with the votes, stays below 1, and is 1/2 for the least that pass.
         faces = [
             Detection((float(x), float(y), float(x + w), float(y + h)), float(n / (n + 4)))
             for (x, y, w, h), n in zip(boxes, np.ravel(counts), strict=True)

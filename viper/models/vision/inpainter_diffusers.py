@@ -224,7 +224,8 @@ def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: Loa
         return pipeline.to(options.resolved_device())
 
 
-# Input channels of UNets with mask and picture in the stock pipeline, and of those without.
+# Input channels of UNets with mask and picture in the stock pipeline, and of those without: latents
+# have four, and the pipeline decides by exactly these numbers.
 _STOCK_CHANNELS, _PLAIN_CHANNELS = 9, 4
 
 

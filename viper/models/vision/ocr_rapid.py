@@ -15,7 +15,7 @@ from viper.threads import thread_count
 
 _THREADS = "EngineConfig.onnxruntime.intra_op_num_threads"
 
-# Least score of a line.
+# Least score of a line: RapidOCR's own default.
 LEAST = 0.5
 
 

@@ -1,4 +1,10 @@
-"""Panoptic segmentation with MaskFormer and its successors: the package's own or published."""
+"""Panoptic segmentation with MaskFormer and its successors: the package's own or published.
+
+``encode`` runs the first half of the network, ``segments`` the second and the library's
+post-processing (:data:`FAMILIES` has both halves of each family). With learned prompts
+``segments_adapted`` cuts out each segment, describes it by a second pass of the first half, and
+renames those that a concept claims; see :mod:`~viper.models.vision.second_look`.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +35,20 @@ from viper.models.vision.soft_prompts import LearnedPrompt
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Least score of a segment.
+# Least score of a segment, and share of its own mask that it must keep beside the others; both are
+# the defaults of the library's post-processing.
 THRESHOLD = 0.5
-
-# Share of its own mask that a segment must keep beside the others; otherwise it is dropped.
 OVERLAP = 0.8
 
-
-# Side of a cut-out, as a share of the shorter side of the network's input.
+# Side of a cut-out, as a share of the shorter side of the network's input: an object is then larger
+# than in most pictures, for less than half of a picture's cost.
 _LOOK = 2 / 3
 
-# The side is a multiple of the first number of pixels, and at most the second.
+# The side is a multiple of the backbone's stride, and at most the side of the pictures that
+# backbones were first trained on.
 _DIVISOR, _MOST_SIDE = 32, 224
 
-# Maximum number of cut-outs in one forward pass.
+# Maximum number of cut-outs in one forward pass: at 224 pixels as many pixels as one large picture.
 _AT_ONCE = 16
 
 

@@ -1,4 +1,9 @@
-"""Segmentation by names with SAM: SAM 2 outlines the boxes of a detector, SAM 3 reads the names."""
+"""Segmentation by names with SAM: SAM 2 outlines the boxes of a detector, SAM 3 reads the names.
+
+``encode`` runs the image towers once. ``segments`` looks for the names that a program gives, or the
+vocabulary, takes masks best first (``_masks``, each backend's own), and gives every pixel to the
+best mask. SAM 3 also detects: the boxes around its masks.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,8 @@ _NAMES = (
 # the rest.
 VOCABULARY = tuple(_NAMES.split(", "))
 
-# Share of its own mask that a segment must keep beside better ones; otherwise it is dropped.
+# Share of its own mask that a segment must keep beside better ones; otherwise it is dropped. Names
+# such as cup and glass outline one object, and the worse copy must go.
 OVERLAP = 0.5
 
 # Families whose image tower runs by itself and whose masks are prompted by boxes.
@@ -155,7 +161,7 @@ class Sam2Segmenter(NamedSegments):
     """
 
     network = "transformers:AutoModelForMaskGeneration"
-    usual_threshold = 0.2
+    usual_threshold = 0.2  # of the detector's boxes, as for OWLv2; an outline is worth no less
     families = PROMPTABLE
     detector: Any
 
@@ -298,7 +304,7 @@ class Sam3(PictureTextCheckpoint):
 class Sam3Segmenter(NamedSegments, Sam3):
     """The ``Segmenter`` role on SAM 3."""
 
-    usual_threshold = 0.5
+    usual_threshold = 0.5  # its scores are probabilities, so: likelier than not
 
     def encode(self, pixels: Pixels) -> Sam3Encoding:
         """Return the output of the image tower for one picture, uint8 [H, W, 3]."""

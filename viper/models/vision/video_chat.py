@@ -19,10 +19,16 @@ DESCRIPTION_REQUEST = "Describe what happens in it, in the order of time."
 INSTRUCTION = "Answer in one or two short sentences."
 EVENT_QUESTION = "Does this happen in it: {event}? Answer yes or no."
 
+# Room for the two requested sentences, and for models that write more.
 DESCRIPTION_TOKENS = 128
+
+# Each frame costs hundreds of tokens; 8 still show the order of events in one window. 64 kept
+# frames give 8 windows of a long clip frames of their own.
 FRAMES_SHOWN = 8
 FRAMES_KEPT = 64
-# Number of windows side by side in a clip if no length is given.
+
+# Number of windows side by side in a clip if no length is given; with those between them, an event
+# costs 7 requests.
 WINDOWS_A_CLIP = 4
 
 

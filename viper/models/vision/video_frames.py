@@ -1,7 +1,8 @@
 """Events in a clip frame by frame, for profiles that have no video model.
 
-The models of two other roles do the work. An image-text matcher or a visual question answerer
-locates the frames of an event, and the answerer captions frames.
+The models of two other roles do the work. ``locate`` scores evenly chosen frames, by an image-text
+matcher or by a question to a visual answerer, smooths the scores and merges neighbours.
+``describe`` captions evenly chosen frames, or asks the question about each.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from viper.models.options import check_at_least, checked_texts
 from viper.models.vision.roles import EventWindow, Floats, Matcher, Pixels, VisualAnswerer
 from viper.models.vision.video_windows import as_sentences, candidates, clamp, evenly, parts, smooth
 
-# Texts that an event must be likelier than.
+# Texts that an event must be likelier than; they fit frames in which it does not happen.
 NEUTRAL = ("a picture in which nothing happens", "a still scene", "something else")
 
 Backend = TypeVar("Backend")
@@ -48,9 +49,11 @@ class FramesVideo:
             without one (None) nothing can be described.
         matcher: the matcher, in the same form; without one the answerer locates events by a
             question about each frame.
-        frames: maximum number of frames of a segment to describe.
-        scored_frames: number of evenly chosen frames of a clip to search for an event.
-        smooth: number of scored frames on each side to average a score over.
+        frames: maximum number of frames of a segment to describe; neighbours get the same caption.
+        scored_frames: number of evenly chosen frames of a clip to search for an event, each a run
+            of the image tower.
+        smooth: number of scored frames on each side to average a score over, because single frames
+            are blurred or hidden.
         neutral: the texts that the matcher compares an event against, at least one.
 
     Raises:

@@ -14,6 +14,8 @@ INSTRUCTION = "Answer in a few words, not in a sentence."
 EXPLAIN_INSTRUCTION = "Answer in one sentence."
 CAPTION_INSTRUCTION = "Describe the picture in one sentence."
 
+# Chat models wrap a short answer in a few more words than BLIP, and their vocabularies split rare
+# words further.
 ANSWER_TOKENS = 24
 CAPTION_TOKENS = 64
 

@@ -24,7 +24,8 @@ from viper.storage.cache import RecentTexts
 if TYPE_CHECKING:
     from viper.embedded.video_events_model import ClipFeatures, EventOutput, TextFeatures
 
-# Shortest and longest event window: no event of the world's clips of 32 frames takes longer.
+# Shortest and longest event window. The world marks 5 frames for every event; predicted ends may be
+# off by some.
 MIN_FRAMES, MAX_FRAMES = 2, 12
 
 # Candidates of one event; a clip has 2 to 4 objects, so an event rarely happens more often.
@@ -113,8 +114,15 @@ class VideoEvents(Checkpoint):
         """Return every sentence of the bank that fits the clip, by time; one per window, kind
         and actor.
         """
+        import torch
+
+        from viper.embedded.video_events_model import names_in_view
+
         config = self._model.config
-        names = self._names_in_view(encoding, named)
+        with torch.inference_mode():
+            texts = self._text_features([f"the {name}" for name in self._names])
+            attention = self._model.attend(encoding.features, texts)[0, :, 0]
+            names = names_in_view(self._model, encoding.frames, attention, self._names, named)
         claims = [
             (template.format(a=f"the {actor}", b=f"the {target}"), kind, actor, target)
             for kind, template in config.templates.items()
@@ -130,16 +138,6 @@ class VideoEvents(Checkpoint):
         events = without_rivals(fitting, config.rival_frames)
         # A hit precedes the start that it causes, whose window opens during the hit.
         return sorted(events, key=lambda e: (e.window.start, e.window.end, not e.target))
-
-    def _names_in_view(self, encoding: ClipEncoding, named: Collection[str]) -> list[str]:
-        import torch
-
-        from viper.embedded.video_events_model import names_in_view
-
-        with torch.inference_mode():
-            texts = self._text_features([f"the {name}" for name in self._names])
-            attention = self._model.attend(encoding.features, texts)[0, :, 0]
-            return names_in_view(self._model, encoding.frames, attention, self._names, named)
 
     def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
         import torch

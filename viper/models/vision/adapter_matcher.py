@@ -118,7 +118,8 @@ def places_in(model: Any, text_width: int) -> Places:
     blocks: Any = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
     if len(blocks) and _is_block(blocks[0]) and getattr(tower, "rope", None) is None:
         layers = tuple(blocks[:LAYERS])
-        widths = tuple(_width_of(layer) for layer in layers)
+        norms = (getattr(layer, "ln_1", None) or layer.norm1 for layer in layers)
+        widths = tuple(int(norm.weight.shape[0]) for norm in norms)
         first = bool(getattr(transformer, "batch_first", True))
         return Places(layers, widths, TOKENS, True, text_width, first)
     stages = [getattr(tower, f"layer{number}", None) for number in range(1, LAYERS + 2)]
@@ -170,11 +171,6 @@ def tower_of(model: Any) -> Any:
 def _is_block(layer: Any) -> bool:
     """Return True for a layer of a Vision Transformer, of open_clip or of timm."""
     return hasattr(layer, "attn") and (hasattr(layer, "ln_1") or hasattr(layer, "norm1"))
-
-
-def _width_of(layer: Any) -> int:
-    norm = layer.ln_1 if hasattr(layer, "ln_1") else layer.norm1
-    return int(norm.weight.shape[0])
 
 
 def _channels_of(stage: Any) -> int:

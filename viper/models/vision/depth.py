@@ -109,11 +109,13 @@ class DepthMaps(Checkpoint):
         import torch
 
         (height, width), frame = inputs[0].size, inputs[0].frame
-        finish = self._processor.post_process_depth_estimation
+        settings, finish = self._processor, self._processor.post_process_depth_estimation
         with torch.inference_mode():
             pixels = torch.stack([each.pixel_values for each in inputs])
             outputs = self._model(**self._fitted({"pixel_values": pixels}))
-            input_size = self._input_size(frame, pixels.shape[-2:])
+            # A processor that pads without resizing makes the input larger than the picture.
+            pads = getattr(settings, "do_pad", False) and not settings.do_resize
+            input_size = tuple(pixels.shape[-2:]) if pads else frame
             sizes = {"target_sizes": [input_size] * len(inputs)}
             if "source_sizes" in inspect.signature(finish).parameters:
                 sizes["source_sizes"] = sizes["target_sizes"]  # ZoeDepth cuts its padding off
@@ -125,15 +127,6 @@ class DepthMaps(Checkpoint):
         maps = [each[:height, :width] for each in maps]
         require_finite(self.model_id, "depths", *maps)
         return [nearness_to_depth(each) for each in maps] if self._relative else maps
-
-    def _input_size(self, size: tuple[int, ...], padded: Sequence[int]) -> tuple[int, ...]:
-        """Return height and width, in pixels of the picture, of the model's input.
-
-        It is larger than the picture if the processor pads the picture without resizing it.
-        """
-        settings = self._processor
-        pads = getattr(settings, "do_pad", False) and not settings.do_resize
-        return tuple(padded) if pads else tuple(size)
 
 
 def _prepared(image_processor: Any, least: int, image: Pixels) -> DepthInput:

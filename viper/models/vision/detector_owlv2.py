@@ -278,17 +278,12 @@ class Owlv2Detector(Checkpoint):
         import torch
 
         with torch.inference_mode():
-            texts = self._embed(phrases)
+            texts = torch.stack(self._phrases.get(phrases, self._encoded_texts))
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
             return logits[0].float().sigmoid().T.cpu().numpy()
 
-    def _embed(self, phrases: Sequence[str]) -> torch.Tensor:
-        """Return normalised text embeddings, float32 [Q, D]; those of recent phrases are cached."""
-        import torch
-
-        return torch.stack(self._phrases.get(phrases, self._encoded_texts))
-
     def _encoded_texts(self, phrases: list[str]) -> list[torch.Tensor]:
+        """Return a normalised embedding float32 [D] per phrase; recent ones are cached."""
         import torch
 
         length = self._model.config.text_config.max_position_embeddings

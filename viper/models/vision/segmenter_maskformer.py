@@ -155,8 +155,26 @@ class MaskFormerSegmenter(Checkpoint):
         labels = None if names is None else frozenset(map(_plain, names))
         if labels is not None and not labels:
             return []
-        regions = self._regions(self.query_logits(encoding), encoding.size)
-        return [region for region in regions if not labels or _plain(region.label) in labels]
+        logits = self.query_logits(encoding)
+        plain = QueryLogits(
+            logits.class_queries_logits.float(), logits.masks_queries_logits.float()
+        )
+        for each in (plain.class_queries_logits, plain.masks_queries_logits):
+            require_finite(self.model_id, "masks", each.cpu().numpy())
+        # Instances stay separate. Older families need the option; newer ones do not have it.
+        newer = self._model.config.model_type.startswith("eomt")
+        fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
+        (panoptic,) = self._processor.post_process_panoptic_segmentation(
+            plain, target_sizes=[encoding.size], **self._cuts, **fused
+        )
+        numbers = panoptic["segmentation"].cpu().numpy()
+        segments = []
+        for entry in sorted(panoptic["segments_info"], key=lambda each: -each["score"]):
+            label = self._model.config.id2label[entry["label_id"]]
+            name, mask = _plain(label), np.asarray(numbers == entry["id"])
+            if name not in self._background and mask.any() and (not labels or name in labels):
+                segments.append(Segment(mask, label, float(entry["score"])))
+        return segments
 
     def feature(self, encoding: SegmenterEncoding) -> Floats:
         """Return the feature that selects prompts for a picture, float32 [C].
@@ -183,7 +201,10 @@ class MaskFormerSegmenter(Checkpoint):
             some = masks[start : start + _AT_ONCE]
             cuts = [_cut(encoding.shrunk, mask, side) for mask in some]
             inputs = self._inputs(cuts, do_resize=False)
-            covers = np.stack([_cut(_grey(mask), mask, side)[..., 0] for mask in some])
+            greys = [np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2) for mask in some]
+            covers = np.stack(
+                [_cut(grey, mask, side)[..., 0] for grey, mask in zip(greys, some, strict=True)]
+            )
             with torch.inference_mode():
                 maps = self._halves.maps(self._halves.look(self._model, inputs))  # type: ignore[misc]
                 shares = torch.from_numpy(covers[:, None]).to(inputs.device) / 255
@@ -224,35 +245,6 @@ class MaskFormerSegmenter(Checkpoint):
             )
         return self._halves.maps(encoding.kept)
 
-    def _regions(self, logits: QueryLogits, size: tuple[int, int]) -> list[Segment]:
-        """Return the segments except the background's, best first."""
-        panoptic = self._panoptic(logits, size)
-        regions = panoptic["segmentation"].cpu().numpy()
-        labels = self._model.config.id2label
-        segments = []
-        for entry in sorted(panoptic["segments_info"], key=lambda each: -each["score"]):
-            label = labels[entry["label_id"]]
-            mask = np.asarray(regions == entry["id"])
-            if _plain(label) not in self._background and mask.any():
-                segments.append(Segment(mask, label, float(entry["score"])))
-        return segments
-
-    def _panoptic(self, logits: QueryLogits, size: tuple[int, int]) -> dict[str, Any]:
-        """Return ``segmentation`` int [H, W] with segment numbers and ``segments_info`` about
-        them.
-        """
-        # Instances stay separate. Older families need the option; newer ones do not have it.
-        newer = self._model.config.model_type.startswith("eomt")
-        fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
-        plain = QueryLogits(
-            logits.class_queries_logits.float(), logits.masks_queries_logits.float()
-        )
-        for each in (plain.class_queries_logits, plain.masks_queries_logits):
-            require_finite(self.model_id, "masks", each.cpu().numpy())
-        return self._processor.post_process_panoptic_segmentation(
-            plain, target_sizes=[size], **self._cuts, **fused
-        )[0]
-
 
 def _look_side(pixels: Any) -> int:
     """Return the side of a cut-out, by the pixels that the network takes, ``[1, 3, H, W]``."""
@@ -264,10 +256,6 @@ def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
     """Return the cut-out of a mask's box from pixels of the same picture at any size."""
     box = np.array(mask_box(mask), np.float32) * (pixels.shape[1] / mask.shape[1])
     return cut_out(pixels, box, side)
-
-
-def _grey(mask: Mask) -> Pixels:
-    return np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2)
 
 
 def _labels(value: Any) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, 
 from viper.models.options import check_shares, checked_texts
 from viper.models.vision.boxes import MIN_SCORE, mask_box, require_finite, suppress
 from viper.models.vision.roles import Detection, Mask, Pixels, Segment
-from viper.schema import PixelBox
 
 _NAMES = (
     "person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, "
@@ -186,6 +185,8 @@ class Sam2Segmenter(NamedSegments):
     def _masks(
         self, encoding: Sam2Encoding, names: Sequence[str]
     ) -> Iterator[tuple[str, float, Mask]]:
+        import torch
+
         # Some detectors have a faster way to look for a long list of names.
         find = getattr(self.detector, "survey", self.detector.detect)
         boxes = [
@@ -195,23 +196,19 @@ class Sam2Segmenter(NamedSegments):
             if item.score >= self._threshold
         ]
         boxes.sort(key=lambda each: -each[1].score)
+        (height, width), side, place = encoding.size, self._processor.size, self._place()
+        scale = [side["width"] / width, side["height"] / height] * 2
         for start in range(0, len(boxes), self._batch_size):
             some = boxes[start : start + self._batch_size]
-            output = self._outlined(encoding, [item.box for _, item in some])
+            corners = np.array([item.box for _, item in some]) * scale
+            prompts = torch.tensor(corners[None], device=place.device, dtype=place.dtype)
+            with torch.inference_mode():
+                output = self._model(
+                    image_embeddings=encoding.features, input_boxes=prompts, multimask_output=False
+                )
             masks = _full_size(self._name, output.pred_masks[0, :, 0], encoding.size)
             for (name, item), mask in zip(some, masks, strict=True):
                 yield name, item.score, mask
-
-    def _outlined(self, encoding: Sam2Encoding, boxes: Sequence[PixelBox]) -> Any:
-        import torch
-
-        (height, width), side, place = encoding.size, self._processor.size, self._place()
-        corners = np.array(boxes) * ([side["width"] / width, side["height"] / height] * 2)
-        prompts = torch.tensor(corners[None], device=place.device, dtype=place.dtype)
-        with torch.inference_mode():
-            return self._model(
-                image_embeddings=encoding.features, input_boxes=prompts, multimask_output=False
-            )
 
 
 class Sam3Image:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,13 +111,11 @@ class ChatVideo(RoleOnVLM):
         return " ".join(without_reasoning(text).split())
 
     def _request(self, encoding: KeptFrames, start: int, end: int, instruction: str) -> ChatRequest:
-        frames = [encoding.frames[i] for i in self._select_frames(encoding.indices, start, end)]
-        return ChatRequest(frames, f"{FRAMES_INTRODUCTION}\n{instruction}")
-
-    def _select_frames(self, indices: Sequence[int], start: int, end: int) -> list[int]:
-        """Return places of kept frames: those in the range, else the nearest to its middle."""
+        """Ask about kept frames in the range, else about the nearest to its middle."""
+        indices, middle = encoding.indices, (start + end - 1) / 2
         inside = [place for place, frame in enumerate(indices) if start <= frame < end]
+        chosen = [inside[i] for i in evenly(0, len(inside), self._frames)]
         if not inside:
-            middle = (start + end - 1) / 2
-            return [min(range(len(indices)), key=lambda place: abs(indices[place] - middle))]
-        return [inside[i] for i in evenly(0, len(inside), self._frames)]
+            chosen = [min(range(len(indices)), key=lambda place: abs(indices[place] - middle))]
+        frames = [encoding.frames[place] for place in chosen]
+        return ChatRequest(frames, f"{FRAMES_INTRODUCTION}\n{instruction}")

@@ -74,12 +74,12 @@ def test_training_and_answering_see_the_same_network(answerer, encoding):
         logits = adapter.answer_logits(
             vectors, states, seen, torch.full((1, 1), adapter.first_token)
         )
-        tokens = [answerer.tokens(QUESTION)]
-        text, probability = answerer._generate([encoding], tokens, 1, adapter.before(vectors))[0]
+        pairs = [(encoding, answerer.tokens(QUESTION))]
+        text, probability = answerer._generate(1, pairs, adapter.before(vectors))[0]
     best = int(logits[0, 0].argmax())
     assert text == answerer._tokenizer.decode([best], skip_special_tokens=True)
     assert probability == pytest.approx(float(logits[0, 0].softmax(-1).max()), abs=1e-4)
-    plain = answerer._generate([encoding], tokens, 1)[0][1]
+    plain = answerer._generate(1, pairs)[0][1]
     assert abs(probability - plain) > 1e-3
 
 

@@ -67,7 +67,7 @@ class PlainHub(Toolbox):
         super().__init__(toolbox.models, toolbox.settings, toolbox.routines)
         self.encodings = self.results = NothingKept()  # type: ignore[assignment]
 
-    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+    def ask(self, role: str, operation: str, *args: Any, charge: Any = None, **named: Any) -> Any:
         with self.models.using(role) if role != "text" else nullcontext() as backend:
             if (role, operation) in OPERATIONS:
                 forget_phrases(backend)

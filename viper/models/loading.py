@@ -238,6 +238,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+@contextmanager
+def memory_errors(name: str) -> Iterator[None]:
+    """Name the model whose use filled the memory, and say what to change."""
+    try:
+        yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise MemoryFullError(f"{name}: {MEMORY_ADVICE}") from error
+        raise
+
+
 # Names of the options of :class:`LoadOptions`.
 LOADING = frozenset(LoadOptions.__dataclass_fields__)
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from viper.errors import MemoryFullError
 from viper.models.loading import ONE_AT_A_TIME, is_out_of_memory
 
 Result = TypeVar("Result")
+
+_NO_TURNS = nullcontext()
 
 
 def unknown_size() -> int:
@@ -75,13 +77,37 @@ class MemoryBudget:
             if not weights.size:
                 self._make_room(weights.estimate(), weights)
             try:
-                value = self.retrying(weights, make)
+                value = self._retrying(weights, make)
                 with self._state:
                     weights.backends[name] = value
                     weights.used = next(self._clock)
             finally:  # a shared model may be loaded even if this backend failed
                 self._make_room(0, weights)
             return value
+
+    def run(
+        self,
+        weights: Weights,
+        name: Hashable,
+        make: Callable[[], Any],
+        work: Callable[[Any], Result],
+        turns: AbstractContextManager[Any] = _NO_TURNS,
+    ) -> Result:
+        """Return ``work(backend)``; the backend stays loaded meanwhile.
+
+        Args:
+            work: called again if memory runs out and idle models could be unloaded.
+            turns: held while the backend is loaded and used.
+
+        Raises:
+            MemoryFullError: memory ran out in both attempts, or nothing was idle.
+        """
+
+        def attempt() -> Result:
+            with turns, self.holding(weights, name, make) as backend:
+                return work(backend)
+
+        return self._retrying(weights, attempt)
 
     @contextmanager
     def holding(self, weights: Weights, name: Hashable, make: Callable[[], Any]) -> Iterator[Any]:
@@ -98,23 +124,15 @@ class MemoryBudget:
             with self._state:
                 weights.holds -= 1
 
-    def retrying(self, weights: Weights | None, action: Callable[[], Result]) -> Result:
-        """Return the result of an action; if memory runs out, unload idle models and try again.
-
-        Args:
-            weights: weights that the action needs; they stay.
-            action: may be called twice.
-
-        Raises:
-            MemoryFullError: memory ran out in both attempts, or nothing was idle.
-        """
+    def _retrying(self, but: Weights, action: Callable[[], Result]) -> Result:
+        """Return the result of an action; if memory runs out, unload the others and try again."""
         for is_last in (False, True):
             try:
                 return action()
             except Exception as error:
                 if not is_out_of_memory(error) or getattr(error, "final", False):
                     raise
-                if is_last or not self._unload_idle(weights):
+                if is_last or not self._unload_idle(but):
                     raise MemoryFullError(f"{error}{self._advice()}", final=True) from error
         raise AssertionError("unreachable")
 

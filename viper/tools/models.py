@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from viper.errors import MemoryFullError, ToolError
-from viper.models.loading import MEMORY_ADVICE, is_out_of_memory
+from viper.errors import ToolError
+from viper.models.loading import memory_errors
 from viper.models.memory import MemoryBudget, Weights, unknown_size
 
 Result = TypeVar("Result")
@@ -114,10 +114,26 @@ class ModelSet:
             raise ToolError(f"no model plays the role {role!r} in this profile")
         return self.budget.backend(self._weights[role], role, self._loaders[role])
 
+    def run(self, role: str, work: Callable[[Any], Result]) -> Result:
+        """Return ``work(backend)`` with the backend of a role, for this thread alone unless it is
+        concurrent. If memory runs out, idle models are unloaded and the work is done again.
+
+        Raises:
+            MemoryFullError: memory ran out although nothing else was loaded.
+        """
+        if self.concurrent(role):
+            return work(self.get(role))
+
+        def named(backend: Any) -> Result:
+            with memory_errors(role):
+                return work(backend)
+
+        weights = self._weights[role]
+        return self.budget.run(weights, role, self._loaders[role], named, weights.turns)
+
     @contextmanager
     def using(self, role: str) -> Iterator[Any]:
-        """Hold the backend of a role while the block runs, for this thread alone unless it is
-        concurrent.
+        """Hold the backend of a role as :meth:`run` does, for a block that is not done again.
 
         Raises:
             MemoryFullError: a device ran out of memory; the message says what to change.
@@ -125,29 +141,10 @@ class ModelSet:
         if self.concurrent(role):
             yield self.get(role)
             return
-        weights, loader = self._weights[role], self._loaders[role]
-        with weights.turns, self.budget.holding(weights, role, loader) as backend:
-            try:
-                yield backend
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise MemoryFullError(f"{role}: {MEMORY_ADVICE}") from error
-                raise
-
-    def run(self, role: str, work: Callable[[Any], Result]) -> Result:
-        """Return ``work(backend)`` with the backend of a role held as by :meth:`using`.
-
-        If memory runs out, idle models are unloaded and the work is done again.
-
-        Raises:
-            MemoryFullError: memory ran out although nothing else was loaded.
-        """
-
-        def attempt() -> Result:
-            with self.using(role) as backend:
-                return work(backend)
-
-        return self.budget.retrying(self._weights.get(role), attempt)
+        weights = self._weights[role]
+        held = self.budget.holding(weights, role, self._loaders[role])
+        with weights.turns, held as backend, memory_errors(role):
+            yield backend
 
     def trait(self, role: str, name: str, *default: Any) -> Any:
         """Return a fixed attribute of the role's backend, such as ``model_id``, and remember it.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy as np
 from viper.api.registry import Routine
 from viper.errors import CancelledError, ToolError, ViperError
 from viper.models.edited import Origin
-from viper.models.llm.charging import Charge, charging, uncharged
 from viper.models.llm.messages import MAX_PIXELS, Picture
+from viper.models.llm.protocol import Charge, uncharged
 from viper.models.media import Media
 from viper.models.vision.soft_prompts import SoftPromptSource
 from viper.sandbox import Ref
@@ -75,8 +76,24 @@ class SharedTools(Protocol):
     encodings: ComputeCache
     results: ComputeCache
 
-    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+    def ask(
+        self, role: str, operation: str, *args: Any, charge: Charge = uncharged, **named: Any
+    ) -> Any:
         """Return the answer of a role's backend."""
+
+
+@dataclass
+class _CurrentCall:
+    """What the log will say about the call that is being answered, calls within it included."""
+
+    shown_picture: Ref | None = None
+    rejected_by: str | None = None
+    shortened_by: str | None = None
+    judged_by: str | None = None
+    scores: tuple[float, ...] = ()
+    from_cache: bool = False
+    computed: bool = False
+    soft_prompts: dict[str, None] = field(default_factory=dict)
 
 
 class ToolSession:
@@ -110,13 +127,7 @@ class ToolSession:
         self.look_for: tuple[str, ...] = ()
         self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
         self.shared: Arrays | None = None
-        self._shown_picture: Ref | None = None
-        self._rejected_by: str | None = None
-        self._shortened_by: str | None = None
-        self._judged_by: str | None = None
-        self._scores: tuple[float, ...] = ()
-        self._from_cache = self._computed_now = False
-        self._soft_prompts: dict[str, None] = {}
+        self._now = _CurrentCall()
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -130,11 +141,7 @@ class ToolSession:
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError("the run was cancelled")
         index, started = len(self.calls), time.perf_counter()
-        self._shown_picture = None
-        self._rejected_by, self._shortened_by = None, None
-        self._judged_by, self._scores = None, ()
-        self._from_cache = self._computed_now = False
-        self._soft_prompts = {}
+        now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
         error: str | None = None
         result: Any = None
@@ -154,16 +161,16 @@ class ToolSession:
                     tool=name,
                     args=tuple(logged(value) for value in args),
                     kwargs={key: logged(value) for key, value in kwargs.items()},
-                    result=plain(self._shown_picture or result),
+                    result=plain(now.shown_picture or result),
                     seconds=round(time.perf_counter() - started, 6),
-                    cached=error is None and self._from_cache and not self._computed_now,
-                    rejected_by=self._rejected_by,
-                    shortened_by=self._shortened_by,
-                    judged_by=self._judged_by,
-                    scores=self._scores,
+                    cached=error is None and now.from_cache and not now.computed,
+                    rejected_by=now.rejected_by,
+                    shortened_by=now.shortened_by,
+                    judged_by=now.judged_by,
+                    scores=now.scores,
                     error=error,
                     line=line,
-                    taught=tuple(self._soft_prompts),
+                    taught=tuple(now.soft_prompts),
                 )
             )
 
@@ -197,15 +204,15 @@ class ToolSession:
         rejects scores that self-tuning could still reach.
         """
         ordered, value = sorted(scores, reverse=True), self.threshold(threshold_name)
-        self._judged_by = threshold_name
-        self._scores = tuple(round(float(score), 4) for score in ordered[:SCORES_KEPT])
+        self._now.judged_by = threshold_name
+        self._now.scores = tuple(round(float(score), 4) for score in ordered[:SCORES_KEPT])
         if ordered and ordered[0] < value:
-            self._rejected_by = threshold_name
+            self._now.rejected_by = threshold_name
         schedule = self.toolbox.settings.sensitivities.get(threshold_name)
         if keeps_all and ordered and ordered[0] >= value and schedule is not None:
             rejected = (score for score in ordered if score < value)
             if any(score >= schedule.floor for score in rejected):
-                self._shortened_by = threshold_name
+                self._now.shortened_by = threshold_name
 
     def show(self, region: Region) -> None:
         """Show a part of a picture to the model that writes the code; the log names the picture.
@@ -223,19 +230,19 @@ class ToolSession:
                 picture = np.asarray(Picture(picture).fitted(self.max_shown_pixels))
             base, size = self.media.origin(name), (picture.shape[1], picture.shape[0])
             name = self.media.edits.add(picture, Origin(base.image_id, base.x + x0, base.y + y0))
-        self._shown_picture = Ref("image", (name, *size))
+        self._now.shown_picture = Ref("image", (name, *size))
 
     def without_model(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
         """Return a value computed from pixels alone, cached under a key that holds all it depends
         on; it counts as no forward pass.
         """
         value, hit = self.toolbox.results.get(key, compute)
-        self._from_cache = self._from_cache or hit
+        self._now.from_cache |= hit
         return value
 
     def note_soft_prompt(self, name: str) -> None:
         """Record that a learned soft prompt takes part in the current call."""
-        self._soft_prompts[name] = None
+        self._now.soft_prompts[name] = None
 
     def region(self, ref: Any) -> Region:
         """Return the pixel region of a patch or image reference, clipped to its picture."""
@@ -290,18 +297,15 @@ class ToolSession:
             operation: of the role's backend, see ``viper.tools.toolbox.OPERATIONS``.
             make: returns the pixels; called only if the encoding is not cached.
         """
-        media_id, box = place
-        model_id = self.toolbox.models.trait(role, "model_id")
-        key = (f"encode:{role}", model_id, self.media.content_hash(media_id), box)
-        value, hit = self.toolbox.encodings.get(key, lambda: self._ask(role, operation, make()))
-        self._count(hit)
-        return value
+        key = ("encode", role, self.media.content_hash(place[0]), place[1])
+        return self._cached(self.toolbox.encodings, key, operation, lambda: (make(),))
 
     def computed(
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
         """Return the result of a model call, cached under a key that holds all it depends on."""
-        return self._computed(role, key, lambda: self._ask(role, operation, *args, **named))
+        key = ("answer", role, *key)
+        return self._cached(self.toolbox.results, key, operation, lambda: args, named)
 
     def computed_late(
         self,
@@ -311,24 +315,30 @@ class ToolSession:
         arguments: Callable[[], Sequence[Any]],
     ) -> Any:
         """Work like :meth:`computed`, but make the arguments only if the result is not cached."""
-        return self._computed(role, key, lambda: self._ask(role, operation, *arguments()))
+        return self._cached(self.toolbox.results, ("answer", role, *key), operation, arguments)
 
-    def _computed(self, role: str, key: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-        full = (f"answer:{role}", self.toolbox.models.trait(role, "model_id"), *key)
-        value, hit = self.toolbox.results.get(full, ask)
-        self._count(hit)
-        return value
+    def _cached(
+        self,
+        cache: ComputeCache,
+        key: tuple[Any, ...],
+        operation: str,
+        arguments: Callable[[], Sequence[Any]],
+        named: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Any:
+        """Ask the toolbox unless the cache knows the answer, and count which of both it was."""
+        kind, role, *about = key
+        model_id = self.toolbox.models.trait(role, "model_id")
 
-    def _ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
-        with charging([self._charge]):
-            return self.toolbox.ask(role, operation, *args, **named)
+        def ask() -> Any:
+            return self.toolbox.ask(role, operation, *arguments(), charge=self._charge, **named)
 
-    def _count(self, hit: bool) -> None:
+        value, hit = cache.get((f"{kind}:{role}", model_id, *about), ask)
         if hit:
-            self._from_cache = True
+            self._now.from_cache = True
         else:
-            self._computed_now = True
+            self._now.computed = True
             self.model_calls += 1
+        return value
 
 
 def is_shown(call: ToolCall) -> bool:

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
-from viper.models.llm.charging import charge
-from viper.models.llm.protocol import LLM, Sampling
+from viper.models.llm.protocol import LLM, Sampling, charge
 from viper.models.llm.replies import final_answer, first_line, without_reasoning
 from viper.prompting.builder import build_select_prompt
 from viper.prompting.select import build_choice_prompt, parse_choice, verbatim

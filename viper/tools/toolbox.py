@@ -1,5 +1,13 @@
 """The toolbox: models, caches and tools behind the calls of programs.
 
+A call of a program passes five layers on its way to a model, each with one task:
+
+1. ``ToolSession.computed`` or ``encoded`` looks in the caches and counts what the run needed.
+2. :meth:`Toolbox.ask` prepares pictures and decides whether the request may share a batch.
+3. ``Gatherer.ask`` lets the requests of other runs for the same operation join.
+4. ``ModelSet.run`` waits for the turn of the role's backend.
+5. ``MemoryBudget.run`` keeps the backend loaded, and frees memory if it runs out.
+
 All runs share one :class:`Toolbox`. It owns the models and caches the encodings of image towers and
 the results by content. No tower runs twice for one (image, box), and a lowered threshold costs no
 forward pass. A :class:`ToolSession` serves one run: its media, its thresholds, its call log.
@@ -22,7 +30,7 @@ from typing import Any
 from viper.api.registry import REGISTRY, Routine
 from viper.errors import UsageError, ViperError
 from viper.models.batching import Gatherer
-from viper.models.llm.charging import Charge, charging, current_charge, uncharged
+from viper.models.llm.protocol import Charge, charging, uncharged
 from viper.models.media import Media
 from viper.models.vision.roles import Detection, Detector, Explainer, VisualAnswerer
 from viper.models.vision.soft_prompts import NoSoftPrompts, SoftPromptSource
@@ -213,11 +221,16 @@ class Toolbox:
         other.results = ComputeCache(entries, mb << 20)
         return other
 
-    def ask(self, role: str, operation: str, *args: Any, **named: Any) -> Any:
+    def ask(
+        self, role: str, operation: str, *args: Any, charge: Charge = uncharged, **named: Any
+    ) -> Any:
         """Return the answer of a role's backend, batched with simultaneous requests of other runs.
 
         Backends with the attribute ``concurrent`` are asked by every thread at once instead.
         Operations listed in :data:`OPERATIONS` take no arguments by name.
+
+        Args:
+            charge: gets the completions of language models that the backend asks.
 
         Raises:
             ToolError: no model plays the role.
@@ -225,20 +238,20 @@ class Toolbox:
         """
         batched = OPERATIONS.get((role, operation))
         if batched is None:
-            return self.models.run(
-                role, lambda backend: getattr(backend, operation)(*args, **named)
-            )
+            with charging([charge]):
+                return self.models.run(
+                    role, lambda backend: getattr(backend, operation)(*args, **named)
+                )
         if (role, operation) in OF_PICTURES:
             prepare = self.models.trait(role, "prepare", None)
             if prepare is not None:
                 with self._preparing:
                     operation, args = PREPARED, (prepare(*args),)
-        item = (args, current_charge())
         if self.models.concurrent(role):
-            return self._serve(role, (operation, 0), [item])[0]
+            return self._serve(role, (operation, 0), [(args, charge)])[0]
         # Items that gain nothing from batching get a number each, so they are never grouped.
         group = 0 if batched.together else next(self._numbers)
-        return self._gatherers[role].ask((operation, group), item)
+        return self._gatherers[role].ask((operation, group), (args, charge))
 
     def _own_gatherers(self) -> dict[str, Gatherer]:
         return {
@@ -249,11 +262,11 @@ class Toolbox:
     def _serve(
         self, role: str, kind: Any, items: list[tuple[tuple[Any, ...], Charge]]
     ) -> Sequence[Any]:
+        """Answer a batch of the gatherer."""
         arguments, charges = zip(*items, strict=True)
+        operation = OPERATIONS[role, kind[0]]
         with charging(charges):
-            return self.models.run(
-                role, lambda backend: OPERATIONS[role, kind[0]].run(backend, arguments)
-            )
+            return self.models.run(role, lambda backend: operation.run(backend, arguments))
 
     def session(
         self,

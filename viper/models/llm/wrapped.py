@@ -145,14 +145,7 @@ class DeferredLLM(WrappedLLM):
         return self._weights.budget.backend(self._weights, self, self._load)
 
     def _use(self, work: Callable[[LLM], Result]) -> Result:
-        """Return ``work(model)``; the model stays loaded meanwhile."""
-        budget, weights = self._weights.budget, self._weights
-
-        def attempt() -> Result:
-            with budget.holding(weights, self, self._load) as llm:
-                return work(llm)
-
-        return budget.retrying(weights, attempt)
+        return self._weights.budget.run(self._weights, self, self._load, work)
 
     def _fixed(self, name: str) -> Any:
         """Return an attribute that the model always has; asked again, it loads nothing."""

@@ -20,10 +20,9 @@ from typing import Any, Self
 
 from viper.errors import ModelError, PromptTooLongError
 from viper.models.hub import local_copy
-from viper.models.llm.charging import charge
 from viper.models.llm.messages import MAX_PIXELS, Prompt, as_text, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Completion, Sampling, charge
 from viper.models.llm.replies import without_reasoning
 from viper.models.llm.scripted import cut_at_stop
 from viper.models.llm.transformers_llm import sample_seed

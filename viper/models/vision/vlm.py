@@ -17,9 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from viper.errors import ProfileError, ToolError
-from viper.models.llm.charging import charge
 from viper.models.llm.messages import Picture, Prompt, user
-from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
+from viper.models.llm.protocol import LLM, Completion, Sampling, charge, sees_pictures
 from viper.models.llm.replies import without_reasoning
 from viper.models.vision.roles import Floats, Pixels
 

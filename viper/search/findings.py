@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from viper.errors import DataError
+from viper.errors import DataError, UsageError
 from viper.models.vision.roles import Pixels
 
 # Most characters of a provider's text.
@@ -150,3 +150,15 @@ def plain(value: object, most: int = MAX_TEXT) -> str:
         return ""
     head = value[: 8 * most]
     return _SPACE.sub(" ", _UNSEEN.sub(" ", head)).strip()[:most].rstrip()
+
+
+def check_search(query: str | None, limit: int) -> None:
+    """Check the limit of a search, and its text unless it is None.
+
+    Raises:
+        UsageError: the query is empty, or the limit is outside 1 to :data:`MAX_RESULTS`.
+    """
+    if query is not None and not plain(query):
+        raise UsageError("the text to search for is empty")
+    if not 1 <= limit <= MAX_RESULTS:
+        raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")

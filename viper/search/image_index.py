@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from viper.errors import StoreError, UsageError
+from viper.errors import StoreError
 from viper.models.vision.roles import Matcher, Pixels
-from viper.search.findings import MAX_RESULTS, SimilarPicture
+from viper.search.findings import SimilarPicture, check_search
 from viper.search.picture_index import (
     THUMBNAIL,
     PictureIndex,
@@ -109,8 +109,7 @@ class ImageIndex:
 
     def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
         """See :meth:`viper.search.findings.ImageSearch.similar`. Ties are sorted by name."""
-        if not 1 <= limit <= MAX_RESULTS:
-            raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")
+        check_search(None, limit)
         with self._pictures.opened() as database:
             if self._graph is None:
                 self._graph = self._saved_graph(database)

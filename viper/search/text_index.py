@@ -21,7 +21,7 @@ from typing import Any
 
 from viper.errors import StoreError, UsageError
 from viper.search.documents import Document, documents, passages, text_files
-from viper.search.findings import MAX_NAME, MAX_RESULTS, Passage, TextFindings, plain
+from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
 
 # Most different words of a query that are searched for.
 TERMS = 32
@@ -292,18 +292,6 @@ class TextIndex:
             raise StoreError(
                 f"{self.folder}: the index is broken ({str(error)[:120]}); delete it to index anew"
             ) from None
-
-
-def check_search(query: str, limit: int) -> None:
-    """Check a query and a limit.
-
-    Raises:
-        UsageError: the query is empty, or the limit is outside 1 to :data:`MAX_RESULTS`.
-    """
-    if not plain(query):
-        raise UsageError("the text to search for is empty")
-    if not 1 <= limit <= MAX_RESULTS:
-        raise UsageError(f"a limit of {limit} results; expected 1 to {MAX_RESULTS}")
 
 
 def _analyser(tantivy: Any) -> Any:

@@ -16,12 +16,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from viper.errors import ModelError, ProfileError, UsageError
+from viper.errors import ProfileError, UsageError
 from viper.record import record_from_json
-from viper.search.findings import MAX_NAME, Passage, TextFindings, plain
-from viper.search.text_index import check_search
-from viper.search.web_fetch import Fetcher
-from viper.search.web_service import WebService, at_path
+from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
+from viper.search.web_service import Fetcher, WebService, at_path
 from viper.storage.responses import MemoryStore, ResponseStore
 
 MAX_RELATED = 5
@@ -185,22 +183,8 @@ class WebTexts:
     def _request(self, query: str, limit: int) -> TextFindings:
         self._pace.wait()
         service = self._service
-        address, headers = service.request(query, limit)
-        reply = self._fetch.get(address, service.max_reply_bytes, headers, retry=True)
-        try:
-            value = json.loads(reply)
-        except (ValueError, RecursionError):
-            raise ModelError(
-                f"{service.host}: answers with something else than JSON; "
-                "check the address of the text search"
-            ) from None
-        items = at_path(value, service.items)
-        if not isinstance(items, list):
-            raise ModelError(
-                f"{service.host}: its reply has no list at {service.items!r}; "
-                "correct items of the text search"
-            )
-        passages = [self._passage(item, place) for place, item in enumerate(items[:limit])]
+        value, items = self._fetch.found("text", query, limit)
+        passages = [self._passage(item, place) for place, item in enumerate(items)]
         direct = next(_texts(at_path(value, service.direct)), "") if service.direct else ""
         related = list(_texts(at_path(value, service.related))) if service.related else []
         return TextFindings(

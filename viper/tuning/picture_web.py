@@ -8,7 +8,6 @@ inspected later.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,7 @@ from typing import Any
 
 from viper.errors import MediaError, ModelError, StoreError, UsageError
 from viper.models.media import read_picture
-from viper.search.web_fetch import Fetcher
-from viper.search.web_service import WebService, at_path
+from viper.search.web_service import Fetcher, WebService, at_path
 from viper.tuning.training_data import FoundPicture, checked_limit
 
 # Number of addresses to try for each picture, since many addresses of a search are dead or no
@@ -111,28 +109,12 @@ class WebSearch:
 
     def _addresses(self, text: str, count: int) -> Iterator[tuple[str, str | None]]:
         """Yield the addresses of the picture and its page for each item in the service's reply."""
-        address, headers = self._service.request(text, count)
-        reply = self._fetch.get(address, self._service.max_reply_bytes, headers, retry=True)
-        items = at_path(self._json(reply), self._service.items)
-        if not isinstance(items, list):
-            raise ModelError(
-                f"{self._service.host}: its reply has no list at {self._service.items!r}; "
-                "correct items of the picture search"
-            )
-        for item in items[:count]:
+        _, items = self._fetch.found("picture", text, count)
+        for item in items:
             picture = at_path(item, self._service.picture)
             page = at_path(item, self._service.page) if self._service.page else None
             if isinstance(picture, str):
                 yield picture, page[:_ADDRESS_KEPT] if isinstance(page, str) else None
-
-    def _json(self, reply: bytes) -> Any:
-        try:
-            return json.loads(reply)
-        except (ValueError, RecursionError):
-            raise ModelError(
-                f"{self._service.host}: answers with something else than JSON; "
-                "check the address of the picture search"
-            ) from None
 
     def _download(self, address: str) -> str:
         """Fetch, check and store a picture. Return its checksum, which is the file's name."""

@@ -19,9 +19,9 @@ from viper.evaluate.runs.feedback import read_feedback
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.manifest import differences
 from viper.evaluate.runs.store import RunStore
-from viper.models.llm.cache import CachedLLM
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.llm.wrapped import CachedLLM
 from viper.models.vision.prompt_pool import PromptPool
 from viper.record import record_from_json
 from viper.schema import Query, Trace

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from viper.record import read_toml, record_from_json
 
+# Beside this file, so that facts and their readers are one package's.
 CATALOGUE = Path(__file__).with_suffix(".toml")
 
 # By precision; quantised weights include their scales.

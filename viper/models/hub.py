@@ -30,14 +30,20 @@ PIPELINE_INDEX = "model_index.json"
 # Called with the bytes of a checkpoint that are on this disk, and the bytes it will have.
 Progress = Callable[[int, int], None]
 
+# Lists the layers of a sentence encoder, each in its own folder.
 _MODULES_INDEX = "modules.json"
+# One of them makes a folder a checkpoint; the second is that of an adapter.
 _CONFIGS = ("config.json", "adapter_config.json")
+# Files without which texts or pictures cannot be read for the model.
 _READER = re.compile(r"tokenizer.*|vocab\..*|.*\.model|.*processor_config\.json")
+# Endings of what is downloaded beside the weights: settings and vocabularies, no code, no copies of
+# the weights for other libraries.
 _SMALL = {".json", ".txt", ".model", ".jinja", ".tiktoken", ".spm", ".bpe", ".vocab"}
+# Names of weight files, without shard and ending. Variants such as ``model.fp16`` are copies.
 _WEIGHTS = r"(model|pytorch_model|diffusion_pytorch_model|adapter_model)"
-# Names of weight files, without shard and ending.
 _WEIGHTS_OF_OPEN_CLIP = r"(open_clip_model|open_clip_pytorch_model)"
 
+# Names become paths in the cache, so neither may leave its folder.
 _HUB_ID = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

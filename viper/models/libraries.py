@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 
+# Modules that the first model would import one by one; the last one says that all are there.
 _LIBRARIES = (
     "torch",
     "torchvision",

@@ -219,6 +219,7 @@ def reason_of(error: BaseException) -> str:
     return f"{reason[:half]} … {reason[-half:]}"
 
 
+# Room for the two sentences in which libraries say what is wrong, not for their lists of names.
 _MAX_REASON = 600
 
 MEMORY_ADVICE = (
@@ -363,10 +364,24 @@ def model_id(source: str | Path) -> str:
         return f"{published[0]}@{published[1][:12]}"
     if not folder.is_dir():
         return str(source)
+    return f"{folder.resolve().name}@{weights_hash(folder, nested=True)[:12]}"
+
+
+def weights_hash(folder: Path, *, nested: bool = False) -> str:
+    """Return the SHA-256 of a folder's safetensors, 64 hex digits.
+
+    Args:
+        nested: use those of its subfolders if the folder itself holds none.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files and nested:
+        files = sorted(folder.rglob("*.safetensors"))
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")) or sorted(folder.rglob("*.safetensors")):
-        digest.update(path.read_bytes())
-    return f"{folder.resolve().name}@{digest.hexdigest()[:12]}"
+    for file in files:
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[LoadOptions, dict[str, Any]]:

@@ -25,18 +25,22 @@ from viper.models.edited import Edits, Origin
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
 
+# Six digits, so that a name never is a number that takes long to read.
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
 
 # Pictures with more pixels are rejected, because decoding one would take over a gigabyte.
 MAX_IMAGE_PIXELS = 100_000_000
 
-# Maximum number of frames kept of a video, evenly spread over its length.
+# Maximum number of frames kept of a video, evenly spread over its length: at 960 x 540 pixels they
+# take 100 MB, and video models see fewer.
 MAX_FRAMES = 64
 
-# Frames with a longer side are scaled down to this many pixels while reading.
+# Frames with a longer side are scaled down to this many pixels while reading; models scale them
+# down further, and :data:`MAX_FRAMES` full frames would take gigabytes.
 MAX_FRAME_SIDE = 960
 
-# Maximum number of frames decoded to select evenly spread ones.
+# Maximum number of frames decoded to select evenly spread ones: ten minutes at 30 frames a second.
+# Longer videos are cut there, because decoding takes the time.
 MAX_DECODED_FRAMES = 20_000
 
 
@@ -152,21 +156,16 @@ def media_from(source: Any) -> Media:
     if all(isinstance(item, str | Path) for item in items):
         return load_media([Path(item) for item in items])
     if len(items) == 1 and isinstance(items[0], bytes):
-        return _media_of_bytes(items[0])
+        with tempfile.TemporaryDirectory(prefix="viper-") as folder:
+            path = Path(folder) / "bytes"
+            path.write_bytes(items[0])
+            return load_media([path])
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
         return _video_media(_checked(items[0], "array"), "array", range(len(items[0])))
     return Media(
         images=tuple(_image_of(item) for item in items),
         names=tuple(f"image{i}" for i in range(len(items))),
     )
-
-
-def _media_of_bytes(content: bytes) -> Media:
-    """Read the bytes of a picture or video file."""
-    with tempfile.TemporaryDirectory(prefix="viper-") as folder:
-        path = Path(folder) / "bytes"
-        path.write_bytes(content)
-        return load_media([path])
 
 
 def load_media(paths: Sequence[Path]) -> Media:
@@ -234,13 +233,6 @@ _UNREAD_FORMATS = (
     (re.compile(rb"\s*(?:<\?xml.*)?<(?:svg|!DOCTYPE svg)", re.DOTALL), "an SVG drawing"),
     (re.compile(rb"\s*<(?:!DOCTYPE html|html)", re.IGNORECASE), "a web page"),
 )
-
-
-def _unread_format(path: Path) -> str | None:
-    """Return what a file is that cannot be read, if it is a format that people try."""
-    with path.open("rb") as file:
-        begin = file.read(512)
-    return next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
 
 
 # Errors that decoders raise about damaged files.
@@ -318,7 +310,9 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
                 raise MediaError(f"{path}: holds no video stream; expected a picture or a video")
             frames, indices = _spread_frames(container)
     except (av.error.FFmpegError, *_DECODER_ERRORS):
-        unread = _unread_format(path)
+        with path.open("rb") as file:
+            begin = file.read(512)
+        unread = next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
         if unread is not None:
             raise MediaError(
                 f"{path}: is {unread}, which is not read; convert it to PNG or JPEG"
@@ -382,6 +376,7 @@ def _checked(array: np.ndarray[Any, Any], name: str) -> Pixels:
     return array
 
 
+# Frames a second of written clips: the tabletop world's clips move at this pace.
 CLIP_FPS = 8
 
 

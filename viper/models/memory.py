@@ -21,6 +21,7 @@ from viper.models.loading import ONE_AT_A_TIME, is_out_of_memory
 
 Result = TypeVar("Result")
 
+# For backends that any number of threads use at once.
 _NO_TURNS = nullcontext()
 
 

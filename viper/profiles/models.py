@@ -9,7 +9,7 @@ from typing import Any
 
 from viper.errors import ProfileError
 from viper.models.llm.protocol import LLM
-from viper.models.llm.wrapped import BATCH, DeferredLLM, GatheredLLM
+from viper.models.llm.wrapped import BATCH, CachedLLM, DeferredLLM, GatheredLLM
 from viper.models.memory import MemoryBudget
 from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
@@ -72,7 +72,6 @@ class ProfileModels:
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
-        from viper.models.llm.cache import CachedLLM
         from viper.storage.responses import SqliteStore
 
         store = SqliteStore(state_dir(self._choices.state) / "llm-cache.db")

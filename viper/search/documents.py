@@ -20,15 +20,18 @@ from xml.etree.ElementTree import ParseError
 from viper.errors import DataError, MissingExtraError, UsageError
 from viper.search.findings import MAX_NAME, MAX_TEXT, json_line, plain
 
-# Approximate number of words of a passage.
+# Approximate number of words of a passage, as in retrieval for question answering (Karpukhin et al.
+# 2020): long enough for a fact with its subject, short enough that ten fit a prompt.
 WORDS = 100
 
-# Limit for a line of JSON and for a whole Markdown file.
+# Limit for a line of JSON and for a whole Markdown file: other kinds of files are one endless line.
 MAX_LINE_BYTES = 16 << 20
 
+# Related questions of a document that are kept; a prompt shows no more.
 MAX_RELATED = 5
 
 _PACKINGS = (".gz", ".bz2")
+# Elements of Wikipedia's markup that hold no sentences.
 _NO_PROSE = ("ref", "table", "math", "gallery")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 _FENCE = re.compile(r"^\s*(?:```|~~~)", re.MULTILINE)

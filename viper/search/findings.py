@@ -15,15 +15,16 @@ from typing import Any, Protocol, runtime_checkable
 from viper.errors import DataError, UsageError
 from viper.models.vision.roles import Pixels
 
-# Most characters of a provider's text.
+# Most characters of a provider's text: ten passages of so many fit the prompt of a small model.
 MAX_TEXT = 2_000
 
 # Most characters of a title, a name or an address.
 MAX_NAME = 200
 
-# Most results of one search.
+# Most results of one search; larger ones are no search but a copy of the collection.
 MAX_RESULTS = 100
 
+# Control characters and invisible ones, with which a text could hide words from a reader.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _SPACE = re.compile(r"\s+")
 

@@ -31,12 +31,15 @@ from viper.search.picture_index import (
     thumbnail,
 )
 
-# Graph settings: neighbours of each vector; candidates while adding and while searching.
+# Graph settings: neighbours of each vector; candidates while adding and while searching. The usual
+# values for embeddings; ``benchmarks/search_pictures.py`` compares results with an exact search.
 CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
 
-# Two thumbnails with a smaller mean difference (of 255) show the same picture.
+# Two thumbnails with a smaller mean difference (of 255) show the same picture: another size or
+# encoding changes less, another view more.
 SAME_PICTURE = 6.0
 
+# Vectors between two reports of progress; usearch adds them in parallel.
 _ADDED_AT_ONCE = 4096
 
 

@@ -22,6 +22,7 @@ from viper.storage.files import write_file
 
 DEFAULT = "default"
 
+# Names become files, so they hold no separators and do not begin with a dot.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -33,17 +33,21 @@ from viper.search.findings import MAX_NAME, Entity, json_line, plain
 from viper.storage.files import files_below
 from viper.storage.sqlite import Format, database_errors, open_to_write
 
-# Most files of a folder that are indexed, in the order of their names.
+# Most files of a folder that may be indexed: vectors of a million take some gigabytes. A larger
+# folder is more likely a mistake, such as a home folder.
 MAX_PICTURES = 1_000_000
 
-# Larger files are skipped.
+# Larger files are skipped; they are no photographs, and reading them takes the time of hundreds.
 MAX_FILE_BYTES = 100 << 20
 
 NOTES = "metadata.jsonl"
 
+# Entities of one picture that are kept, and bytes of a line with notes.
 MAX_ENTITIES = 20
 _MAX_LINE = 1 << 20
 
+# Files in a transaction, so that a kill loses little; and bytes of pictures that wait together for
+# the matcher, because a few photographs fill the memory.
 _BATCH = 32
 _PENDING_BYTES = 64 << 20
 
@@ -209,7 +213,8 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             yield name, (status.st_size, status.st_mtime_ns)
 
 
-# Side in pixels of the stored thumbnail, which identifies equal pictures.
+# Side in pixels of the stored thumbnail, which identifies equal pictures: small enough to forget
+# their encoding. Stored indexes hold thumbnails of this size.
 THUMBNAIL = 16
 
 

@@ -23,13 +23,17 @@ from viper.errors import StoreError, UsageError
 from viper.search.documents import Document, documents, passages, text_files
 from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
 
-# Most different words of a query that are searched for.
+# Most different words of a query that are searched for; more come from whole texts as queries.
 TERMS = 32
 
+# Version of the manifest.
 _VERSION = 1
 _MANIFEST = "manifest.json"
+# Memory of the writer, and passages between two commits: a kill loses at most some seconds of work,
+# and each commit makes a segment that must be merged.
 _HEAP = 128 << 20
 _COMMIT_EVERY = 20_000
+# Name of the analyser in stored indexes; longer words are no words but data.
 _ANALYSER = "viper"
 _LONGEST_WORD = 64
 

@@ -22,9 +22,11 @@ from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search,
 from viper.search.web_service import Fetcher, WebService, at_path
 from viper.storage.responses import MemoryStore, ResponseStore
 
+# Related questions that are kept; a prompt shows no more.
 MAX_RELATED = 5
 
-# Least number of results to request and store. Searches with another limit can use them.
+# Least number of results to request and store. Searches with another limit can use them, and a
+# request costs the same for any number on a page.
 _KEPT = 20
 
 
@@ -184,7 +186,19 @@ class WebTexts:
         self._pace.wait()
         service = self._service
         value, items = self._fetch.found("text", query, limit)
-        passages = [self._passage(item, place) for place, item in enumerate(items)]
+
+        def text_at(item: Any, path: str) -> str:
+            return plain(at_path(item, path), MAX_NAME) if path else ""
+
+        passages = [
+            Passage(
+                text_at(item, service.title),
+                plain(at_path(item, service.text)),
+                text_at(item, service.page),
+                1.0 / (1 + place),
+            )
+            for place, item in enumerate(items)
+        ]
         direct = next(_texts(at_path(value, service.direct)), "") if service.direct else ""
         related = list(_texts(at_path(value, service.related))) if service.related else []
         return TextFindings(
@@ -192,12 +206,6 @@ class WebTexts:
             direct,
             tuple(passage[:MAX_NAME] for passage in related[:MAX_RELATED]),
         )
-
-    def _passage(self, item: Any, place: int) -> Passage:
-        service = self._service
-        page = plain(at_path(item, service.page), MAX_NAME) if service.page else ""
-        title = plain(at_path(item, service.title), MAX_NAME) if service.title else ""
-        return Passage(title, plain(at_path(item, service.text)), page, 1.0 / (1 + place))
 
 
 def _texts(value: Any) -> Iterator[str]:

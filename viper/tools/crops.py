@@ -12,7 +12,8 @@ import numpy as np
 from viper.models.vision.roles import Floats, Pixels
 from viper.schema import PixelBox
 
-# Context around a box, as a share of the picture's shorter side.
+# Context around a box, as a share of the picture's shorter side. The shipped models were trained on
+# such crops; another margin shows them objects in sizes that they never saw.
 DEFAULT_MARGIN = 0.1
 
 

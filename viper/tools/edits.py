@@ -24,7 +24,7 @@ from viper.errors import MissingExtraError, ToolError
 from viper.models.edited import Tag
 from viper.models.vision.roles import Mask, Pixels
 
-# Blur radius as a share of the picture's shorter side.
+# Blur radius as a share of the picture's shorter side: things blur away and the place remains.
 BLUR_SHARE = 1 / 60
 
 # Emoji that instructions name, with the phrase for each.
@@ -98,8 +98,10 @@ def box_mask(size: tuple[int, int], box: Sequence[int]) -> Mask:
     return mask
 
 
+# A pink that neither photographs nor the tabletop world have.
 COLOUR = (255, 64, 160)
 _PADDING = 2
+# Characters of a drawn label; longer ones would cover the picture.
 _LONGEST = 60
 
 

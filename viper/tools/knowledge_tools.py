@@ -17,17 +17,17 @@ from viper.api.routines.knowledge import ABOUT
 from viper.errors import ToolError
 from viper.models.vision.roles import Pixels, TextLine
 from viper.search.findings import SimilarPicture, TextFindings, plain
-from viper.tools.crops import object_crop
 from viper.tools.session import ToolSession
-from viper.tools.tool_functions import _cut, _text
+from viper.tools.tool_functions import _cut, _text, region_crop
 
-# Maximum number of pictures or passages of one search.
+# Maximum number of pictures or passages of one search: as many as a prompt can quote.
 RESULTS = 10
 
-# Maximum length in characters of the text read in a picture.
+# Maximum length in characters of the text read in a picture: a page; prompts quote it whole.
 MAX_WRITTEN = 2_000
 
-# A part with a shorter side of fewer pixels is enlarged before reading.
+# A part with a shorter side of fewer pixels is enlarged before reading, because detectors of text
+# scale to multiples of 32 pixels and lose lines lower than some of them.
 _LEAST_SIDE = 96
 
 
@@ -78,7 +78,7 @@ def similar_pictures(session: ToolSession, patch: Any) -> Sequence[SimilarPictur
         return []
     key = (session.media.content_hash(region.image_id), region.box, RESULTS)
     pictures: Sequence[SimilarPicture] = session.computed_late(
-        "image_search", key, "similar", lambda: [_square(session, patch), RESULTS]
+        "image_search", key, "similar", lambda: [region_crop(session, region), RESULTS]
     )
     name = "image_search.threshold"
     session.record_scores(name, (picture.score for picture in pictures), keeps_all=True)
@@ -111,15 +111,6 @@ def _facts(picture: SimilarPicture, about: str) -> list[str]:
     if about == "titles":
         return [picture.title]
     return [picture.caption] if about == "captions" or picture.identical else []
-
-
-def _square(session: ToolSession, patch: Any) -> Pixels:
-    """Return the patch as the matcher sees objects; a whole picture stays unchanged."""
-    region = session.region(patch)
-    picture = session.media.pixels(region.image_id)
-    if region.is_whole:
-        return picture
-    return object_crop(picture, region.box, session.toolbox.settings.crop_margin)
 
 
 def _readable(pixels: Pixels) -> Pixels:

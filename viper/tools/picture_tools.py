@@ -31,7 +31,7 @@ from viper.tools.edits import (
 from viper.tools.session import Region, ToolSession
 from viper.tools.tool_functions import _cut, _text, centre_inside, searched_part
 
-# Maximum length of a label in characters.
+# Maximum length of a label in characters; it is part of references, logs and pages.
 MAX_LABEL = 200
 
 # Margin of ``replace`` around an outline, as a share of the picture's shorter side.
@@ -39,6 +39,7 @@ MAX_LABEL = 200
 # An object's own colour shines into the pixels around it.
 MARGIN_SHARE = 0.01
 
+# Seeds that every generator of random numbers takes.
 _SEED_LIMIT = 1 << 31
 
 

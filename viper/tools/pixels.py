@@ -15,16 +15,17 @@ from viper.api.routines.pixels import CHANNELS
 from viper.errors import ToolError
 from viper.models.vision.roles import Pixels
 
-# Number of pixels of a picture that a routine may make.
+# Number of pixels of a picture that a routine may make: programs may call it in loops, and 12 MB
+# each stay within the limit on edited pictures for some dozens.
 MAX_MADE_PIXELS = 4_000_000
 
-# Number of points of a contour.
+# Number of points of a contour: what a program or a reader can use, however ragged the mask.
 MAX_POINTS = 500
 
-# Pixels between pictures that stand side by side.
+# Pixels between pictures that stand side by side, so that a model sees where one ends.
 GAP = 8
 
-# Color of the corners of a rotated picture.
+# Color of the corners of a rotated picture: gray, which models take for no object.
 FILL = (128, 128, 128)
 
 Point = tuple[float, float]

@@ -27,13 +27,14 @@ from viper.tools.call_log import describe, logged, plain
 from viper.tools.models import ModelSet
 from viper.tools.settings import ToolSettings
 
-# Default of the number of pictures that a run may show to a model.
+# Default of the number of pictures that a run may show to a model: a loop must not fill the prompt.
 MAX_SHOWN = 100
 
 # Name of the tool that shows a picture; the result of a logged call is the picture.
 SHOW = "show"
 
-# Number of candidate scores that the log of a call keeps, best first.
+# Number of candidate scores that the log of a call keeps, best first: self-tuning and attribution
+# look at those near the threshold, and stored traces stay small.
 SCORES_KEPT = 16
 
 _NO_OVERRIDE = object()

@@ -26,7 +26,7 @@ FIND_SCOPES = ("whole", "crop")
 EXISTS_CHECKS = ("detector", "detector+vqa")
 
 # Letters of the shortest word that is read as a typing error, and its likeness to the right one (1:
-# the same).
+# the same). Shorter or less like words are more often other words (``cap`` is no ``cup``).
 LEAST_TYPO, TYPO_LIKENESS = 4, 0.8
 
 _WORD = re.compile(r"[A-Za-z]+")

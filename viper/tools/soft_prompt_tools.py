@@ -18,7 +18,8 @@ from viper.models.vision.roles import Detection, Floats, Segment
 from viper.models.vision.soft_prompts import NEAREST, LearnedPrompt, find_named, mix
 from viper.tools.session import Region, ToolSession
 
-# Least score of a detector prompt's best box for the prompt to be used on a picture.
+# Least score of a detector prompt's best box for the prompt to be used on a picture; below it the
+# picture shows nothing that the prompt was learned from.
 LEAST_CONFIDENCE = 0.1
 
 # Feature of every input of the inpainter, since a painting does not exist before it is made.
@@ -57,24 +58,19 @@ def detect(
     prompts = []
     for concept in concepts_named_in(session, "detector", "loc", phrase):
         feature = session.computed("detector", (*place, "feature"), "feature", encoding)
-        usable = [
-            candidate
-            for candidate in _candidates(session, "detector", "loc", concept)
-            if _surest(session, place, encoding, phrase, LearnedPrompt(concept, candidate.vectors))
-            > LEAST_CONFIDENCE
-        ]
+        model_id = session.toolbox.models.trait("detector", "model_id")
+        usable = []
+        for candidate in session.toolbox.soft_prompts.candidates("loc", concept, model_id):
+            alone = [LearnedPrompt(concept, candidate.vectors)]
+            key = (*place, phrase, "surest", *prompt_keys(alone))
+            score = session.computed("detector", key, "surest", encoding, phrase, alone)
+            if score > LEAST_CONFIDENCE:
+                usable.append(candidate)
         prompts += _mixture(session, "loc", concept, mix(usable, feature, NEAREST.get("loc")))
     if not prompts:
         return None
     key = (*place, phrase, *prompt_keys(prompts))
     return session.computed("detector", key, "detect_adapted", encoding, phrase, prompts)
-
-
-def _surest(
-    session: ToolSession, place: tuple[Any, ...], encoding: Any, phrase: str, prompt: LearnedPrompt
-) -> float:
-    key = (*place, phrase, "surest", *prompt_keys([prompt]))
-    return session.computed("detector", key, "surest", encoding, phrase, [prompt])
 
 
 def match(
@@ -144,11 +140,6 @@ def inpainter_prompts(session: ToolSession, text: str) -> list[LearnedPrompt]:
     for concept in concepts_named_in(session, "inpainter", "replace", text):
         prompts += _ensemble(session, "inpainter", "replace", concept, _ALIKE)
     return prompts
-
-
-def _candidates(session: ToolSession, role: str, tool: str, concept: str) -> Sequence[Any]:
-    model_id = session.toolbox.models.trait(role, "model_id")
-    return session.toolbox.soft_prompts.candidates(tool, concept, model_id)
 
 
 def _ensemble(

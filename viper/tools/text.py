@@ -17,12 +17,14 @@ SelectBy = Literal["likelihood", "choice", "greedy"]
 # Room for a model to think in a few lines before it names a letter.
 CHOICE_TOKENS = 256
 
-# Number of times that a model is asked for a letter before a choice fails.
+# Number of times that a model is asked for a letter before a choice fails; a model that names none
+# three times does not understand the request.
 MAX_CHOICES = 3
 
-# Increase of the temperature with each further time.
+# Increase of the temperature with each further time: at 0 the same reply would come again.
 CHOICE_TEMPERATURE = 0.4
 
+# Room for an answer of a few sentences.
 ANSWER_TOKENS = 256
 
 

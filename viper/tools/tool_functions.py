@@ -19,7 +19,8 @@ from viper.tools import soft_prompt_tools
 from viper.tools.crops import box_depth, object_crop
 from viper.tools.session import Region, ToolSession
 
-# Maximum length of a text argument in characters; longer ones are rejected.
+# Maximum length of a text argument in characters; longer ones are rejected, because they come from
+# a program in a loop and are part of cache keys and logs.
 MAX_TEXT = 2_000
 
 

@@ -19,7 +19,7 @@ from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.models.llm.cache import CachedLLM
+from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
 from viper.storage.responses import SqliteStore

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from viper.errors import ScriptExhaustedError
-from viper.models.llm.cache import CachedLLM
 from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
+from viper.models.llm.wrapped import CachedLLM
 from viper.storage.responses import MemoryStore, SqliteStore
 
 

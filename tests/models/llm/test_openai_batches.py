@@ -9,9 +9,8 @@ from openai_bench import Connect, Serve
 from openai_server import HELD, Answer, Behaviour, Received, refusal, said
 
 from viper.errors import ModelError, UsageError
-from viper.models.llm.cache import CachedLLM
 from viper.models.llm.protocol import Sampling
-from viper.models.llm.wrapped import Attempt, DeferredLLM
+from viper.models.llm.wrapped import Attempt, CachedLLM, DeferredLLM
 
 
 def _texts(attempt: Attempt) -> list[str]:

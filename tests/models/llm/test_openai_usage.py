@@ -8,9 +8,8 @@ from openai_bench import Connect, Serve
 from openai_server import completion, refusal, said
 
 from viper.errors import UsageError
-from viper.models.llm.cache import CachedLLM
 from viper.models.llm.protocol import Completion, Sampling
-from viper.models.llm.wrapped import DeferredLLM
+from viper.models.llm.wrapped import CachedLLM, DeferredLLM
 from viper.schema import Usage
 from viper.storage.responses import MemoryStore
 from viper.strategies.base import UsageMeter

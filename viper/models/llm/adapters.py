@@ -9,45 +9,38 @@ rejected, because an adapter fits one set of weights only.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 from viper.errors import ModelError
-from viper.models.loading import load_errors
+from viper.models.loading import load_errors, weights_hash
 
+# Names that the ``peft`` library gives.
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+# Our own file beside them, because ``peft`` names the base and does not identify its weights.
 BASE = "base.json"
 
+# Other kinds add layers, which the decoding engine does not know.
 _KIND = "LORA"
 
 
-def with_adapter(model: Any, folder: str | Path, base: str | Path) -> Any:
+def with_adapter(model: Any, folder: str | Path, base: str | Path, *, merged: bool = True) -> Any:
     """Return the model with an adapter added into its weights.
 
     Args:
         model: a causal language model of the transformers library, as loaded from ``base``.
         folder: of the adapter.
         base: source of the model; compared with the base that the adapter names.
+        merged: False keeps the adapter beside the frozen weights, ready for further training.
 
     Raises:
         ModelError: the folder holds no adapter, one of another kind, or one for another base.
     """
-    return _laid_over(model, Path(folder), Path(base), merged=True)
-
-
-def adapter_to_go_on(model: Any, folder: str | Path, base: str | Path) -> Any:
-    """Return the model with an adapter beside its frozen weights, ready for further training.
-
-    Arguments and errors are those of :func:`with_adapter`.
-    """
-    return _laid_over(model, Path(folder), Path(base), merged=False)
-
-
-def _laid_over(model: Any, folder: Path, base: Path, *, merged: bool) -> Any:
+    folder, base = Path(folder), Path(base)
     _check_folder(folder)
     _check_base(folder, base)
     import torch
@@ -73,16 +66,6 @@ def state_base(folder: Path, base: Path) -> None:
     """Write into an adapter's folder which base it was trained on."""
     text = json.dumps({"base": base.name, "sha256": weights_hash(base)}, indent=2)
     (folder / BASE).write_text(f"{text}\n", encoding="utf-8")
-
-
-def weights_hash(folder: Path) -> str:
-    """Return the SHA-256 of a folder's safetensors, 64 hex digits."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def _check_folder(folder: Path) -> None:

@@ -21,7 +21,7 @@ PLACEHOLDER = "no-key-needed"
 
 _HIDDEN = "[key]"
 
-# Least number of characters of a real key.
+# Shorter keys are words such as ``EMPTY``; to hide them would hide words of the message.
 _SECRET = 8
 
 
@@ -126,9 +126,16 @@ class UsageCounter:
     """
 
     def __init__(self, price_per_million: Mapping[str, float] | None = None) -> None:
-        if price_per_million is not None:
-            _check_prices(price_per_million)
-        self._prices = price_per_million
+        prices = price_per_million
+        if prices is not None and not (
+            set(prices) == set(PRICED)
+            and all(isinstance(price, int | float) and price >= 0 for price in prices.values())
+        ):
+            raise UsageError(
+                f"price_per_million must be {{ prompt = US dollars, completion = US dollars }}, "
+                f"each 0 or more, not {dict(prices)!r}"
+            )
+        self._prices = prices
         self._total = LLMUsage()
         self._lock = threading.Lock()
 
@@ -163,14 +170,3 @@ class UsageCounter:
             total = self._total
         cost_usd = self.price_usd(total.prompt_tokens, total.completion_tokens)
         return replace(total, cost_usd=cost_usd)
-
-
-def _check_prices(prices: Mapping[str, float]) -> None:
-    good = set(prices) == set(PRICED) and all(
-        isinstance(price, int | float) and price >= 0 for price in prices.values()
-    )
-    if not good:
-        raise UsageError(
-            f"price_per_million must be {{ prompt = US dollars, completion = US dollars }}, "
-            f"each 0 or more, not {dict(prices)!r}"
-        )

@@ -1,6 +1,8 @@
-"""An event loop in a thread of its own: threads wait there for asynchronous work.
+"""An event loop in a thread of its own, and the models that answer their prompts there.
 
-Callers may have event loops of their own, and asynchronous work can be cancelled anywhere.
+Threads wait for asynchronous work (:class:`EventLoop`). Callers may have event loops of their own,
+and asynchronous work can be cancelled anywhere. A :class:`ConcurrentLLM` answers all prompts of a
+call side by side.
 """
 
 from __future__ import annotations
@@ -9,8 +11,14 @@ import asyncio
 import concurrent.futures
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
+
+from viper.errors import ViperError
+from viper.models.llm.messages import Prompt
+from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.wrapped import Attempt
 
 Result = TypeVar("Result")
 AtEnd = Callable[[], Awaitable[object]]
@@ -78,14 +86,76 @@ class EventLoop:
         return self._loop
 
 
-async def gathered(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Return the results of concurrent work in order; the first failure cancels the others."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+class ConcurrentLLM:
+    """Base of language models that answer many prompts at once.
+
+    Args:
+        most: maximum number of prompts of one call that are answered at once; None sets no limit.
+
+    Attributes:
+        concurrent: callers are served concurrently; nobody needs to gather their prompts.
+    """
+
+    concurrent = True
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Return ``sampling.n`` completions for each prompt.
+
+        The first prompt that fails ends the call; :meth:`generate_each` continues.
+
+        Raises:
+            PromptTooLongError: a prompt fills the whole context.
+            UsageError: pictures for a model that takes none, or a prompt that the template rejects.
+            ModelError: the model rejects a prompt or the sampling, or keeps failing.
+        """
+        return self._run_all(partial(self._complete, sampling), prompts)
+
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
+        """Return completions or an error for each prompt; a failure does not affect other prompts.
+
+        Returns:
+            In the order of the prompts, the completions or the error that ``generate`` would raise.
+            If the model rejects everything, there are as many errors as prompts.
+        """
+
+        async def attempt(prompt: Prompt) -> Attempt:
+            try:
+                return await self._complete(sampling, prompt)
+            except ViperError as error:
+                return error
+
+        return self._run_all(attempt, prompts)
+
+    def _run_all(
+        self, work: Callable[[Any], Coroutine[Any, Any, Result]], items: Sequence[Any]
+    ) -> list[Result]:
+        """Return the result of ``work`` for each item; the first failure cancels the others."""
+
+        async def run_all() -> list[Result]:
+            room = asyncio.Semaphore(self._most or len(items) or 1)
+
+            async def one(item: Any) -> Result:
+                async with room:
+                    return await work(item)
+
+            tasks = [asyncio.ensure_future(one(item)) for item in items]
+            try:
+                return await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        return self._run(run_all)
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Return the result of work in the model's event loop."""
+        raise NotImplementedError
+
+    async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
+        raise NotImplementedError
 
 
 def _serve(loop: asyncio.AbstractEventLoop, over: asyncio.Event, at_end: AtEnd | None) -> None:

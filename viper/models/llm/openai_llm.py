@@ -9,30 +9,38 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from viper.errors import PromptTooLongError, UsageError, ViperError
+from viper.errors import PromptTooLongError, UsageError
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
-from viper.models.llm.event_loop import gathered
+from viper.models.llm.event_loop import ConcurrentLLM
 from viper.models.llm.messages import Picture, Prompt, messages_of, pictures_of, without_roles
-from viper.models.llm.openai_client import Api, Client, ContextFullError, RefusedError, Sleep
-from viper.models.llm.openai_replies import NoEchoError, Reply, read_echoes, read_reply
+from viper.models.llm.openai_client import (
+    Api,
+    Client,
+    ContextFullError,
+    NoEchoError,
+    RefusedError,
+    Reply,
+    Sleep,
+    read_echoes,
+    read_reply,
+)
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.llm.wrapped import Attempt
 
 APIS = ("chat", "completions")
 Result = TypeVar("Result")
 
 
-class OpenAILLM:
+class OpenAILLM(ConcurrentLLM):
     """Language model behind an HTTP endpoint; thread-safe.
 
     Args:
@@ -66,11 +74,7 @@ class OpenAILLM:
         MissingExtraError: the package ``openai`` is not installed.
         UsageError: an invalid option, or no key for OpenAI's own endpoint.
 
-    Attributes:
-        concurrent: callers are served concurrently; nobody needs to gather their prompts.
     """
-
-    concurrent = True
 
     def __init__(
         self,
@@ -100,7 +104,8 @@ class OpenAILLM:
         for name, value in sizes.items():
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
-        self._model, self._api, self._concurrency = model, api, concurrency
+        super().__init__(concurrency)
+        self._model, self._api = model, api
         self._chat = api == "chat"
         self._endpoint = find_endpoint(base_url, key_env)
         self._counter = UsageCounter(price_per_million)
@@ -142,28 +147,6 @@ class OpenAILLM:
                 self._echoes = False
         return bool(self._echoes)
 
-    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
-        """Return ``sampling.n`` completions for each prompt.
-
-        At temperature 0 one completion is requested and repeated. A server that returns too few is
-        asked again with the next seed. The first prompt that fails ends the call;
-        :meth:`generate_each` continues.
-
-        Raises:
-            PromptTooLongError: a prompt fills the whole context.
-            ModelError: the endpoint rejects the request, or keeps failing.
-        """
-        return self._run_all(partial(self._complete, sampling), prompts)
-
-    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
-        """Return completions or an error for each prompt; a failure does not affect other prompts.
-
-        Returns:
-            In the order of the prompts, the completions or the error that ``generate`` would raise.
-            If the endpoint rejects everything, there are as many errors as prompts.
-        """
-        return self._run_all(partial(self._attempt, sampling), prompts)
-
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Return the mean log-likelihood per token of each continuation.
 
@@ -192,25 +175,13 @@ class OpenAILLM:
         """Close the connections; the model cannot be used afterwards."""
         self._client.close()
 
-    def _run_all(
-        self, work: Callable[[Prompt], Awaitable[Result]], prompts: Sequence[Prompt]
-    ) -> list[Result]:
-        """Return the result of ``work`` for each prompt; the first failure cancels the others."""
-        room = asyncio.Semaphore(self._concurrency)
-
-        async def one(prompt: Prompt) -> Result:
-            async with room:
-                return await work(prompt)
-
-        return self._client.run(lambda: gathered(map(one, prompts)))
-
-    async def _attempt(self, sampling: Sampling, prompt: Prompt) -> Attempt:
-        try:
-            return await self._complete(sampling, prompt)
-        except ViperError as error:
-            return error
+    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        return self._client.run(work)
 
     async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
+        """Answer a prompt. At temperature 0 one completion is requested and repeated. A server that
+        returns too few is asked again with the next seed.
+        """
         greedy = sampling.temperature <= 0
         count = 1 if greedy else sampling.n
         completions: list[Completion] = []

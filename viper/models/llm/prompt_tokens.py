@@ -25,7 +25,7 @@ Template = Literal["plain", "chat", "auto"]
 # Rule of thumb for English and code with vocabularies of 30,000 tokens and more.
 CHARACTERS_PER_TOKEN = 4
 
-# Rule of thumb for pictures; models scale down the larger ones.
+# Rule of thumb for pictures, as vendors of models publish it; models scale down the larger ones.
 PIXELS_PER_TOKEN, MAX_PICTURE_TOKENS = 750, 1_500
 
 

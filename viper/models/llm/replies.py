@@ -24,6 +24,7 @@ _REASONING = (
     (r"<\|channel>\s*thought", r"<channel\|>"),
 )
 
+# Marks of the Harmony format, whose replies have a channel for reasoning and one for the answer.
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
 _SPECIAL = re.compile(r"<\|(?:start|end|return|call|channel|message|constrain)\|>")
 
@@ -85,6 +86,8 @@ def _flat(value: Mapping[str, Any]) -> dict[str, str]:
     return fields
 
 
+# How models state an answer: LaTeX's box (one level of braces within), tags, and a line in words,
+# which must not be the beginning of an argument ("the answer is not …").
 _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ANSWER_TAG = re.compile(r"<(?:final_)?answer>\s*(.*?)\s*</(?:final_)?answer>", re.DOTALL | re.I)
 _ANSWER_LINE = re.compile(

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,6 +46,7 @@ class Backoff:
         longest_asked_s: if a server asks for a longer wait, the request fails at once.
     """
 
+    # Waits of 0.5 s to 8 s at most: a server that restarts is back, a broken one is not asked long.
     max_retries: int = 5
     first_s: float = 0.5
     limit_s: float = 30.0
@@ -122,16 +123,12 @@ def asked_wait_s(headers: Mapping[str, str], now: float | None = None) -> float 
         return None
     try:
         seconds = float(value)
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
     except ValueError:
-        return _until(value, time.time() if now is None else now)
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
-
-
-def _until(date: str, now: float) -> float | None:
+        pass
     try:
-        then = parsedate_to_datetime(date)
+        then = parsedate_to_datetime(value)
     except ValueError:
         return None
-    # A date without a zone is in UTC.
-    aware = then if then.tzinfo else then.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())
+    aware = then if then.tzinfo else then.replace(tzinfo=UTC)  # without a zone it is in UTC
+    return max(0.0, aware.timestamp() - (time.time() if now is None else now))

@@ -92,7 +92,11 @@ class ScriptedLLM:
         """Return the scripted score of each continuation (see ``scores``)."""
         with self._lock:
             self.calls.append(RecordedCall("score", prompt, None, tuple(continuations)))
-        return [self._score(text) for text in continuations]
+        scores = []
+        for text in continuations:
+            hits = [fragment for fragment in self._scores if fragment in text]
+            scores.append(self._scores[max(hits, key=len)] if hits else -float(len(text)))
+        return scores
 
     def count_tokens(self, text: str) -> int:
         """Return the number of whitespace-separated words."""
@@ -117,10 +121,6 @@ class ScriptedLLM:
             )
         self._used += 1
         return self._answers[self._used - 1]
-
-    def _score(self, continuation: str) -> float:
-        hits = [fragment for fragment in self._scores if fragment in continuation]
-        return self._scores[max(hits, key=len)] if hits else -float(len(continuation))
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:

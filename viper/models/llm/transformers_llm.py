@@ -12,20 +12,23 @@ import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viper.models.hub import local_copy, published_as
-from viper.models.llm.adapters import weights_hash, with_adapter
+from viper.models.llm.adapters import with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.prompt_tokens import PromptTokens, Template, common
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
-
-if TYPE_CHECKING:
-    import torch
+from viper.models.loading import (
+    LoadOptions,
+    LocalModel,
+    load_pretrained,
+    load_processor,
+    weights_hash,
+)
 
 
 class TransformersLLM(LocalModel):
@@ -73,7 +76,10 @@ class TransformersLLM(LocalModel):
         self._prompts = PromptTokens(self._tokenizer, template, chat_template_kwargs)
         self._thinking_tokens = thinking_tokens
         self._reader = PromptReader(self._model, kept_prompts)
-        stop_ids = _stop_ids(self._model, self._tokenizer)
+        # Every token that ends a text: the model's and the tokenizer's.
+        listed = getattr(self._model.generation_config, "eos_token_id", None)
+        ids = [*(listed if isinstance(listed, list) else [listed]), self._tokenizer.eos_token_id]
+        stop_ids = frozenset(i for i in ids if i is not None)
         self._decoder = Decoder(self._reader, self._tokenizer, stop_ids)
         self._lock = threading.Lock()
         self.model_id = language_model_id(folder, adapter)
@@ -92,11 +98,12 @@ class TransformersLLM(LocalModel):
                 prefill = self._reader.read(ids)
                 most = sampling.max_tokens + self._thinking_tokens
                 room = min(most, self.max_context - len(ids))
-                device = prefill.logits.device
-                rows += [
-                    Row(prefill, room, self._generator(sampling, as_text(prompt), i, device))
-                    for i in range(sampling.n)
-                ]
+                for sample in range(sampling.n):
+                    generator = None
+                    if sampling.temperature > 0:
+                        seed = sample_seed(sampling, as_text(prompt), sample)
+                        generator = self._torch.Generator(prefill.logits.device).manual_seed(seed)
+                    rows.append(Row(prefill, room, generator))
             self._decoder.decode(rows, sampling)
         done = [self._completion(row, sampling) for row in rows]
         return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
@@ -122,13 +129,6 @@ class TransformersLLM(LocalModel):
         """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
 
-    def _generator(
-        self, sampling: Sampling, prompt: str, sample: int, device: torch.device
-    ) -> torch.Generator | None:
-        if sampling.temperature <= 0:
-            return None
-        return self._torch.Generator(device).manual_seed(sample_seed(sampling, prompt, sample))
-
     def _completion(self, row: Row, sampling: Sampling) -> Completion:
         text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
         reason = "stop" if row.stopped else "length"
@@ -140,13 +140,6 @@ def sample_seed(sampling: Sampling, prompt: str, sample: int) -> int:
     """Return the seed of one sample of a prompt, which is the same in every batch."""
     name = f"{sampling.seed}\0{sample}\0{prompt}".encode()
     return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return every token that ends a text: the model's and the tokenizer's."""
-    listed = getattr(model.generation_config, "eos_token_id", None)
-    ids = listed if isinstance(listed, list) else [listed]
-    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
 
 
 def language_model_id(folder: Path, adapter: str | Path | None = None) -> str:

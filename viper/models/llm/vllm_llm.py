@@ -19,14 +19,13 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
-from viper.errors import MissingExtraError, ModelError, ViperError
+from viper.errors import MissingExtraError, ModelError
 from viper.models.hub import local_copy
-from viper.models.llm.event_loop import EventLoop, gathered
+from viper.models.llm.event_loop import ConcurrentLLM, EventLoop
 from viper.models.llm.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.transformers_llm import language_model_id, sample_seed
-from viper.models.llm.wrapped import Attempt
 from viper.models.loading import LoadOptions, load_processor, reason_of
 from viper.models.options import check_at_least
 
@@ -38,7 +37,7 @@ FIRST_LOGPROBS = 20
 Result = TypeVar("Result")
 
 
-class VllmLLM:
+class VllmLLM(ConcurrentLLM):
     """Causal language model run by vLLM, with eyes if the checkpoint has them; thread-safe.
 
     The engine ends with :meth:`close`, or when this object is garbage collected.
@@ -65,11 +64,9 @@ class VllmLLM:
         ProfileError: ``max_pixels`` is below 1.
 
     Attributes:
-        concurrent: callers are served concurrently; nobody needs to gather their prompts.
         sees_pictures: True if the model is multi-modal and its processor has a chat template.
     """
 
-    concurrent = True
     loads_with = frozenset({"local_only", "revision", "trust"})
 
     def __init__(
@@ -90,6 +87,7 @@ class VllmLLM:
         revision: str | None = None,
         trust: Sequence[str] = (),
     ) -> None:
+        super().__init__()
         check_at_least(1, max_pixels=max_pixels)
         # Its log goes to stderr, because stdout is for results. Its usage reports are off.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
@@ -133,25 +131,6 @@ class VllmLLM:
         self.model_id = f"{language_model_id(folder)}#vllm"
         self.max_context = int(config.max_model_len)
 
-    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
-        """Return ``sampling.n`` completions for each prompt; at temperature 0 one is repeated.
-
-        Every prompt has its own seed, made of (seed, prompt). The first prompt that fails ends the
-        call; :meth:`generate_each` continues.
-
-        Raises:
-            PromptTooLongError: a prompt fills the whole context.
-            UsageError: pictures for a model that takes none, or a prompt that the template rejects.
-            ModelError: the engine rejects a prompt or the sampling, or has ended.
-        """
-        return self._run_all(partial(self._complete, sampling), prompts)
-
-    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
-        """Return completions or an error for each prompt; a failure does not affect other
-        prompts.
-        """
-        return self._run_all(partial(self._attempt, sampling), prompts)
-
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Return the mean log-likelihood per token of each continuation, as the transformers
         backend.
@@ -173,18 +152,13 @@ class VllmLLM:
         self._loop.close()
         self._engine.shutdown()
 
-    def _run_all(
-        self, work: Callable[[Any], Coroutine[Any, Any, Result]], items: Sequence[Any]
-    ) -> list[Result]:
-        return self._loop.run(lambda: gathered(map(work, items)))
-
-    async def _attempt(self, sampling: Sampling, prompt: Prompt) -> Attempt:
-        try:
-            return await self._complete(sampling, prompt)
-        except ViperError as error:
-            return error
+    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        return self._loop.run(work)
 
     async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
+        """Answer a prompt; at temperature 0 one completion is repeated. Every prompt has its own
+        seed, made of (seed, prompt).
+        """
         # In another thread, because the loop must not wait for long prompts.
         ids = await asyncio.to_thread(self._prompts.read, prompt, self.model_id, self.max_context)
         greedy, pictures = sampling.temperature <= 0, pictures_of(prompt)

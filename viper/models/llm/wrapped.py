@@ -1,28 +1,36 @@
-"""Wrappers of language models: one loads late, one gathers the prompts of threads.
+"""Wrappers of language models: one loads late, one gathers the prompts of threads, one caches.
 
-The third wrapper, the cache, is in ``llm.cache``. All pass prompts to the model behind them
+A profile's model is a :class:`DeferredLLM`. Its first use loads the backend, with a
+:class:`GatheredLLM` around it that joins the prompts of threads, and a :class:`CachedLLM` around
+that one if the profile wants a cache. All pass prompts to the model behind them
 (:class:`WrappedLLM`). A prompt that fails does not lose the answers to other prompts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from viper.errors import ViperError
 from viper.models.batching import Gatherer
 from viper.models.llm.endpoint import LLMUsage
-from viper.models.llm.messages import Prompt, without_roles
-from viper.models.llm.protocol import LLM, Completion, Sampling, sees_pictures
+from viper.models.llm.messages import Prompt, as_key, without_roles
+from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.memory import MemoryBudget, Weights
+from viper.storage.responses import MemoryStore, ResponseStore
 
 Result = TypeVar("Result")
 
 # Result of one prompt: its completions, or the error.
 Attempt = list[Completion] | ViperError
 
-# Prompts in one batch, unless the model's attribute ``batch`` states another number.
+# Prompts in one batch, unless the model's attribute ``batch`` states another number. Each takes
+# memory for its keys and values, which nothing else bounds.
 BATCH = 16
 
 
@@ -62,8 +70,21 @@ def all_answered(attempts: Iterable[Attempt]) -> list[list[Completion]]:
     return answers
 
 
+def _optional(name: str, default: Any) -> Any:
+    """Return a property that passes on an attribute which the model behind may lack."""
+    return property(lambda wrapper: getattr(wrapper._llm, name, default))
+
+
 class WrappedLLM:
-    """Passes all calls to the model behind it; a subclass overrides what it changes."""
+    """Passes all calls to the model behind it; a subclass overrides what it changes.
+
+    Attributes:
+        can_score: whether :meth:`score` works.
+        sees_pictures: whether prompts may hold pictures.
+        max_pixels: number of pixels that pictures are fitted to, or None if they are not.
+        concurrent: whether the model serves callers concurrently, as endpoints do.
+        usage: the model's :class:`~viper.models.llm.endpoint.LLMUsage`, or None if it counts none.
+    """
 
     def __init__(self, llm: LLM) -> None:
         self._wrapped = llm
@@ -80,30 +101,11 @@ class WrappedLLM:
     def max_context(self) -> int:
         return self._llm.max_context
 
-    @property
-    def can_score(self) -> bool:
-        """Return True if the model can score; a model without this attribute can."""
-        return bool(getattr(self._llm, "can_score", True))
-
-    @property
-    def sees_pictures(self) -> bool:
-        """Return True if the model takes pictures."""
-        return sees_pictures(self._llm)
-
-    @property
-    def max_pixels(self) -> int | None:
-        """Return the number of pixels that pictures are fitted to, or None if they are not."""
-        return getattr(self._llm, "max_pixels", None)
-
-    @property
-    def concurrent(self) -> bool:
-        """Return True if the model serves callers concurrently, as endpoints do."""
-        return bool(getattr(self._llm, "concurrent", False))
-
-    @property
-    def usage(self) -> LLMUsage | None:
-        """Return the model's usage, or None if it does not count."""
-        return getattr(self._llm, "usage", None)
+    can_score = _optional("can_score", True)
+    sees_pictures = _optional("sees_pictures", False)
+    max_pixels = _optional("max_pixels", None)
+    concurrent = _optional("concurrent", False)
+    usage = _optional("usage", None)
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Generate by the model."""
@@ -120,6 +122,11 @@ class WrappedLLM:
     def count_tokens(self, text: str) -> int:
         """Count by the model."""
         return self._llm.count_tokens(text)
+
+
+def _remembered(name: str) -> Any:
+    """Return a property that loads the model at its first read only, even if it is unloaded."""
+    return property(lambda wrapper: wrapper._remember(name))
 
 
 class DeferredLLM(WrappedLLM):
@@ -147,31 +154,16 @@ class DeferredLLM(WrappedLLM):
     def _use(self, work: Callable[[LLM], Result]) -> Result:
         return self._weights.budget.run(self._weights, self, self._load, work)
 
-    def _fixed(self, name: str) -> Any:
-        """Return an attribute that the model always has; asked again, it loads nothing."""
+    def _remember(self, name: str) -> Any:
         if name not in self._attributes:
             self._attributes[name] = getattr(WrappedLLM(self._llm), name)
         return self._attributes[name]
 
-    @property
-    def model_id(self) -> str:
-        return str(self._fixed("model_id"))
-
-    @property
-    def max_context(self) -> int:
-        return int(self._fixed("max_context"))
-
-    @property
-    def can_score(self) -> bool:
-        return bool(self._fixed("can_score"))
-
-    @property
-    def sees_pictures(self) -> bool:
-        return bool(self._fixed("sees_pictures"))
-
-    @property
-    def concurrent(self) -> bool:
-        return bool(self._fixed("concurrent"))
+    model_id = _remembered("model_id")
+    max_context = _remembered("max_context")
+    can_score = _remembered("can_score")
+    sees_pictures = _remembered("sees_pictures")
+    concurrent = _remembered("concurrent")
 
     @property
     def usage(self) -> LLMUsage | None:
@@ -242,3 +234,102 @@ class GatheredLLM(WrappedLLM):
         unique = list(dict.fromkeys(prompts))
         answers = dict(zip(unique, self._llm.generate(unique, kind), strict=True))
         return [answers[prompt] for prompt in prompts]
+
+
+# Part of every key; another number would ask and pay for everything again.
+KEY_VERSION = 1
+
+# Options of models that change replies and are not in every model id.
+REPLY_OPTIONS = ("chat_template_kwargs", "detail", "max_side", "template", "thinking_tokens")
+
+
+class CachedLLM(WrappedLLM):
+    """LLM that looks up answers before it asks the model.
+
+    The key holds everything that changes the output: model id, options that it does not name,
+    prompt and all sampling settings (for ``score``: prompt and continuations). Failures are never
+    stored.
+
+    Args:
+        options: those of the model's backend; :data:`REPLY_OPTIONS` among them enter the key.
+
+    Attributes:
+        hits: number of prompts answered from the store.
+        misses: number of prompts sent to the model.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        store: ResponseStore | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(llm)
+        self._options = {name: options[name] for name in REPLY_OPTIONS if name in options}
+        self._store: ResponseStore = store if store is not None else MemoryStore()
+        self._lock = threading.Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
+        """Answer like the wrapped model; only new prompts are sent to it.
+
+        Raises:
+            ViperError: the error of the wrapped model for the first prompt that failed. Answers to
+                the others are stored if the model reports errors per prompt.
+        """
+        return all_answered(self.generate_each(prompts, sampling))
+
+    def generate_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Attempt]:
+        """Return the result of each prompt in order; see :func:`generate_each`."""
+        settings = asdict(sampling)
+        if sampling.temperature == 0:  # a greedy answer does not depend on the seed
+            settings.pop("seed")
+        keys = [self._key("generate", as_key(prompt), settings) for prompt in prompts]
+        responses = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
+        missing = dict(zip(keys, prompts, strict=True))
+        missing = {key: prompt for key, prompt in missing.items() if key not in responses}
+        attempts_now = super().generate_each(list(missing.values()), sampling) if missing else []
+        fresh = dict(zip(missing, attempts_now, strict=True))
+        for key, attempt in fresh.items():
+            if not isinstance(attempt, ViperError):
+                entries = [asdict(completion) for completion in attempt]
+                for entry in entries:
+                    del entry["cost_usd"]  # the cost belongs to this request
+                responses[key] = json.dumps(entries)
+                self._store.put(key, responses[key])
+        self._count(len(keys) - len(missing), len(missing))
+        usage = self.usage
+        hit_cost_usd = None if usage is None or usage.cost_usd is None else 0.0
+        attempts: list[Attempt] = []
+        for key in keys:
+            if key in fresh:
+                attempts.append(fresh[key])
+            else:
+                stored = json.loads(responses[key])
+                attempts.append([Completion(**r, cost_usd=hit_cost_usd) for r in stored])
+            if key in responses:
+                # Only the first of equal prompts was charged; the next one is a hit.
+                fresh.pop(key, None)
+        return attempts
+
+    def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Score like the wrapped model."""
+        key = self._key("score", prompt, list(continuations))
+        stored = self._store.get(key)
+        self._count(int(stored is not None), int(stored is None))
+        if stored is None:
+            stored = json.dumps(self._llm.score(prompt, continuations))
+            self._store.put(key, stored)
+        return [float(value) for value in json.loads(stored)]
+
+    def _count(self, hits: int, misses: int) -> None:
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def _key(self, kind: str, prompt: Any, settings: Any) -> str:
+        parts = [KEY_VERSION, kind, self.model_id, prompt, settings]
+        if self._options:
+            parts.append(self._options)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

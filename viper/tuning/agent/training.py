@@ -22,7 +22,7 @@ from random import Random
 from typing import Any
 
 from viper.errors import UsageError
-from viper.models.llm.adapters import ADAPTER_CONFIG, adapter_to_go_on, state_base
+from viper.models.llm.adapters import ADAPTER_CONFIG, state_base, with_adapter
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.models.loading import LoadOptions, load_pretrained, load_processor
 from viper.record import record_from_json
@@ -233,7 +233,7 @@ def _load(tuned: TunedAgent, settings: TuneSettings) -> tuple[Any, Any]:
             )
         return model.train(), tokenizer
     if tuned.adapter is not None:
-        return adapter_to_go_on(model, tuned.adapter, tuned.model), tokenizer
+        return with_adapter(model, tuned.adapter, tuned.model, merged=False), tokenizer
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=2 * settings.rank,

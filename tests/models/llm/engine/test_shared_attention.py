@@ -14,8 +14,7 @@ from families import CONTEXT, OTHERS, SHARING
 
 from viper.models.llm.engine import decoding
 from viper.models.llm.engine.reading import Prefill
-from viper.models.llm.engine.shared_attention import _attend, agrees
-from viper.models.llm.engine.shared_prefix import Rows
+from viper.models.llm.engine.shared_prefix import Rows, _attend, agrees
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.transformers_llm import TransformersLLM
 

@@ -14,8 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from viper.models.llm.engine.reading import Prefill, PromptReader, join_prefills, repeatable
-from viper.models.llm.engine.shared_attention import agrees, forward
-from viper.models.llm.engine.shared_prefix import Rows
+from viper.models.llm.engine.shared_prefix import Rows, agrees, forward
 from viper.models.llm.protocol import Sampling
 
 if TYPE_CHECKING:
@@ -24,16 +23,18 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Number of last tokens that are searched for a stop string.
+# Last tokens that are searched for a stop string: longer than any stop string in use, and decoding
+# the whole text at every token would take time that grows with its square.
 _STOP_WINDOW = 24
 
-# Maximum number of tokens to guess ahead.
+# Maximum number of tokens to guess ahead: about a line of a program, after which guesses fail.
 _GUESSES = 12
 
-# Approximate number of tokens that one pass reads for all rows, guesses included.
+# Approximate number of tokens that one pass reads for all rows, guesses included: up to some dozens
+# a pass costs little more than for one token, because reading the weights takes the time.
 _PASS_TOKENS = 48
 
-# Number of earlier texts to take guesses from.
+# Number of earlier texts to take guesses from: the latest programs, whose queries are alike.
 _RECENT = 8
 
 

@@ -1,9 +1,15 @@
-"""Memory of rows with a common beginning, which is kept and read once.
+"""Decoding of rows with a common beginning, which is kept and read once.
 
 Prompts of one task share all but their last lines. With a cache each, decoding sixteen of them
 reads (and copies, when a cache grows) the same keys and values sixteen times a token. For a small
-model that costs more than its weights. Here the shared beginning is kept once. Each row keeps only
-its own part, at its own length, so rows may get ahead of each other when guesses are right.
+model that costs more than its weights. Here :class:`Rows` keeps the shared beginning once. Each row
+keeps only its own part, at its own length, so rows may get ahead of each other when guesses are
+right. :func:`forward` runs the model with this module's attention (:func:`_attend`), in which the
+beginning is one matrix product for all rows. This works for models with replaceable attention;
+:func:`agrees` checks a model.
+
+Source: the split of attention into a shared and an own part is that of Hydragen
+(Juravsky et al. 2024) and of cascade inference (Ye et al. 2024).
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from viper.models.llm.engine.reading import Prefill
+from viper.models.llm.engine.reading import Prefill, snapshot
 from viper.models.llm.prompt_tokens import common
 
 if TYPE_CHECKING:
@@ -20,7 +26,24 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-# Number of tokens by which the memory of a row grows.
+# Name of this module's attention in ``transformers``.
+ATTENTION = "viper_shared_prefix"
+
+# Largest allowed error of logits, in units of their spread times the root of the precision: sums in
+# another order differ by less, another attention by far more.
+_TOLERANCE = 4.0
+
+# Arguments of attention that make no difference here.
+_HARMLESS = frozenset({"dropout", "is_causal", "output_attentions", "position_ids", "use_cache"})
+
+# Lengths in tokens of the two texts that check a model; unequal, as rows of a batch are.
+_PROBE = (14, 20)
+
+# Number of first tokens that both texts share: some, and not all of either.
+_PROBE_SHARED = 9
+
+# Tokens by which the memory of a row grows: a copy every 64 tokens costs little, and a short
+# program wastes little.
 _CHUNK = 64
 
 
@@ -146,3 +169,156 @@ class _Layer:
 
         self.keys = pad(self.keys, (0, 0, 0, more))
         self.values = pad(self.values, (0, 0, 0, more))
+
+
+def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
+    """Return logits ``float32 [rows, width, vocabulary]`` after each of the next tokens of every
+    row.
+
+    Args:
+        model: a causal language model for which :func:`agrees` is True.
+        rows: the rows read so far; call :meth:`Rows.settle` afterwards.
+        tokens: equally many for each row.
+    """
+    import torch
+
+    ids = torch.tensor(tokens, device=model.device)
+    config = model.config
+    before = config._attn_implementation
+    config._attn_implementation = _registered()
+    try:
+        with rows.reading(ids.shape[1]) as positions:
+            output = model(
+                input_ids=ids,
+                past_key_values=rows,
+                position_ids=positions,
+                use_cache=True,
+                shared_prefix=rows,
+            )
+    finally:
+        config._attn_implementation = before
+    return output.logits.float()
+
+
+def agrees(model: Any, max_context: int) -> bool:
+    """Check that a model's own attention can be replaced by this module's.
+
+    The model reads two texts with the same beginning in two passes, with guesses that are dropped.
+    All logits must equal those of the model itself, to its precision.
+
+    Args:
+        model: any causal language model; it makes four small passes.
+        max_context: tokens it can hold.
+    """
+    import torch
+
+    if max(_PROBE) > max_context:
+        return False
+    vocabulary = int(model.config.get_text_config().vocab_size)
+    draw = torch.Generator().manual_seed(0)
+    left, right = (torch.randint(vocabulary, (size,), generator=draw).tolist() for size in _PROBE)
+    right[:_PROBE_SHARED] = left[:_PROBE_SHARED]
+    own, prefills = [], []
+    for ids in (left, right):
+        output = model(input_ids=torch.tensor([ids], device=model.device), use_cache=True)
+        layers = snapshot(getattr(output, "past_key_values", None))
+        if layers is None:
+            return False
+        own.append(output.logits[0].float())
+        length = len(ids) - 4
+        prefills.append(
+            Prefill(
+                ids[:length], [(k[:, :, :length], v[:, :, :length]) for k, v in layers], own[-1]
+            )
+        )
+    rows = Rows(prefills, max_context)
+    try:
+        first = forward(model, rows, [[left[-4], left[0], left[1]], right[-4:-1]])
+        rows.settle([len(left) - 3, len(right) - 1])
+        second = forward(model, rows, [left[-3:], right[-1:] * 3])
+    except Exception:  # noqa: BLE001 (boundary: any family of models, met by its own code)
+        return False
+    expected = torch.cat([own[0][-4:], own[1][-4:]])
+    actual = torch.cat([first[0, :1], second[0], first[1], second[1, :1]])
+    spread = max(1e-6, float(expected.std()))
+    apart = float((actual - expected).abs().max()) / spread
+    return apart <= _TOLERANCE * float(torch.finfo(model.dtype).eps) ** 0.5
+
+
+def _registered() -> str:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    if ATTENTION not in ALL_ATTENTION_FUNCTIONS:
+        ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend)
+    return ATTENTION
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    shared_prefix: Rows,
+    scaling: float | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Return the attention of ``query [R, heads, Q, D]`` over the shared beginning and each row's
+    part.
+
+    Scores are compared and summed in single precision, whatever the model's precision is.
+
+    Raises:
+        NotImplementedError: the model uses an option of attention that is not supported here.
+    """
+    import torch
+
+    unsupported = [
+        name for name, wish in more.items() if wish is not None and name not in _HARMLESS
+    ]
+    if unsupported:
+        raise NotImplementedError(f"attention with {', '.join(unsupported)}")
+    begin_keys, begin_values = shared_prefix.layers[module.layer_idx].begin
+    assert shared_prefix.bias is not None
+    bias = shared_prefix.bias.to(query.device)
+    rows, heads, width, depth = query.shape
+    kv_heads = key.shape[1]
+    if not shared_prefix.shared:
+        alone = torch.nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=bias[:, :, 0].to(query.dtype),
+            scale=scaling,
+            enable_gqa=heads != kv_heads,
+        )
+        return alone.transpose(1, 2).contiguous(), None
+    per = heads // kv_heads
+    scale = depth**-0.5 if scaling is None else scaling
+    grouped = (query * scale).reshape(rows, kv_heads, per * width, depth)
+    # One product for all rows over the beginning: (kv, rows * per * Q, P).
+    flat = grouped.transpose(0, 1).reshape(kv_heads, rows * per * width, depth)
+    shared = torch.matmul(flat, begin_keys.transpose(1, 2)).float()
+    own = torch.matmul(grouped, key.transpose(2, 3)).float()  # (rows, kv, per * Q, T)
+    own = (own.view(rows, kv_heads, per, width, -1) + bias).flatten(2, 3)
+
+    def by_row(values: Tensor) -> Tensor:
+        return values.view(kv_heads, rows, per * width, -1).transpose(0, 1)
+
+    def together(values: Tensor) -> Tensor:
+        return values.transpose(0, 1).reshape(kv_heads, rows * per * width, -1)
+
+    top = own.amax(-1, keepdim=True)
+    if shared.shape[-1]:
+        top = torch.maximum(top, by_row(shared.amax(-1, keepdim=True)))
+    own.sub_(top).exp_()
+    shared.sub_(together(top)).exp_()
+    total = own.sum(-1, keepdim=True) + by_row(shared.sum(-1, keepdim=True))
+    if value.dtype is torch.float16:
+        # Its largest number is small, so normalise the weights to sum 1 before use.
+        own, shared, total = own / total, shared / together(total), torch.ones_like(total)
+    mixed = by_row(torch.matmul(shared.to(value.dtype), begin_values)).float()
+    mixed = torch.matmul(own.to(value.dtype), value).float() + mixed
+    result = (mixed / total).to(query.dtype).reshape(rows, heads, width, -1)
+    return result.transpose(1, 2).contiguous(), None

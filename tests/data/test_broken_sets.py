@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.data import miniature
-from viper.data.packed_pictures import MAX_MEMBER_BYTES, PngArchive
+from viper.data.nlvr import MAX_MEMBER_BYTES, PngArchive
 from viper.data.registry import data_set
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, MediaError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from viper.data.nlvr import Nlvr
+from viper.data.nlvr import NLVR
 from viper.data.registry import DATASETS, choose, data_set
 from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
 from viper.errors import DataError, UnknownNameError
@@ -104,4 +104,4 @@ def test_looking_up_a_set_imports_nothing_heavy() -> None:
 
 
 def test_nlvr_is_what_it_says() -> None:
-    assert data_set("nlvr") == Nlvr()
+    assert data_set("nlvr") is NLVR

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from viper.data.coco_masks import mask_of, runs_of
-from viper.data.edit_target import EditTarget, reach
-from viper.data.sample import Sample
+from viper.data.sample import EditTarget, Sample, reach
 from viper.errors import UsageError
 from viper.evaluate.metrics import metric
 from viper.evaluate.metrics.editing import Editing, RolesJudge, edit_verdict, judge_by_roles

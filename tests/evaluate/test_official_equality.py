@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.evaluate.official import nextqa_counts, nlvr2_counts, nlvr_counts, real
-from viper.data.nextqa import NextQa
-from viper.data.nlvr import Nlvr
-from viper.data.nlvr2 import Nlvr2
+from viper.data.nextqa import NEXTQA
+from viper.data.nlvr import NLVR, NLVR2
 from viper.data.sample import DatasetSpec
 from viper.evaluate.predictions import score_predictions
 from viper.evaluate.predictions.score import percent
@@ -87,7 +86,7 @@ def check_nextqa(samples: Any, table: str, said: dict[str, Any], folder: Path) -
 def test_nlvr_on_the_real_development_split(tmp_path: Path) -> None:
     root = real("nlvr")
     examples = (root / "dev" / "dev.json").read_text()
-    samples, labels = Nlvr().samples(DatasetSpec(root, "dev")), nlvr_labels(examples)
+    samples, labels = NLVR.samples(DatasetSpec(root, "dev")), nlvr_labels(examples)
     assert len(samples) == len(labels) == 5934
     for seed in range(FILES):
         check_nlvr(samples, examples, nlvr_file(labels, random.Random(seed)), tmp_path)
@@ -100,7 +99,7 @@ def test_nlvr_on_the_real_development_split(tmp_path: Path) -> None:
 def test_nextqa_on_the_real_validation_split(tmp_path: Path) -> None:
     root = real("nextqa")
     table = (root / "val.csv").read_text()
-    samples = NextQa().samples(DatasetSpec(root, "val"))
+    samples = NEXTQA.samples(DatasetSpec(root, "val"))
     answers = {sample.sample_id: sample.target for sample in samples}
     assert len(answers) == 4996
     for seed in range(FILES):
@@ -112,7 +111,7 @@ def test_nextqa_on_the_real_validation_split(tmp_path: Path) -> None:
 def test_nlvr2_on_real_lines(tmp_path: Path) -> None:
     examples = (real("nlvr2") / "dev_first300.jsonl").read_text()
     (tmp_path / "dev.json").write_text(examples)
-    samples = Nlvr2().samples(DatasetSpec(tmp_path, "dev"))
+    samples = NLVR2.samples(DatasetSpec(tmp_path, "dev"))
     for seed in range(FILES):
         draw = random.Random(seed)
         skill = draw.random()
@@ -145,7 +144,7 @@ def test_nlvr_on_small_sets(tmp_path: Path, drawn: list[Any], draw: random.Rando
         for n, m, label in drawn
     )
     (tmp_path / "dev" / "dev.json").write_text(examples)
-    samples = Nlvr().samples(DatasetSpec(tmp_path, "dev"))
+    samples = NLVR.samples(DatasetSpec(tmp_path, "dev"))
     check_nlvr(samples, examples, nlvr_file(nlvr_labels(examples), draw), tmp_path)
 
 
@@ -167,7 +166,7 @@ def test_nextqa_on_small_sets(tmp_path: Path, drawn: list[Any], draw: random.Ran
     ]
     table = "\n".join([COLUMNS, *lines])
     (tmp_path / "val.csv").write_text(table)
-    samples = NextQa().samples(DatasetSpec(tmp_path, "val"))
+    samples = NEXTQA.samples(DatasetSpec(tmp_path, "val"))
     answers = {sample.sample_id: sample.target for sample in samples}
     check_nextqa(samples, table, nextqa_file(answers, draw), tmp_path)
 

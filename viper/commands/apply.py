@@ -17,7 +17,7 @@ from viper.commands import options as cli
 from viper.commands.exec import MAX_PROGRAM_BYTES, read_program
 from viper.commands.exported import profile_of, warn_of_models
 from viper.commands.terminal import evaluation_progress, hint_to_go_on
-from viper.data.folder import folder_samples
+from viper.data.own import folder_samples
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile

@@ -11,47 +11,18 @@ Source: Hudson & Manning, CVPR 2019; https://cs.stanford.edu/people/dorarad/gqa/
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.data.layout import check_official, first_there, root_of, split_of, unique
-from viper.data.record import Record, check_name
-from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, brief
+from viper.data.layout import OfficialSet, first_there, of_files
+from viper.data.sample import Sample
+from viper.data.source import Record, SourceFile, brief, check_name
 
 ORIGIN = "https://cs.stanford.edu/people/dorarad/gqa/download.html (questions1.2.zip)"
 PICTURES = "https://cs.stanford.edu/people/dorarad/gqa/download.html (images.zip)"
 
 KEPT = ("question", "imageId", "answer", "types")
 TYPES = ("structural", "semantic", "detailed")
-
-
-@dataclass(frozen=True)
-class Gqa:
-    """Data set GQA; see the module."""
-
-    name: str = "gqa"
-    splits: tuple[str, ...] = (
-        "testdev_balanced",
-        "testdev_all",
-        "val_balanced",
-        "val_all",
-        "train_balanced",
-        "train_all",
-    )
-    metric: str = "gqa"
-    summary: str = "questions about photographs (Hudson & Manning 2019)"
-
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per question, in the order of the files."""
-        sources = _sources(root_of(self, spec), split_of(self, spec))
-        return unique((s for source in sources for s in _of_file(source)), sources[0])
-
-    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check questions, samples and pictures."""
-        sources = _sources(root_of(self, spec), split_of(self, spec))
-        return check_official(sources, lambda: self.samples(spec), PICTURES)
 
 
 def gqa_groups(record: Record) -> dict[str, str]:
@@ -64,7 +35,7 @@ def gqa_groups(record: Record) -> dict[str, str]:
     return {name: types.text(name) for name in TYPES if types.values.get(name) is not None}
 
 
-def _sources(root: Path, split: str) -> list[SourceFile]:
+def _files(root: Path, split: str) -> list[SourceFile]:
     name = f"{split}_questions"
     folder = first_there(root, (name, f"questions/{name}"))
     parts = sorted((root / folder).glob(f"{name}_*.json")) if (root / folder).is_dir() else []
@@ -73,30 +44,37 @@ def _sources(root: Path, split: str) -> list[SourceFile]:
     return [SourceFile(root, first_there(root, (f"{name}.json", f"questions/{name}.json")), ORIGIN)]
 
 
-def _of_file(source: SourceFile) -> Iterator[Sample]:
-    questions = Record.of(source.read_json(_drop_unused), source, "")
-    for question_id, value in questions.values.items():
-        yield _sample(question_id, Record.of(value, source, f" question {brief(question_id)}"))
+def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+    for source in sources:
+        questions = Record.of(source.read_json(_drop_unused), source, "")
+        for question_id, value in questions.values.items():
+            record = Record.of(value, source, f" question {brief(question_id)}")
+            image = check_name(record.name("imageId"), record, "imageId")
+            yield of_files(
+                source.root,
+                [f"images/{image}.jpg"],
+                sample_id=question_id,
+                text=record.text("question"),
+                task="question",
+                target=record.text("answer"),
+                groups=gqa_groups(record),
+                cluster=image,
+            )
 
 
 def _drop_unused(value: dict[str, Any]) -> dict[str, Any]:
-    """Drop programs and annotations of a question while the file is read."""
+    """Drop programs and annotations of a question while the file is read: most of its bytes."""
     if "question" in value and "imageId" in value:
         return {key: value[key] for key in KEPT if key in value}
     return value
 
 
-def _sample(question_id: str, record: Record) -> Sample:
-    image = check_name(record.name("imageId"), record, "imageId")
-    name = f"images/{image}.jpg"
-    return Sample(
-        question_id,
-        record.text("question"),
-        task="question",
-        media="image",
-        target=record.text("answer"),
-        load=MediaFiles(record.source.root, (name,)),
-        groups=gqa_groups(record),
-        cluster=image,
-        files=(name,),
-    )
+GQA = OfficialSet(
+    "gqa",
+    ("testdev_balanced", "testdev_all", "val_balanced", "val_all", "train_balanced", "train_all"),
+    "gqa",
+    "questions about photographs (Hudson & Manning 2019)",
+    PICTURES,
+    _files,
+    _read,
+)

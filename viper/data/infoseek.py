@@ -16,15 +16,13 @@ Source: Chen et al., EMNLP 2023; https://open-vision-language.github.io/infoseek
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viper.data.layout import check_official, first_there, root_of, split_of, unique
-from viper.data.record import Record
-from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile
+from viper.data.layout import OfficialSet, first_there, of_files
+from viper.data.sample import Sample
+from viper.data.source import Record, SourceFile
 
 ORIGIN = "https://github.com/open-vision-language/infoseek"
 PICTURES = "https://github.com/edchengg/oven_eval (OVEN's images)"
@@ -35,44 +33,19 @@ _IMAGE = re.compile(r"oven_(\d{8})")
 _ENDINGS = (".jpg", ".JPEG", ".jpeg", ".png")
 
 
-@dataclass(frozen=True)
-class InfoSeek:
-    """Data set InfoSeek; see the module."""
-
-    name: str = "infoseek"
-    splits: tuple[str, ...] = ("val", "train", "test", "human")
-    metric: str = "infoseek"
-    summary: str = "facts about named things in pictures (Chen et al. 2023)"
-
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per line, in the order of the file."""
-        root, split = root_of(self, spec), split_of(self, spec)
-        source = SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)
-        kinds = _kinds(root, split)
-        records = (Record.of(value, source, at) for at, value in source.json_lines())
-        return unique((_sample(record, kinds) for record in records), source)
-
-    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check questions, their types, samples and pictures."""
-        root, split = root_of(self, spec), split_of(self, spec)
-        sources = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
-        if split == "val":
-            sources.append(_typed(root, split))
-        return check_official(sources, lambda: self.samples(spec), PICTURES)
+def _files(root: Path, split: str) -> list[SourceFile]:
+    files = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
+    return [*files, _typed(root, split)] if split == "val" else files
 
 
 def _typed(root: Path, split: str) -> SourceFile:
     return SourceFile(root, f"infoseek_{split}_qtype.jsonl", ORIGIN)
 
 
-def _kinds(root: Path, split: str) -> Mapping[str, str]:
+def _kinds(source: SourceFile) -> Mapping[str, str]:
     """Return the type of each question, if a file states it."""
-    source = _typed(root, split)
-    if not source.path.is_file():
-        return {}
     kinds = {}
-    for at, value in source.json_lines():
-        record = Record.of(value, source, at)
+    for record in source.records() if source.path.is_file() else ():
         kind = record.text("question_type").lower()
         if kind not in KINDS:
             raise record.wrong("question_type", "String, Numerical or Time")
@@ -80,34 +53,32 @@ def _kinds(root: Path, split: str) -> Mapping[str, str]:
     return kinds
 
 
-def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
-    data_id, image = record.text("data_id"), record.text("image_id")
-    numbered = _IMAGE.fullmatch(image)
-    if numbered is None:
-        raise record.wrong("image_id", "a picture of OVEN as 'oven_04925662'")
-    names = [
-        f"images/{folder}{image}{ending}"
-        for folder in (f"{numbered[1][:2]}/", "")
-        for ending in _ENDINGS
-    ]
-    name = first_there(record.source.root, names)
-    target = _target(record, kinds.get(data_id, ""))
-    split = record.text("data_split") if "data_split" in record.values else ""
-    groups = {"question_type": str(target["kind"])}
-    for ending in ("unseen_question", "unseen_entity"):
-        if split.endswith(ending):
-            groups["split"] = ending
-    return Sample(
-        data_id,
-        record.text("question"),
-        task="question",
-        media="image",
-        target=target,
-        load=MediaFiles(record.source.root, (name,)),
-        groups=groups,
-        cluster=image,
-        files=(name,),
-    )
+def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+    root = sources[0].root
+    kinds = _kinds(_typed(root, split))
+    for record in sources[0].records():
+        image = record.text("image_id")
+        numbered = _IMAGE.fullmatch(image)
+        if numbered is None:
+            raise record.wrong("image_id", "a picture of OVEN as 'oven_04925662'")
+        folders = (f"images/{numbered[1][:2]}/", "images/")
+        names = [f"{folder}{image}{ending}" for folder in folders for ending in _ENDINGS]
+        target = _target(record, kinds.get(record.text("data_id"), ""))
+        groups = {"question_type": str(target["kind"])}
+        part = record.text("data_split") if "data_split" in record.values else ""
+        for ending in ("unseen_question", "unseen_entity"):
+            if part.endswith(ending):
+                groups["split"] = ending
+        yield of_files(
+            root,
+            [first_there(root, names)],
+            sample_id=record.text("data_id"),
+            text=record.text("question"),
+            task="question",
+            target=target,
+            groups=groups,
+            cluster=image,
+        )
 
 
 def _target(record: Record, kind: str) -> dict[str, Any]:
@@ -136,3 +107,14 @@ def _range(record: Record, ranges: Sequence[Mapping[str, Any]]) -> list[float]:
     ):
         raise record.wrong("answer_eval", "of a numerical question the range, two numbers")
     return [float(end) for end in bounds]
+
+
+INFOSEEK = OfficialSet(
+    "infoseek",
+    ("val", "train", "test", "human"),
+    "infoseek",
+    "facts about named things in pictures (Chen et al. 2023)",
+    PICTURES,
+    _files,
+    _read,
+)

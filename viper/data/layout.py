@@ -1,16 +1,76 @@
-"""Shared parts of sets with official files: folder, splits, and checks of the files."""
+"""Sets with official files: their folder, splits and samples, and the check of the files.
+
+`OfficialSet` finds the annotation files of a split, lets the set's own function read the samples,
+and refuses an id that stands twice; `viper data check` reports each file, the samples and the
+media. A set is one object with two functions, `files` and `read`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from viper.data.sample import DataSet, DatasetSpec, Finding, Sample
+from viper.data.sample import DataSet, DatasetSpec, Finding, MediaFiles, Sample
 from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UnknownNameError
 
-# Missing media that a finding names.
+# Missing media that a finding names: enough to see the pattern of a wrong folder, and one line.
 NAMED_MISSING = 3
+
+
+@dataclass(frozen=True)
+class OfficialSet:
+    """Data set of official files below one folder.
+
+    Attributes:
+        media_origin: where the media come from, for the error about missing ones.
+        files: annotation files of a split below the root. They need not exist.
+        read: samples of a split in those files, in their order.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    metric: str
+    summary: str
+    media_origin: str
+    files: Callable[[Path, str], Sequence[SourceFile]]
+    read: Callable[[Sequence[SourceFile], str], Iterable[Sample]]
+
+    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
+        """Return the samples of a split in the order of the files.
+
+        Raises:
+            DataError: files are missing or not in the official format.
+        """
+        split = split_of(self, spec)
+        sources = self.files(root_of(self, spec), split)
+        return unique(self.read(sources, split), sources[0])
+
+    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
+        """Check the annotation files, the samples in them and their media."""
+        root, split = root_of(self, spec), split_of(self, spec)
+        findings = [_file(source) for source in self.files(root, split)]
+        if not all(finding.ok for finding in findings):
+            return findings
+        try:
+            samples = self.samples(spec)
+        except DataError as error:
+            return [*findings, Finding(False, "samples", str(error))]
+        media = media_finding(samples, self.media_origin, self.has_media(root, split))
+        return [*findings, Finding(True, "samples", f"{len(samples):,}"), media]
+
+    def has_media(self, root: Path, split: str) -> Callable[[str], bool]:
+        """Return a function that tells whether the medium of a name exists."""
+        return lambda name: (root / name).is_file()
+
+
+def of_files(root: Path, names: Sequence[str], **fields: Any) -> Sample:
+    """Build a sample whose pictures, or one picture, are files below the root."""
+    media = {"media": "image" if len(names) == 1 else "images"}
+    load = MediaFiles(root, tuple(names))
+    return Sample(**{**media, **fields}, load=load, files=load.names)
 
 
 def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:
@@ -51,41 +111,14 @@ def unique(samples: Iterable[Sample], source: SourceFile) -> list[Sample]:
     Raises:
         DataError: none, or two with the same id.
     """
-    result = list(samples)
-    ids: set[str] = set()
-    for sample in result:
-        if sample.sample_id in ids:
+    by_id: dict[str, Sample] = {}
+    for sample in samples:
+        if sample.sample_id in by_id:
             raise source.wrong("", f"has two samples {brief(sample.sample_id)}", "each id once")
-        ids.add(sample.sample_id)
-    if not result:
+        by_id[sample.sample_id] = sample
+    if not by_id:
         raise source.wrong("", "holds no samples of this split", "at least one")
-    return result
-
-
-def check_official(
-    sources: Sequence[SourceFile],
-    samples: Callable[[], Sequence[Sample]],
-    media_origin: str,
-    there: Callable[[str], bool] | None = None,
-) -> list[Finding]:
-    """Check the annotation files of a set, the samples in them and their media.
-
-    Args:
-        sources: the annotation files, all under one root.
-        samples: reads the samples; called if all files are there.
-        media_origin: where the media come from.
-        there: whether the medium of a name is there; None looks under the root.
-    """
-    findings = [_file(source) for source in sources]
-    if not all(finding.ok for finding in findings):
-        return findings
-    try:
-        read = samples()
-    except DataError as error:
-        return [*findings, Finding(False, "samples", str(error))]
-    findings.append(Finding(True, "samples", f"{len(read):,}"))
-    root = sources[0].root
-    return [*findings, media_finding(read, media_origin, there or (lambda n: (root / n).is_file()))]
+    return list(by_id.values())
 
 
 def media_finding(samples: Sequence[Sample], origin: str, there: Callable[[str], bool]) -> Finding:

@@ -16,14 +16,12 @@ CVPR 2022; that its lines are row numbers: ``eval_mc.py`` of https://github.com/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from viper.data.layout import check_official, first_there, root_of, split_of, unique
-from viper.data.record import Record, check_name
-from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, brief
+from viper.data.layout import OfficialSet, first_there, of_files, unique
+from viper.data.sample import DatasetSpec, Finding, Sample
+from viper.data.source import Record, SourceFile, brief, check_name
 
 ORIGIN = "https://github.com/doc-doc/NExT-QA (dataset/nextqa)"
 VIDEOS = "https://github.com/doc-doc/NExT-QA (NExTVideo.zip)"
@@ -33,36 +31,34 @@ COLUMNS = ("video", "question", "answer", "qid", "type", "a0", "a1", "a2", "a3",
 TYPES = ("CW", "CH", "TN", "TP", "TC", "DC", "DL", "DO")
 OPTIONS = 5
 
+# Maps the id of a video to its file's stem in VidOR.
+MAP = "map_vid_vidorID.json"
 
-@dataclass(frozen=True)
-class NextQa:
-    """Data set NExT-QA; see the module."""
 
-    name: str = "nextqa"
-    splits: tuple[str, ...] = ("val", "test", "train", "val:hard")
-    metric: str = "nextqa"
-    summary: str = "multiple choice about a video (Xiao et al. 2021)"
-
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per row, in the file's order."""
-        root, split = root_of(self, spec), split_of(self, spec)
-        stems = _stems(SourceFile(root, "map_vid_vidorID.json", ORIGIN))
-        source = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
-        rows = source.csv_rows(COLUMNS)
-        read = (nextqa_sample(Record(row, source, at), stems) for at, row in rows)
-        all_samples = unique(read, source)
-        return all_samples if split != "val:hard" else _select_listed(all_samples, _hard_list(root))
+class _NextQa(OfficialSet):
+    """NExT-QA; its check also says how videos are looked up."""
 
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check annotations, samples and videos."""
-        root, split = root_of(self, spec), split_of(self, spec)
-        sources = [SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)]
-        if split == "val:hard":
-            sources.append(_hard_list(root))
-        mapped = (root / "map_vid_vidorID.json").is_file()
+        findings = super().check(spec)
+        mapped = spec.root is not None and (spec.root / MAP).is_file()
         says = "videos by their VidOR folders" if mapped else "absent: videos are looked up flat"
-        findings = check_official(sources, lambda: self.samples(spec), VIDEOS)
-        return [Finding(True, "map_vid_vidorID.json", says), *findings]
+        return [Finding(True, MAP, says), *findings]
+
+
+def _files(root: Path, split: str) -> list[SourceFile]:
+    table = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
+    if split != "val:hard":
+        return [table]
+    listed = sorted(path.name for path in root.glob("atp-hard*.txt"))
+    return [table, SourceFile(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)]
+
+
+def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+    table = sources[0]
+    stems = _stems(SourceFile(table.root, MAP, ORIGIN))
+    rows = table.csv_rows(COLUMNS)
+    samples = (nextqa_sample(Record(row, table, at), stems) for at, row in rows)
+    return samples if len(sources) == 1 else _select_listed(unique(samples, table), sources[1])
 
 
 def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
@@ -81,18 +77,17 @@ def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
         raise record.wrong("answer", f"the index of an option, 0 to {OPTIONS - 1}")
     stem = check_name(stems.get(video, video), record, "video")
     names = [f"{folder}/{s}.mp4" for folder in ("videos", "NExTVideo") for s in (stem, video)]
-    name = first_there(record.source.root, names)
-    return Sample(
-        f"{video}_{record.digits('qid')}",
-        record.text("question"),
+    return of_files(
+        record.source.root,
+        [first_there(record.source.root, names)],
+        sample_id=f"{video}_{record.digits('qid')}",
+        text=record.text("question"),
         task="choice",
         media="video",
         target=answer,
-        load=MediaFiles(record.source.root, (name,)),
         options=tuple(record.text(f"a{index}") for index in range(OPTIONS)),
         groups={"type": question_type, "group": question_type[0]},
         cluster=video,
-        files=(name,),
     )
 
 
@@ -104,13 +99,8 @@ def _stems(source: SourceFile) -> dict[str, str]:
     return {str(video): record.text(video) for video in record.values}
 
 
-def _hard_list(root: Path) -> SourceFile:
-    listed = sorted(path.name for path in root.glob("atp-hard*.txt"))
-    return SourceFile(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)
-
-
-def _select_listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample]:
-    """Return the samples that the list names, in the order of the samples."""
+def _select_listed(samples: Sequence[Sample], source: SourceFile) -> Iterator[Sample]:
+    """Yield the samples that the list names, in the order of the samples."""
     ids = {sample.sample_id for sample in samples}
     listed_ids = set()
     for at, line in source.lines():
@@ -120,4 +110,15 @@ def _select_listed(samples: Sequence[Sample], source: SourceFile) -> list[Sample
             listed_ids.add(line)
         else:
             raise source.wrong(at, f"is {brief(line)}", "a row number of val.csv or VIDEO_QID")
-    return [sample for sample in samples if sample.sample_id in listed_ids]
+    yield from (sample for sample in samples if sample.sample_id in listed_ids)
+
+
+NEXTQA = _NextQa(
+    "nextqa",
+    ("val", "test", "train", "val:hard"),
+    "nextqa",
+    "multiple choice about a video (Xiao et al. 2021)",
+    VIDEOS,
+    _files,
+    _read,
+)

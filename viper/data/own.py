@@ -1,4 +1,7 @@
-"""A user's own set: a CSV file with a header, or JSON lines.
+"""A user's own set: a CSV file with a header or JSON lines; or the pictures of a folder.
+
+`OwnFile` reads every line, collects the wrong ones, and refuses the file or reports them all;
+`folder_samples` lists the pictures and videos below a folder as samples without right answers.
 
 Columns:
     media: a file name, or several: ``a.png; b.png``, or a list.
@@ -18,17 +21,20 @@ JSON. Media are looked up beside the file, or under ``--root``; their names are 
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from viper.data.layout import media_finding, unique
-from viper.data.record import Record, check_name
 from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile, brief
-from viper.errors import DataError, UnknownNameError
+from viper.data.source import Record, SourceFile, brief, check_name
+from viper.errors import DataError, UnknownNameError, UsageError
+from viper.schema import Query
+from viper.storage.files import files_below
 
 SUFFIXES = (".csv", ".jsonl")
 
@@ -227,3 +233,73 @@ _ANSWERS: Mapping[str, Callable[[Record], Any]] = {
     "tag": _tags,
     "edit": lambda record: record.file_name("answer") if "answer" in record.values else None,
 }
+
+
+# Suffixes that a note names: the most frequent fill one line.
+_NAMED_SUFFIXES = 5
+
+
+@dataclass(frozen=True)
+class FolderSamples:
+    """The samples of a folder.
+
+    Attributes:
+        samples: one per picture or video, in a stable order. The id holds the fingerprint of the
+            program and a hash of name, size and modification time.
+        skipped: other files, by suffix. Hidden files are not counted.
+        unreached: files that no sample stands for because they cannot be read, or are links to
+            files outside the folder.
+    """
+
+    samples: list[Sample]
+    skipped: Counter[str]
+    unreached: int
+
+    def notes(self) -> list[str]:
+        """Return a line for each kind of files without a sample."""
+        lines = []
+        if self.skipped:
+            named = ", ".join(name for name, _ in self.skipped.most_common(_NAMED_SUFFIXES))
+            count = self.skipped.total()
+            lines.append(f"skipped {count} files without the suffix of a picture or video: {named}")
+        if self.unreached:
+            lines.append(f"skipped {self.unreached} links to files outside, or unreadable files")
+        return lines
+
+
+def folder_samples(folder: Path, query: Query, fingerprint: str) -> FolderSamples:
+    """Return the pictures and videos below a folder; their suffix tells them from other files.
+
+    Raises:
+        UsageError: there is no such folder, or nothing in it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; expected one with pictures or videos")
+    root = folder.resolve()
+    listed = FolderSamples([], Counter(), 0)
+    unreached = 0
+    for name, status in files_below(root):
+        suffix = PurePosixPath(name).suffix.lower()
+        if suffix not in PICTURE_SUFFIXES | VIDEO_SUFFIXES:
+            listed.skipped[suffix or "(none)"] += 1
+        elif status is None:
+            unreached += 1
+        else:
+            identity = f"{name}\0{status.st_size}\0{status.st_mtime_ns}".encode()
+            digest = hashlib.blake2b(identity, digest_size=8).hexdigest()
+            sample = Sample(
+                sample_id=f"{fingerprint}-{digest}",
+                text=query.text,
+                task=query.task,
+                media="video" if suffix in VIDEO_SUFFIXES else "image",
+                target=None,
+                load=MediaFiles(root, (name,)),
+                options=query.options,
+                files=(name,),
+            )
+            listed.samples.append(sample)
+    listed = FolderSamples(listed.samples, listed.skipped, unreached)
+    if not listed.samples:
+        why = "".join(f"; {line}" for line in listed.notes())
+        raise UsageError(f"{folder}: no picture or video in it{why}")
+    return listed

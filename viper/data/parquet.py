@@ -23,64 +23,60 @@ ECCV 2024 (BLINK); Tong et al., NeurIPS 2024 (CV-Bench).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from viper.data.hub import HubPicture
-from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.record import Record
-from viper.data.sample import DatasetSpec, Finding, Sample
-from viper.data.source import SourceFile
+from viper.data.layout import OfficialSet
+from viper.data.sample import Sample
+from viper.data.source import Record, SourceFile
 from viper.errors import MissingExtraError
 
 
-@dataclass(frozen=True)
-class ParquetSet:
-    """Data set of parquet tables; see the module.
+class _ParquetSet(OfficialSet):
+    """Data set whose pictures are in its tables."""
 
-    Attributes:
+    def has_media(self, root: Path, split: str) -> Callable[[str], bool]:
+        return lambda name: True
+
+
+def _set(
+    name: str,
+    repository: str,
+    metric: str,
+    summary: str,
+    sample_of: Callable[..., Sample],
+    tables: Mapping[str, tuple[str, ...]],
+) -> OfficialSet:
+    """Build a set.
+
+    Args:
         repository: place of the official files on the hub.
-        read: sample of a row, given its ``media`` and ``load``; see the readers below.
-        files: tables of each split, below the root.
+        sample_of: builds the sample of a row, given its ``media`` and ``load``.
+        tables: files of each split, below the root.
     """
+    origin = f"https://huggingface.co/datasets/{repository}"
 
-    name: str
-    repository: str
-    metric: str
-    summary: str
-    read: Callable[..., Sample]
-    files: Mapping[str, tuple[str, ...]]
+    def files(root: Path, split: str) -> list[SourceFile]:
+        return [SourceFile(root, each, origin) for each in tables[split]]
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return tuple(self.files)
+    def read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+        return (sample for source in sources for sample in _samples(source, sample_of))
 
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per row."""
-        tables = self._tables(spec)
-        return unique((s for table in tables for s in self._read(table)), tables[0])
+    return _ParquetSet(name, tuple(tables), metric, summary, "", files, read)
 
-    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check that the tables are there, and can be read with a picture in each row."""
-        tables = self._tables(spec)
-        return check_official(tables, lambda: self.samples(spec), "", lambda name: True)
 
-    def _tables(self, spec: DatasetSpec) -> list[SourceFile]:
-        root, split = root_of(self, spec), split_of(self, spec)
-        origin = f"https://huggingface.co/datasets/{self.repository}"
-        return [SourceFile(root, name, origin) for name in self.files[split]]
-
-    def _read(self, source: SourceFile) -> Iterator[Sample]:
-        table = _opened(source)
-        pictures = [name for name in table.column_names if name.startswith("image")]
-        is_there = {name: table.data.column(name).is_valid().to_pylist() for name in pictures}
-        for number, values in enumerate(table.remove_columns(pictures)):
-            row = Record.of(values, source, f" row {number}")
-            shown = tuple(name for name in pictures if is_there[name][number])
-            if not shown:
-                raise source.wrong(row.at, "has no picture", "one in the column 'image'")
-            load = HubPicture(table, number, f"{source.path}{row.at}", shown)
-            yield self.read(row, media="images" if len(shown) > 1 else "image", load=load)
+def _samples(source: SourceFile, sample_of: Callable[..., Sample]) -> Iterator[Sample]:
+    table = _opened(source)
+    pictures = [name for name in table.column_names if name.startswith("image")]
+    is_there = {name: table.data.column(name).is_valid().to_pylist() for name in pictures}
+    for number, values in enumerate(table.remove_columns(pictures)):
+        row = Record.of(values, source, f" row {number}")
+        shown = tuple(name for name in pictures if is_there[name][number])
+        if not shown:
+            raise source.wrong(row.at, "has no picture", "one in the column 'image'")
+        load = HubPicture(table, number, f"{source.path}{row.at}", shown)
+        yield sample_of(row, media="images" if len(shown) > 1 else "image", load=load)
 
 
 def _opened(source: SourceFile) -> Any:
@@ -174,7 +170,7 @@ SUBTASKS = (
 
 _BLINK_FILES = {f"val:{name}": (f"{name}/val-00000-of-00001.parquet",) for name in SUBTASKS}
 
-HRBENCH = ParquetSet(
+HRBENCH = _set(
     "hrbench",
     "DreamMr/HR-Bench",
     "hrbench",
@@ -183,7 +179,7 @@ HRBENCH = ParquetSet(
     {"4k": ("hr_bench_4k.parquet",), "8k": ("hr_bench_8k.parquet",)},
 )
 
-COUNTBENCH = ParquetSet(
+COUNTBENCH = _set(
     "countbench",
     "vikhyatk/CountBenchQA",
     "answers",
@@ -192,7 +188,7 @@ COUNTBENCH = ParquetSet(
     {"test": ("data/test-00000-of-00001.parquet",)},
 )
 
-BLINK = ParquetSet(
+BLINK = _set(
     "blink",
     "BLINK-Benchmark/BLINK",
     "blink",
@@ -201,7 +197,7 @@ BLINK = ParquetSet(
     {"val": tuple(file for files in _BLINK_FILES.values() for file in files), **_BLINK_FILES},
 )
 
-CVBENCH = ParquetSet(
+CVBENCH = _set(
     "cvbench",
     "nyu-visionx/CV-Bench",
     "cvbench",

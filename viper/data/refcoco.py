@@ -17,16 +17,14 @@ Source: Yu et al., ECCV 2016; Mao et al., CVPR 2016; Nagaraja et al., ECCV 2016 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from viper.data.layout import check_official, root_of, split_of, unique
+from viper.data.layout import OfficialSet, of_files
 from viper.data.plain_pickle import load_plain
-from viper.data.record import Record
-from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
-from viper.data.source import SourceFile
-from viper.schema import PixelBox
+from viper.data.sample import Sample
+from viper.data.source import Record, SourceFile
 
 ORIGIN = "https://github.com/lichengunc/refer (the set's zip: refs and instances.json)"
 PICTURES = "https://cocodataset.org/#download (2014 Train images)"
@@ -37,72 +35,45 @@ GOOGLE = ("google:val", "google:test", "google:train")
 UMD = ("val", "test", "train")
 
 
-@dataclass(frozen=True)
-class RefCoco:
-    """One of the three data sets; see the module.
-
-    Attributes:
-        split_by: the division of splits without a prefix.
-    """
-
-    name: str
-    splits: tuple[str, ...]
-    split_by: str
-    summary: str
-    metric: str = "grounding"
-
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per expression, in the order of the refs and of their sentences."""
-        refs, instances = self._sources(root_of(self, spec), split_of(self, spec))
-        part = split_of(self, spec).split(":")[-1]
-        read = Record({"refs": load_plain(refs)}, refs, "").records("refs")
-        shown_in = _Instances.read(instances)
-        of_split = (ref for ref in read if _is_in(ref.text("split"), part))
-        return unique((sample for ref in of_split for sample in _expressions(ref, shown_in)), refs)
-
-    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check refs, instances, samples and pictures."""
-        sources = self._sources(root_of(self, spec), split_of(self, spec))
-        return check_official(sources, lambda: self.samples(spec), PICTURES)
-
-    def _sources(self, root: Path, split: str) -> tuple[SourceFile, SourceFile]:
-        """Return the files of refs and instances under the root of the sets."""
-        split_by = split.split(":")[0] if ":" in split else self.split_by
-        folder = f"{self.name}/"
-        if not (root / folder).is_dir() and (root / "instances.json").is_file():
-            is_named = root.absolute().name == self.name
-            root, folder = (root.absolute().parent, folder) if is_named else (root, "")
-        refs = SourceFile(root, f"{folder}refs({split_by}).p", ORIGIN)
-        return refs, SourceFile(root, f"{folder}instances.json", ORIGIN)
+def _files(name: str, split_by: str, root: Path, split: str) -> list[SourceFile]:
+    """Return the files of refs and instances under the root of the sets."""
+    split_by = split.split(":")[0] if ":" in split else split_by
+    folder = f"{name}/"
+    if not (root / folder).is_dir() and (root / "instances.json").is_file():
+        is_named = root.absolute().name == name
+        root, folder = (root.absolute().parent, folder) if is_named else (root, "")
+    names = (f"{folder}refs({split_by}).p", f"{folder}instances.json")
+    return [SourceFile(root, each, ORIGIN) for each in names]
 
 
-REFCOCO = RefCoco(
-    "refcoco", UNC + GOOGLE, "unc", "find what an expression refers to (Yu et al. 2016)"
-)
-REFCOCO_PLUS = RefCoco(
-    "refcoco+", UNC, "unc", "the same without words of position (Yu et al. 2016)"
-)
-REFCOCOG = RefCoco(
-    "refcocog", UMD + GOOGLE, "umd", "the same with long expressions (Mao et al. 2016)"
-)
-
-
-@dataclass(frozen=True)
-class _Instances:
-    """Annotations, pictures and categories of ``instances.json`` by id."""
-
-    boxes: Mapping[int, PixelBox]
-    files: Mapping[int, str]
-    categories: Mapping[int, str]
-
-    @classmethod
-    def read(cls, source: SourceFile) -> _Instances:
-        record = Record.of(source.read_json(_drop_outline), source, "")
-        return cls(
-            {each.whole("id"): each.coco_box("bbox") for each in record.records("annotations")},
-            {each.whole("id"): each.file_name("file_name") for each in record.records("images")},
-            {each.whole("id"): each.text("name") for each in record.records("categories")},
-        )
+def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+    refs, instances = sources
+    part = split.split(":")[-1]
+    read = Record({"refs": load_plain(refs)}, refs, "").records("refs")
+    record = Record.of(instances.read_json(_drop_outline), instances, "")
+    boxes = {each.whole("id"): each.coco_box("bbox") for each in record.records("annotations")}
+    files = {each.whole("id"): each.file_name("file_name") for each in record.records("images")}
+    categories = {each.whole("id"): each.text("name") for each in record.records("categories")}
+    for ref in read:
+        if not _is_in(ref.text("split"), part):
+            continue
+        box, image = boxes.get(ref.whole("ann_id")), ref.whole("image_id")
+        if box is None:
+            raise ref.wrong("ann_id", "an annotation of instances.json")
+        if image not in files:
+            raise ref.wrong("image_id", "a picture of instances.json")
+        category = categories.get(ref.whole("category_id"))
+        for sentence in ref.records("sentences"):
+            yield of_files(
+                refs.root,
+                [f"{FOLDER}/{files[image]}"],
+                sample_id=f"{ref.whole('ref_id')}-{sentence.whole('sent_id')}",
+                text=sentence.text("sent"),
+                task="ground",
+                target=box,
+                groups={"category": category} if category else {},
+                cluster=str(image),
+            )
 
 
 def _drop_outline(value: dict[str, object]) -> dict[str, object]:
@@ -115,24 +86,12 @@ def _is_in(split: str, part: str) -> bool:
     return split.startswith("test") if part == "test" else split == part
 
 
-def _expressions(ref: Record, instances: _Instances) -> Iterator[Sample]:
-    box = instances.boxes.get(ref.whole("ann_id"))
-    if box is None:
-        raise ref.wrong("ann_id", "an annotation of instances.json")
-    image = ref.whole("image_id")
-    if image not in instances.files:
-        raise ref.wrong("image_id", "a picture of instances.json")
-    category = instances.categories.get(ref.whole("category_id"))
-    name = f"{FOLDER}/{instances.files[image]}"
-    for sentence in ref.records("sentences"):
-        yield Sample(
-            f"{ref.whole('ref_id')}-{sentence.whole('sent_id')}",
-            sentence.text("sent"),
-            task="ground",
-            media="image",
-            target=box,
-            load=MediaFiles(ref.source.root, (name,)),
-            groups={"category": category} if category else {},
-            cluster=str(image),
-            files=(name,),
-        )
+def _set(name: str, splits: tuple[str, ...], split_by: str, summary: str) -> OfficialSet:
+    """Build one of the three sets; ``split_by`` is the division of splits without a prefix."""
+    files = partial(_files, name, split_by)
+    return OfficialSet(name, splits, "grounding", summary, PICTURES, files, _read)
+
+
+REFCOCO = _set("refcoco", UNC + GOOGLE, "unc", "find what an expression refers to (Yu et al. 2016)")
+REFCOCO_PLUS = _set("refcoco+", UNC, "unc", "the same without words of position (Yu et al. 2016)")
+REFCOCOG = _set("refcocog", UMD + GOOGLE, "umd", "the same with long expressions (Mao et al. 2016)")

@@ -12,13 +12,11 @@ category and over all: ``vstar_bench_eval.py`` of https://github.com/penghao-wu/
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
-from viper.data.layout import check_official, root_of, split_of, unique
-from viper.data.record import Record
-from viper.data.sample import DatasetSpec, Finding, MediaFiles, Sample
+from viper.data.layout import OfficialSet, of_files
+from viper.data.sample import Sample
 from viper.data.source import SourceFile
 
 ORIGIN = "https://huggingface.co/datasets/craigwu/vstar_bench"
@@ -28,44 +26,35 @@ REQUEST = "Answer with the option's letter from the given choices directly."
 _LETTER = re.compile(r"\s*\([A-Z]\)\s*")
 
 
-@dataclass(frozen=True)
-class VStar:
-    """Data set V*Bench; see the module."""
-
-    name: str = "vstar"
-    splits: tuple[str, ...] = ("test",)
-    metric: str = "answers"
-    summary: str = "multiple choice about small things (Wu and Xie 2024)"
-
-    def samples(self, spec: DatasetSpec) -> Sequence[Sample]:
-        """Return one sample per line of the file, in its order."""
-        source = self._questions(spec)
-        lines = (Record.of(value, source, at) for at, value in source.json_lines())
-        return unique(map(_sample, lines), source)
-
-    def check(self, spec: DatasetSpec) -> Sequence[Finding]:
-        """Check questions, samples and pictures."""
-        return check_official([self._questions(spec)], lambda: self.samples(spec), ORIGIN)
-
-    def _questions(self, spec: DatasetSpec) -> SourceFile:
-        root, split = root_of(self, spec), split_of(self, spec)
-        return SourceFile(root, f"{split}_questions.jsonl", ORIGIN)
+def _files(root: Path, split: str) -> list[SourceFile]:
+    return [SourceFile(root, f"{split}_questions.jsonl", ORIGIN)]
 
 
-def _sample(record: Record) -> Sample:
-    image = record.file_name("image")
-    question, *options = _LETTER.split(record.text("text").removesuffix(REQUEST).strip())
-    if not question or len(options) < 2 or not all(options):
-        raise record.wrong("text", "a question with a line '(A) …' for each of its options")
-    return Sample(
-        str(PurePosixPath(image).with_suffix("")),
-        question,
-        task="choice",
-        media="image",
-        target=record.letter("label", len(options)),
-        load=MediaFiles(record.source.root, (image,)),
-        options=tuple(options),
-        groups={"category": record.text("category")},
-        cluster=image,
-        files=(image,),
-    )
+def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
+    for record in sources[0].records():
+        image = record.file_name("image")
+        question, *options = _LETTER.split(record.text("text").removesuffix(REQUEST).strip())
+        if not question or len(options) < 2 or not all(options):
+            raise record.wrong("text", "a question with a line '(A) …' for each of its options")
+        yield of_files(
+            record.source.root,
+            [image],
+            sample_id=str(PurePosixPath(image).with_suffix("")),
+            text=question,
+            task="choice",
+            target=record.letter("label", len(options)),
+            options=tuple(options),
+            groups={"category": record.text("category")},
+            cluster=image,
+        )
+
+
+VSTAR = OfficialSet(
+    "vstar",
+    ("test",),
+    "answers",
+    "multiple choice about small things (Wu and Xie 2024)",
+    ORIGIN,
+    _files,
+    _read,
+)

@@ -36,7 +36,7 @@ _KEY = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}")
 
 
 class AnswersFile:
-    """Rows of a table by the keys of its samples; see :class:`viper.data.folder.FolderSamples`.
+    """Rows of a table by the keys of its samples; see :class:`viper.data.own.FolderSamples`.
 
     Implements :class:`viper.evaluate.engines.runner.ResultStore`. One process writes at a time.
 

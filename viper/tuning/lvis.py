@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from viper.data.coco_masks import OutlineError, mask_of
-from viper.data.record import Record, check_name
-from viper.data.source import SourceFile
+from viper.data.source import Record, SourceFile, check_name
 from viper.errors import DataError, UnknownNameError, UsageError
 from viper.models.media import MAX_IMAGE_PIXELS, read_picture
 from viper.models.vision.roles import Pixels

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from viper.data.edit_target import EditTarget
-from viper.data.sample import Sample
+from viper.data.sample import EditTarget, Sample
 from viper.errors import UsageError
 from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox

@@ -8,9 +8,8 @@ import pickle
 import pytest
 
 from viper.cli import main
-from viper.data.edit_target import EditTarget
 from viper.data.registry import data_set, samples_by_id
-from viper.data.sample import DataSet, DatasetSpec, Sample
+from viper.data.sample import DataSet, DatasetSpec, EditTarget, Sample
 from viper.errors import UnknownNameError
 from viper.evaluate.metrics import metric
 from viper.models.media import media_from

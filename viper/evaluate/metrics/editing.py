@@ -14,8 +14,7 @@ import numpy as np
 
 from viper.agreement import same_box
 from viper.data.coco_masks import mask_of
-from viper.data.edit_target import EditTarget
-from viper.data.sample import Sample
+from viper.data.sample import EditTarget, Sample
 from viper.errors import UsageError
 from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score

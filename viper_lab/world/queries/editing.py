@@ -1,6 +1,6 @@
 """Language-guided editing: replace an object, keep only some in colour or sharp, hide some.
 
-:class:`viper.data.edit_target.EditTarget` states the expected result. A replacement is in the
+:class:`viper.data.sample.EditTarget` states the expected result. A replacement is in the
 object's place, of the same size, and visible there.
 
 Source: VisProg (Gupta and Kembhavi 2023, sec. 4.4); CLOVA (Gao et al. 2024, sec. 4.1).
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from viper.data.coco_masks import runs_of
-from viper.data.edit_target import EditTarget, Operation, reach
+from viper.data.sample import EditTarget, Operation, reach
 from viper.prompting.plans import numbered
 from viper.tools.edits import EMOJIS
 from viper_lab.world.edited_scene import looks_of, other_looks, with_looks

@@ -28,7 +28,7 @@ class TaskSample:
         sample_id: ``pairs-val-0-pyramid-7``: set, split, seed, part, number.
         task: ``statement``, ``tag``, ``edit``, ``ground`` or ``question``.
         target: as :attr:`viper.data.sample.Sample.target` of that task; of an edit a
-            :class:`viper.data.edit_target.EditTarget`.
+            :class:`viper.data.sample.EditTarget`.
         places: the pictures, in order.
         plan: numbered steps in words, one per line.
         program: gives the right answer with perfect tools.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from viper.api.prelude import PRELUDE
-from viper.data.edit_target import EditTarget
+from viper.data.sample import EditTarget
 from viper.errors import UnknownNameError
 from viper.evaluate.metrics.editing import edit_verdict
 from viper.evaluate.metrics.tagging import match_tags

@@ -12,8 +12,7 @@ from viper.errors import UnknownNameError, UsageError
 from viper.reasoner import RunOptions
 from viper.strategies import strategy_names
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.seek.names import GROUPS
-from viper.strategies.seek.settings import SeekSettings
+from viper.strategies.seek.graph import GROUPS, SeekSettings
 from viper.strategies.settings import (
     RunSettings,
     Setting,

@@ -8,8 +8,7 @@ from dataclasses import asdict
 import click
 
 from viper.commands.lazy_group import LazyGroup
-from viper.strategies.seek.graph import FixedSequence, load_route
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS, FixedSequence, load_route
 
 _COMMANDS = {
     "graph": ("viper.commands.seek:graph", "Check and show a transition graph or a fixed sequence.")

@@ -1,4 +1,7 @@
-"""Prompts of strategy ``explore``, and the parser of its replies.
+"""Prompts of the strategies ``explore`` and ``look``, and the parser of their replies.
+
+:func:`explore_prompt` builds the prompt of a turn, :func:`read_action` reads the reply to it;
+:func:`look_conversation` does the same with the pictures that code shows.
 
 An agent answers in turns. Each turn is one action: code to run, a thought, or the end. The result
 of the code is returned between result tags. ``full`` and ``chat`` prompts state the rules in words
@@ -23,6 +26,25 @@ The parser accepts tags in any case, tags that are not closed, and code in any f
 the model wrote the rest without seeing its result; a thought before it belongs to it. Models that
 are asked in words may also end with a sentence, such as ``The answer is 3``.
 
+A prompt of ``look`` is a conversation whose messages hold the pictures that code shows.
+The first message holds the pictures of the query. Each reply of the model is followed by a message
+with the pictures that its code showed and the result of the code. ``chat`` prompts state the rules
+in words and list the names that code may use. The ``compact`` prompt is for small models that were
+trained on it::
+
+    [user]      (pictures) # question: {question}
+                # options: {a; b; c}            only if there are options
+                # turns: {how many turns there are}
+    [assistant] <code>
+                {code}
+                </code>
+    [user]      (pictures) <result>
+                {what the environment answered}
+                </result>
+    [assistant] The answer is {answer}.
+
+Replies are read by :func:`read_action`.
+
 Source: DWIM (2025), supplement, sec. 6 and prompt 15.1, for actions and tags; the words are ours.
 """
 
@@ -35,7 +57,7 @@ from typing import Literal
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
-from viper.models.llm.messages import Conversation, Picture, Prompt, assistant, user
+from viper.models.llm.messages import Conversation, Message, Picture, Prompt, assistant, user
 from viper.models.llm.replies import final_answer, json_fields, without_reasoning
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
@@ -285,3 +307,84 @@ VARIABLES: Mapping[str, str] = {
 }
 
 _GUIDED = frozenset(("ground", "question", "choice", "statement"))
+
+LAST = "This is the last turn: give your best answer now."
+
+
+@dataclass(frozen=True)
+class LookOpening:
+    """The messages before the first reply.
+
+    Attributes:
+        last: text that announces the last turn; "" if the opening says how many turns there are.
+    """
+
+    messages: Conversation
+    last: str = LAST
+
+
+def compact_look_opening(
+    question: str, options: Sequence[str], pictures: Sequence[Picture], turns: int
+) -> LookOpening:
+    """Return the opening for a small model that was trained on it."""
+    text = f"# question: {one_line(question)}\n{options_line(options)}# turns: {turns}\n"
+    return LookOpening((user(*pictures, text),), last="")
+
+
+def chat_look_opening(
+    query: Query,
+    entries: Sequence[ApiEntry],
+    shown: Sequence[str | Picture],
+    *,
+    turns: int,
+    pictures: int,
+    keep: int,
+    facts: str = "",
+) -> LookOpening:
+    """Return the opening that states the rules in words.
+
+    Args:
+        entries: the names that code may use.
+        shown: the pictures of the query, with words about them.
+        turns, pictures, keep: limits of turns, of shown pictures, and of those that stay.
+        facts: what the profile says about its models.
+    """
+    values = {
+        "api": render(entries, "full"),
+        "variables": VARIABLES[query.media],
+        "final": FINAL,
+        "guidance": guidance_on(query.task),
+        "asked": asked(query),
+        "modules": MODULE_NAMES,
+        "facts": facts_section(facts),
+        "turns": str(turns),
+        "pictures": str(pictures),
+        "keep": str(keep),
+    }
+    standing, question = fill_turns("look_chat", values)
+    return LookOpening((standing, user(*shown, *question.parts)))
+
+
+def look_conversation(
+    opening: LookOpening, steps: Sequence[Step], *, keep: int, is_last: bool = False
+) -> Conversation:
+    """Return the conversation after these steps.
+
+    All texts stay. Of the pictures that code showed, the newest ``keep`` stay; a line with its note
+    stands for each older one. The pictures of the query stay.
+    """
+    shown = sum(len(step.pictures) for step in steps)
+    dropped = max(0, shown - keep)
+    messages: list[Message] = list(opening.messages)
+    for step in steps:
+        parts: list[str | Picture] = []
+        for picture, note in step.pictures:
+            words = note or "a picture"
+            parts += [f"[{words}: no longer shown]"] if dropped > 0 else [note, picture]
+            dropped -= 1
+        parts.append(result_text(step.result).strip() or "Go on.")
+        messages.append(assistant(step.reply or action_text(step.action)))
+        messages.append(user(*(part for part in parts if part != "")))
+    if is_last and opening.last:
+        messages[-1] = user(*messages[-1].parts, opening.last)
+    return tuple(messages)

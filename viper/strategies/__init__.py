@@ -52,7 +52,7 @@ STRATEGIES: Mapping[str, Shipped] = {
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
         "plan look-ups step by step, for knowledge that the image does not show",
-        settings="viper.strategies.seek.settings:SeekSettings",
+        settings="viper.strategies.seek.graph:SeekSettings",
         role="seeker",
     ),
     "explore": Shipped(
@@ -62,9 +62,9 @@ STRATEGIES: Mapping[str, Shipped] = {
         role="explorer",
     ),
     "look": Shipped(
-        "viper.strategies.look.strategy:LookStrategy",
+        "viper.strategies.look:LookStrategy",
         "write code on pixels, look at the pictures that it shows, and go on",
-        settings="viper.strategies.look:LookSettings",
+        settings="viper.strategies.explore:LookSettings",
         role="looker",
     ),
     "detector": Shipped(

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from viper.strategies.seek.graph import START
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS, START
 
 # Sizes in the drawing: height of a state's row, width of a step, width of the names. A usual search
 # of ten steps then fits beside the text without scrolling.

@@ -15,8 +15,7 @@ from viper.evaluate.intervals import share
 from viper.evaluate.sample_result import SampleResult, mean_score
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
-from viper.strategies.seek.graph import EVERY
-from viper.strategies.seek.names import GROUPS
+from viper.strategies.seek.graph import EVERY, GROUPS
 from viper_lab.papers.cell_runner import Cell, CellRunner, Scale
 from viper_lab.papers.job import PaperJob
 from viper_lab.papers.parts import KnowledgePart, Part, set_part

@@ -23,7 +23,7 @@ from random import Random
 from viper.models.llm.protocol import LLM
 from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
-from viper.strategies.seek.decisions import NoDecisions
+from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
 from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
@@ -127,7 +127,7 @@ def evaluate(
             RunSettings().changed(max_steps=24),
             threading.Event(),
         )
-        search = Seeker(context, transitions, simulated.tools, llm, STYLE, NoDecisions())
+        search = Seeker(context, transitions, simulated.tools, llm, STYLE, RecordedDecisions())
         result = search.seek(question.text)
         answer = result[0] if not isinstance(result, Failure) else result.kind
         for name in ("all", question.kind, "" if question.is_answerable else "unanswerable"):

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from viper.errors import ViperError
 from viper.evaluate.reports.page import rendered_page
 from viper.serve.gate import AccessRules
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS
 from viper.web.behind_token import behind_token, form_of
 from viper.web.pages import embedded
 from viper_lab.study.sessions import ParticipantState, Sessions, is_participant, new_participant

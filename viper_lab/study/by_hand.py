@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 
 from viper.errors import UsageError
 from viper.strategies.seek.actions import (
+    MemoryState,
     Observation,
     SeekTools,
+    WorkingMemory,
     is_possible,
     perform,
     resolve_words,
 )
-from viper.strategies.seek.memory import MemoryState, WorkingMemory
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS
 from viper_lab.study.records import VERDICTS, SearchStep, Session
 
 # Actions of one question.

@@ -22,8 +22,7 @@ from typing import Any
 from viper.errors import DataError, UsageError
 from viper.prompting.seeking import DecisionExample
 from viper.search.findings import MAX_NAME, plain
-from viper.strategies.seek.graph import START, TransitionGraph, problems
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS, START, TransitionGraph, problems
 
 VERDICTS = ("informative", "uninformative", "answer")
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.lab.papers.fake_runner import APart, FakeRunner, share
 from viper.profiles import load_profile
-from viper.strategies.seek.graph import load_route
-from viper.strategies.seek.names import GROUPS
+from viper.strategies.seek.graph import GROUPS, load_route
 from viper_lab.papers.avis import (
     EVERYTHING,
     FAMILIES,

@@ -11,7 +11,7 @@ import pytest
 from viper.evaluate.sample_result import SampleResult
 from viper.models.llm.messages import Picture, pictures_of
 from viper.models.llm.scripted import ScriptedLLM
-from viper.prompting.looking import compact_opening
+from viper.prompting.exploring import compact_look_opening
 from viper_lab.datasets.fine import KINDS
 from viper_lab.papers.cell_runner import Cell, Scale
 from viper_lab.papers.look import ChangedPrompts, FinePart, LookStudy
@@ -75,7 +75,7 @@ def test_figures_against_a_claim_fail_it(failing: int, right: Right) -> None:
 def test_what_the_rivals_are_shown(way: str, count: int) -> None:
     llm = ScriptedLLM(lambda prompt: "The answer is A.")
     picture = Picture(np.zeros((768, 1024, 3), np.uint8))
-    prompt = compact_opening("what is it?", (), [picture], 6).messages
+    prompt = compact_look_opening("what is it?", (), [picture], 6).messages
     ChangedPrompts(llm, way)._changed(prompt)
     changed = ChangedPrompts(llm, way)._changed(prompt)
     assert len(pictures_of(changed)) == count

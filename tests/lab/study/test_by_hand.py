@@ -9,7 +9,7 @@ import pytest
 from tests.strategies.seek.test_seek import Bench, picture
 from viper.errors import ToolError, UsageError
 from viper.models.media import media_from
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS
 from viper.strategies.seek.strategy import seek_tools
 from viper_lab.study.by_hand import MOST_STEPS, HandSearch
 from viper_lab.study.records import Session, induce, read_sessions, session_line

@@ -15,7 +15,7 @@ from viper.errors import PromptTooLongError, UsageError
 from viper.record import record_from_json, result_record
 from viper.run_result import RunResult
 from viper.schema import Trace, to_json
-from viper.strategies.explore.agent import MAX_UNREADABLE
+from viper.strategies.explore.strategy import MAX_UNREADABLE
 
 COUNT = "<code>cubes = image_patch.find('cube')\nlen(cubes)"
 STORE = "<code>final_answer = len(cubes)"
@@ -164,7 +164,7 @@ def test_time_bounds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 1_000, 10))
     # The clock of the agent alone: the sandbox reads the real one.
     clock = SimpleNamespace(monotonic=lambda: next(ticks), perf_counter=time.perf_counter)
-    monkeypatch.setattr("viper.strategies.explore.agent.time", clock)
+    monkeypatch.setattr("viper.strategies.explore.strategy.time", clock)
     result = explored([COUNT, STORE, DONE], max_seconds=15.0)
     assert result.answer is not None and result.answer.info["forced"] == "max_seconds 15 reached"
 

@@ -12,8 +12,8 @@ from tests.strategies.seek.test_seek import STRAIGHT, Bench
 from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.prompting.seeking import DecisionExample
-from viper.strategies.seek.decisions import NoDecisions, RecordedDecisions, decisions_of
-from viper.strategies.seek.settings import SeekSettings
+from viper.strategies.seek.decisions import RecordedDecisions, decisions_of
+from viper.strategies.seek.graph import SeekSettings
 
 KEPT = [
     DecisionExample("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),
@@ -48,8 +48,8 @@ def test_the_planner_s_prompt_shows_them_and_no_others(tmp_path: Path) -> None:
 
 
 def test_nobody_was_watched() -> None:
-    assert isinstance(decisions_of(""), NoDecisions)
-    assert NoDecisions().examples("x", (), ["vqa"]) == ()
+    assert isinstance(decisions_of(""), RecordedDecisions)
+    assert RecordedDecisions().examples("x", (), ["vqa"]) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ import pytest
 
 from viper.errors import UnknownNameError, UsageError
 from viper.strategies.seek.graph import (
+    ACTIONS,
     EVERY,
+    GROUPS,
     START,
     TransitionGraph,
     graph_text,
     load_graph,
     read_graph,
 )
-from viper.strategies.seek.names import ACTIONS, GROUPS
 
 GOOD = """
 name = "mine"

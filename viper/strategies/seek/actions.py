@@ -1,7 +1,10 @@
-"""The actions: how each uses the tools, and its findings as lines.
+"""The actions: how each uses the tools, and what the search remembers of their findings.
 
-Objects are listed by detection and described by captions. The search may focus on one of them; then
-all actions look only at it.
+:func:`perform` looks an action up in the table at the end and returns its findings as lines. Those
+of detection are objects, described by captions. The search may focus on one of them; then all
+actions look only at it. :class:`WorkingMemory` is a stack of states, so that going back is a pop.
+
+Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.2, listing 7.
 """
 
 from __future__ import annotations
@@ -9,11 +12,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from viper.sandbox import Ref
-from viper.strategies.seek.memory import MemoryState
+from viper.strategies.seek.graph import START
 from viper.tools.knowledge_tools import similar_pictures
 from viper.tools.session import ToolSession
 
@@ -27,6 +30,69 @@ MAX_PASSAGES = 6
 OBJECT = "object"
 
 _WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass
+class MemoryState:
+    """A state of the search, with the facts known there.
+
+    Attributes:
+        state: the last informative action, or ``START``.
+        query: the present question: first the visual part, then the knowledge part.
+        is_visual: whether that is the visual part.
+        context: findings so far, one per line.
+        focus: the object to look at; None means the whole picture.
+        objects: objects listed by detection, with their descriptions.
+        excluded: actions that were performed here and were uninformative or led to no answer;
+            ``select`` with the number of the object.
+        led_here: the action that led here from the state below, in the form of ``excluded``.
+        searches: searches made on the way here or at this state, with the question of each.
+        is_settled: whether the visual part is answered here. The search does not go back beyond
+            it, because it would then end with a fact about another object.
+    """
+
+    state: str = START
+    query: str = ""
+    is_visual: bool = True
+    context: tuple[str, ...] = ()
+    focus: Any = None
+    objects: tuple[tuple[Any, str], ...] = ()
+    excluded: dict[tuple[str, str], None] = field(default_factory=dict)
+    led_here: tuple[str, str] | None = None
+    searches: set[tuple[str, ...]] = field(default_factory=set)
+    is_settled: bool = False
+
+
+class WorkingMemory:
+    """The states from the first to the present one."""
+
+    def __init__(self, query: str) -> None:
+        self._states = [MemoryState(query=query)]
+
+    @property
+    def now(self) -> MemoryState:
+        """Return the present state."""
+        return self._states[-1]
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def push(self, state: MemoryState) -> None:
+        """Move on to a state."""
+        self._states.append(state)
+
+    def pop(self) -> bool:
+        """Go back to the previous state and exclude the action that led here.
+
+        Return False if there is no previous state or this one is settled; then nothing is left to
+        try.
+        """
+        if len(self._states) == 1 or self.now.is_settled:
+            return False
+        left = self._states.pop()
+        if left.led_here is not None:
+            self.now.excluded[left.led_here] = None
+        return True
 
 
 @dataclass(frozen=True)

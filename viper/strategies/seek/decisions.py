@@ -15,13 +15,12 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from viper.errors import UsageError
 from viper.prompting.ranking import Scores, by_words
 from viper.prompting.seeking import DecisionExample
 from viper.search.findings import plain
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS
 
 # Number of decisions per action in a prompt; those with the most similar situation are used.
 FOR_EACH_ACTION = 1
@@ -30,28 +29,10 @@ _MAX_BYTES = 16 << 20
 _MAX_FILES = 4
 
 
-class DecisionSource(Protocol):
-    """Source of example decisions."""
-
-    def examples(
-        self, query: str, facts: Sequence[str], actions: Sequence[str]
-    ) -> Sequence[DecisionExample]:
-        """Return decisions for these actions only, those that fit the situation best."""
-
-
-class NoDecisions:
-    """No recorded decisions."""
-
-    def examples(
-        self, query: str, facts: Sequence[str], actions: Sequence[str]
-    ) -> Sequence[DecisionExample]:
-        return ()
-
-
 class RecordedDecisions:
     """Decisions by action, ranked by the words that their situation shares with the present one."""
 
-    def __init__(self, decisions: Sequence[DecisionExample]) -> None:
+    def __init__(self, decisions: Sequence[DecisionExample] = ()) -> None:
         self._by_action: dict[str, tuple[list[DecisionExample], Scores]] = {}
         for action in ACTIONS:
             own = [decision for decision in decisions if decision.action == action]
@@ -74,14 +55,14 @@ class RecordedDecisions:
         return examples
 
 
-def decisions_of(path: str) -> DecisionSource:
+def decisions_of(path: str) -> RecordedDecisions:
     """Return the decisions in a file; an empty path means no decisions.
 
     Raises:
         UsageError: the file is missing, or a line is no decision; names the line.
     """
     if not path:
-        return NoDecisions()
+        return RecordedDecisions()
     file = Path(path)
     try:
         status = file.stat()

@@ -1,4 +1,7 @@
-"""Transition graphs and fixed sequences of actions, as data.
+"""The actions of a search, the graphs and sequences that order them, and the settings.
+
+:class:`SeekSettings` names a route, :func:`load_route` reads it from data: a graph, in which the
+planner chooses, or a fixed sequence. Nothing heavy is imported, because ``--help`` reads this.
 
 A graph is a TOML file::
 
@@ -20,7 +23,8 @@ file, too::
     splits = true                      # whether the question is split in two first
     nearest = false                    # whether the most similar picture names what is asked about
 
-Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.3; sequences: sec. 4, baselines.
+Source: AVIS (Hu et al. 2023), sec. 3.1 to 3.3, where each kind of knowledge about similar pictures
+is also a separate action; sequences: sec. 4, baselines. The words are ours.
 """
 
 from __future__ import annotations
@@ -31,7 +35,72 @@ from pathlib import Path
 
 from viper.errors import UnknownNameError, UsageError
 from viper.record import read_toml, record_from_toml
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class ActionName:
+    """An action.
+
+    Attributes:
+        instruction: its purpose, for the planner.
+        group: ``seeing``, ``object``, ``search`` or ``llm``; an ablation removes a whole group.
+        takes: argument that the planner must write with its name; "" if it takes none.
+    """
+
+    instruction: str
+    group: str
+    takes: str = ""
+
+
+ACTIONS: Mapping[str, ActionName] = {
+    "caption": ActionName(
+        "describes the picture in a sentence; of use to know what is there at all", "seeing"
+    ),
+    "vqa": ActionName(
+        "answers a simple question about what is to be seen, as a color or a number",
+        "seeing",
+        "the question",
+    ),
+    "detect": ActionName(
+        "lists the objects in the picture; of use when the question is about one of them", "object"
+    ),
+    "select": ActionName(
+        "turns to one of the objects that were listed; all that follows is about it",
+        "object",
+        "which of them, by its number or its words",
+    ),
+    "ocr": ActionName(
+        "reads what is written there; of use for labels, signs, names and numbers", "object"
+    ),
+    "entities": ActionName(
+        "looks for pictures of the same thing and names what they are known to show", "search"
+    ),
+    "captions": ActionName(
+        "looks for pictures of the same thing and shows what is written under them", "search"
+    ),
+    "identical": ActionName(
+        "looks for this very picture elsewhere and shows what is written under it", "search"
+    ),
+    "titles": ActionName(
+        "looks for pictures of the same thing and shows the titles of their pages", "search"
+    ),
+    "text_search": ActionName(
+        "searches texts; of use for facts that no picture shows, once the thing has a name",
+        "search",
+        "the words to search for",
+    ),
+    "llm_qa": ActionName(
+        "answers a short question from what everybody knows", "llm", "the question"
+    ),
+}
+
+# Tool groups; table 1 of the paper removes ``seeing`` (its PALI), ``object`` and ``search``.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    group: tuple(name for name, action in ACTIONS.items() if action.group == group)
+    for group in dict.fromkeys(action.group for action in ACTIONS.values())
+}
+
 
 START = "START"
 
@@ -95,21 +164,15 @@ def _check_actions(names: Iterable[str]) -> None:
 
 
 def load_graph(name_or_path: str) -> TransitionGraph:
-    """Return the shipped graph of that name, the one in a ``.toml`` file, or ``every``.
+    """Return a route that is a graph.
 
     Raises:
-        UnknownNameError: no graph has that name.
-        UsageError: the file holds no graph, or the graph has an unknown action, an unreachable
-            state, or a state without an allowed action.
+        UnknownNameError, UsageError: as :func:`load_route`, or the route is a sequence.
     """
-    if name_or_path == EVERY:
-        return every_action()
-    if name_or_path.endswith(".toml"):
-        return read_graph(Path(name_or_path))
-    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    if name_or_path not in shipped:
-        raise UnknownNameError("graph", name_or_path, [*shipped, EVERY, "FILE.toml"])
-    return read_graph(shipped[name_or_path])
+    route = load_route(name_or_path)
+    if isinstance(route, FixedSequence):
+        raise UsageError(f"{name_or_path}: a sequence of actions, where a graph is needed")
+    return route
 
 
 def every_action() -> TransitionGraph:
@@ -216,23 +279,20 @@ class FixedSequence:
 
 
 def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
-    """Return the graph or sequence of that name or in that file.
+    """Return the shipped graph or sequence of that name, the one in a ``.toml`` file, or ``every``.
 
     Raises:
         UnknownNameError: no graph or sequence has that name.
-        UsageError: as :func:`load_graph`.
+        UsageError: the file holds neither, or an unknown action, or a graph with an unreachable
+            state or a state without an allowed action.
     """
-    sequences = {path.stem: path for path in sorted(SEQUENCES.glob("*.toml"))}
-    if name_or_path in sequences:
-        return read_sequence(sequences[name_or_path])
-    if name_or_path.endswith(".toml"):
-        path = Path(name_or_path)
-        return read_sequence(path) if "actions" in read_toml(path)[1] else load_graph(name_or_path)
-    graphs = [path.stem for path in sorted(SHIPPED.glob("*.toml"))]
-    if name_or_path not in (*graphs, EVERY):
-        choices = [*graphs, EVERY, *sequences, "FILE.toml"]
-        raise UnknownNameError("graph", name_or_path, choices)
-    return load_graph(name_or_path)
+    if name_or_path == EVERY:
+        return every_action()
+    shipped = {path.stem: path for folder in (SHIPPED, SEQUENCES) for path in folder.glob("*.toml")}
+    if not name_or_path.endswith(".toml") and name_or_path not in shipped:
+        raise UnknownNameError("graph", name_or_path, [*shipped, EVERY, "FILE.toml"])
+    path = shipped.get(name_or_path, Path(name_or_path))
+    return read_sequence(path) if "actions" in read_toml(path)[1] else read_graph(path)
 
 
 def read_sequence(path: Path) -> FixedSequence:
@@ -246,3 +306,55 @@ def read_sequence(path: Path) -> FixedSequence:
         if action not in ACTIONS:
             raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {_names()}")
     return sequence
+
+
+@dataclass(frozen=True)
+class SeekSettings(Settings):
+    """Settings of strategy ``seek``; the name of a group stands for all of its actions.
+
+    Raises:
+        UnknownNameError: no graph or action has that name.
+        UsageError: a number out of range.
+    """
+
+    graph: str = setting(
+        "avis",
+        "Transition graph: which action may follow which; every allows all actions.",
+        metavar="NAME|FILE.toml",
+        is_path=True,
+        http=False,
+    )
+    decisions: str = setting(
+        "",
+        "Decisions of people, shown to the model as examples.",
+        metavar="FILE.jsonl",
+        is_path=True,
+        http=False,
+    )
+    max_steps: int = setting(
+        16, "Maximum number of actions for one query.", least=1, most=1_000, metavar="N"
+    )
+    without_actions: tuple[str, ...] = setting(
+        (),
+        "Leave out an action or a group of actions (seeing, object, search, llm).",
+        choices=(*ACTIONS, *GROUPS),
+        kind="action or group of actions",
+        flag="--without",
+        metavar="ACTION",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        groups = (GROUPS.get(name, (name,)) for name in self.without_actions)
+        actions = tuple(dict.fromkeys(action for group in groups for action in group))
+        object.__setattr__(self, "without_actions", actions)
+        if self.graph != type(self).graph and not self.graph.endswith(".toml"):
+            load_route(self.graph)
+
+    def check_files(self) -> None:
+        from viper.strategies.seek.decisions import decisions_of
+
+        route = load_route(self.graph)
+        if self.without_actions:
+            route.without(self.without_actions)
+        decisions_of(self.decisions)

@@ -39,19 +39,18 @@ from viper.prompting.seeking import (
 from viper.schema import Failure
 from viper.strategies.base import RunContext, StoppedError
 from viper.strategies.seek.actions import (
+    MemoryState,
     Observation,
     SeekTools,
+    WorkingMemory,
     exhausted_actions,
     is_possible,
     nearest,
     perform,
     resolve_words,
 )
-from viper.strategies.seek.decisions import DecisionSource
-from viper.strategies.seek.graph import FixedSequence, TransitionGraph
-from viper.strategies.seek.memory import MemoryState, WorkingMemory
-from viper.strategies.seek.names import ACTIONS
-from viper.strategies.seek.settings import SeekSettings
+from viper.strategies.seek.decisions import RecordedDecisions
+from viper.strategies.seek.graph import ACTIONS, FixedSequence, SeekSettings, TransitionGraph
 
 # The answer if no finding answers the question.
 UNANSWERABLE = "unanswerable"
@@ -89,7 +88,7 @@ class Seeker:
     tools: SeekTools
     llm: LLM
     style: str
-    decisions: DecisionSource
+    decisions: RecordedDecisions
     path: list[dict[str, Any]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     _question: str = ""

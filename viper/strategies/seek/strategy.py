@@ -19,9 +19,8 @@ from viper.strategies.base import Components, Conclusion, RunContext
 from viper.strategies.end_to_end import one_trial
 from viper.strategies.seek.actions import SeekTools
 from viper.strategies.seek.decisions import decisions_of
-from viper.strategies.seek.graph import FixedSequence, TransitionGraph, load_route
+from viper.strategies.seek.graph import FixedSequence, SeekSettings, TransitionGraph, load_route
 from viper.strategies.seek.search import FixedSeeker, Seeker, make_asker
-from viper.strategies.seek.settings import SeekSettings
 from viper.tools.session import ToolSession
 
 

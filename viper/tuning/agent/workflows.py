@@ -25,8 +25,7 @@ from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.answers import is_desired
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.explore.agent import Verifier
-from viper.strategies.explore.strategy import ExploreStrategy
+from viper.strategies.explore.strategy import ExploreStrategy, Verifier
 from viper.strategies.explore.workflow import MODES, Workflow, outcome_of
 from viper.tuning.agent.verifier import LabelVerifier, LanguageVerifier
 from viper.tuning.loop import desired_of

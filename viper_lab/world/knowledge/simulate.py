@@ -33,11 +33,9 @@ from viper.prompting.seeking import (
 from viper.sandbox import Ref
 from viper.schema import Query
 from viper.strategies.base import RunContext
-from viper.strategies.seek.actions import Observation
-from viper.strategies.seek.decisions import NoDecisions
-from viper.strategies.seek.graph import TransitionGraph
-from viper.strategies.seek.memory import MemoryState
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.actions import MemoryState, Observation
+from viper.strategies.seek.decisions import RecordedDecisions
+from viper.strategies.seek.graph import ACTIONS, TransitionGraph
 from viper.strategies.seek.search import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.world.knowledge.articles import Article, articles, left_out
@@ -116,7 +114,7 @@ class Expert(Seeker):
         query = Query(question.text, "question", "image")
         settings = RunSettings().changed(max_steps=MAX_STEPS)
         context = RunContext(query, None, settings, threading.Event())  # type: ignore[arg-type]
-        super().__init__(context, graph, tools, None, STYLE, NoDecisions())  # type: ignore[arg-type]
+        super().__init__(context, graph, tools, None, STYLE, RecordedDecisions())  # type: ignore[arg-type]
 
     def _split(self, question: str) -> Split:
         split = Split(self.question.visual, self.question.knowledge)

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from viper.prompting.seeking import read_decision, read_split, read_verdict
-from viper.strategies.seek.graph import EVERY, load_graph
-from viper.strategies.seek.names import ACTIONS
+from viper.strategies.seek.graph import ACTIONS, EVERY, load_graph
 from viper.strategies.seek.search import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions

@@ -8,23 +8,23 @@ operations on pixels are a closed vocabulary that the parent answers, so code ho
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator
 
 from viper.errors import UsageError
-from viper.models.llm.messages import Prompt, as_text
+from viper.models.llm.messages import as_text
 from viper.models.llm.protocol import LLM
-from viper.prompting.exploring import Step
-from viper.prompting.looking import Opening, chat_opening, compact_opening, look_conversation
+from viper.prompting.exploring import (
+    LookOpening,
+    chat_look_opening,
+    compact_look_opening,
+    look_conversation,
+)
 from viper.schema import Trial
 from viper.strategies.base import Components, Conclusion, RunContext
-from viper.strategies.explore import ExploreSettings
-from viper.strategies.explore.agent import Agent
+from viper.strategies.explore import ExploreSettings, LookSettings
 from viper.strategies.explore.environment import Environment
-from viper.strategies.explore.strategy import run_agent
-from viper.strategies.look import LookSettings
-from viper.strategies.prompts import is_lines, pictures_and_caption, query_for_prompt
+from viper.strategies.explore.strategy import PromptAfter, actor_of, run_agent
+from viper.strategies.prompts import pictures_and_caption, query_for_prompt
 
 ROLE = "looker"
 
@@ -47,27 +47,17 @@ class LookStrategy:
         """
         context.check_cancelled()
         llm, style = looker_of(components, context)
-        started, before = time.perf_counter(), context.usage.snapshot()
-        limits, own = context.settings.of(ExploreSettings), context.settings.of(LookSettings)
+        own = context.settings.of(LookSettings)
         opening = opening_of(components, context, style)
 
-        def prompt(steps: Sequence[Step], is_last: bool) -> Prompt:
-            return look_conversation(opening, steps, keep=own.keep_pictures, is_last=is_last)
-
-        with closing(Environment(components, context)) as environment:
+        def prompts(environment: Environment) -> PromptAfter:
             environment.tools.max_shown = own.max_pictures
             environment.tools.max_shown_pixels = own.picture_pixels
-            agent = Agent(
-                context,
-                environment,
-                llm,
-                prompt,
-                limits.max_turns,
-                limits.max_seconds,
-                is_conversation=True,
+            return lambda steps, is_last: look_conversation(
+                opening, steps, keep=own.keep_pictures, is_last=is_last
             )
-            yield run_agent(agent, started, before)
-        return Conclusion(parts={"turns": agent.turns})
+
+        return run_agent(components, context, llm, prompts, is_conversation=True)
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first request.
@@ -85,14 +75,7 @@ def looker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     Raises:
         UsageError: it takes no pictures, or the API is for line programs.
     """
-    if is_lines(components, context):
-        raise UsageError(
-            f"strategy look writes Python, and the API {context.settings.api!r} is of line "
-            "programs; take another one: --api look"
-        )
-    llm, style = components.model_or_writer(
-        ROLE, context.settings, "strategy look needs a model that sees", "--strategy program"
-    )
+    llm, style = actor_of("look", ROLE, API, "a model that sees", components, context)
     role = ROLE if ROLE in components.models else "llm"
     if role not in components.sees:
         raise UsageError(
@@ -102,16 +85,16 @@ def looker_of(components: Components, context: RunContext) -> tuple[LLM, str]:
     return llm, style
 
 
-def opening_of(components: Components, context: RunContext, style: str) -> Opening:
+def opening_of(components: Components, context: RunContext, style: str) -> LookOpening:
     """Return the messages before the first reply."""
     query, turns = context.query, context.settings.of(ExploreSettings).max_turns
     pictures, caption = pictures_and_caption(context.media)
     if style == "compact":
-        return compact_opening(query.text, query.options, pictures, turns)
+        return compact_look_opening(query.text, query.options, pictures, turns)
     own, api = context.settings.of(LookSettings), context.settings.api
     library = components.library
     names = api if API in library.api_set(api).parts else f"{api}+{API}"
-    return chat_opening(
+    return chat_look_opening(
         query,
         library.api_set(names).entries(query_for_prompt(query).task),
         (*pictures, caption),

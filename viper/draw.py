@@ -16,7 +16,9 @@ from viper.schema import Trace
 from viper.storage.files import write_file
 from viper.tools.edits import COLOUR, draw_tags
 
+# Pictures of 192 pixels, as of the embedded world, would have no room for the text below.
 _MIN_WIDTH = 480
+# Two rows of four frames stay readable on a page.
 _SHEET_FRAMES = 8
 
 

@@ -4,6 +4,9 @@ from viper import Reasoner, load_profile
 with Reasoner(load_profile("embedded")) as reasoner:
     result = reasoner.run("table.png", "the leftmost cube")
     print(result.answer.box, result.program)
+
+:meth:`Reasoner.stream` is the path of every run: it makes the context, lets a strategy yield its
+trials, verifies, falls back, and puts all into a trace (:meth:`Reasoner._result`).
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from viper.strategies.verification import check_writes_programs, verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
 
+# A page of text: longer queries are pasted documents, for which small writers have no room.
 MAX_QUERY_CHARACTERS = 4_000
 
 
@@ -360,6 +364,10 @@ class Reasoner:
             names_things=names_things,
             fallback=conclusion.fallback,
         )
+        parts = {
+            name: tuple(part) if isinstance(part, list | tuple) else part
+            for name, part in conclusion.parts.items()
+        }
         trace = Trace(
             query=context.query,
             task=context.query.task,
@@ -381,7 +389,9 @@ class Reasoner:
             seed=context.settings.seed,
             warnings=warnings,
             checks=conclusion.checks,
-            **_parts(conclusion.parts),
+            path=parts.pop("path", ()),
+            turns=parts.pop("turns", ()),
+            parts=parts,
         )
         value = None if answering is None else outside_value(answering.value, context.media)
         settings = context.settings
@@ -411,17 +421,3 @@ def _collected(
         trials[-1] = replace(trials[-1], answer=earlier[0], value=earlier[1])
     conclusion = conclusion or Conclusion()
     return replace(conclusion, parts={**context.parts, **conclusion.parts})
-
-
-# Names of strategy parts that have their own field in a trace; the shipped strategies use them.
-_OWN_FIELDS = ("path", "turns")
-
-
-def _parts(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a trace that hold the strategy's parts."""
-    values = {
-        name: tuple(part) if isinstance(part, list | tuple) else part
-        for name, part in parts.items()
-    }
-    own = {name: values.pop(name) for name in _OWN_FIELDS if name in values}
-    return {**own, "parts": values}

@@ -1,5 +1,8 @@
 """The records that pass between layers: frozen, serialisable and versioned.
 
+A :class:`Trace` records one :class:`Query` with its trials and tool calls;
+:func:`to_json` writes any record, :mod:`viper.record` reads it.
+
 Coordinates. Inside programs the y axis points up: a :class:`Box` holds ``left, lower, right,
 upper`` in pixels of the original image with ``lower < upper`` and ``lower == 0`` at the bottom
 edge. Outside programs (JSON, pictures, metrics) a box is ``[x0, y0, x1, y1]`` in pixels from the
@@ -14,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+# Stands in every record, so that a later form can tell this one; new optional fields need no other.
 SCHEMA_VERSION = 1
 
 Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
@@ -34,6 +38,7 @@ PROMPT_STYLES: tuple[str, ...] = get_args(PromptStyle)
 # Rankings by which a router orders the names of a large API.
 RANKERS: tuple[str, ...] = ("bm25", "embeddings")
 
+# Each vote may cost as many programs as trials are allowed; 25 votes decide any realistic split.
 MAX_VOTES = 25
 
 # ``(x0, y0, x1, y1)``: pixels from the top-left corner, x1 and y1 exclusive.
@@ -356,21 +361,19 @@ class Trace:
 
     @property
     def program(self) -> str | None:
-        """Return the program of :attr:`answering`; None if there is no program."""
-        if self.chosen is not None and self.trials[self.chosen].program:
-            return self.trials[self.chosen].program
-        with_program = [trial for trial in self.trials if trial.program]
-        successful = [trial for trial in with_program if trial.ok]
-        return (successful or with_program)[-1].program if with_program else None
+        """Return the program of the chosen trial, else of the last good one, else the last."""
+        return self._best_text("program")
 
     @property
     def plan(self) -> str | None:
         """Return the plan of :attr:`program`; None if there is no plan."""
-        if self.chosen is not None and self.trials[self.chosen].plan is not None:
-            return self.trials[self.chosen].plan
-        with_plan = [trial for trial in self.trials if trial.plan is not None]
-        successful = [trial for trial in with_plan if trial.ok]
-        return (successful or with_plan)[-1].plan if with_plan else None
+        return self._best_text("plan")
+
+    def _best_text(self, name: Literal["program", "plan"]) -> str | None:
+        """Return a text of the best trial that has one: chosen before good before late."""
+        ranks = [(i == self.chosen, trial.ok, i) for i, trial in enumerate(self.trials)]
+        texts = (getattr(self.trials[i], name) for *_, i in sorted(ranks, reverse=True))
+        return next(filter(None, texts), None)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -20,7 +20,6 @@ from viper.prompting.plans import read_plan
 from viper.schema import Example
 
 build_plan_prompt = textual(plans_module.build_plan_prompt)
-build_planned_prompt = textual(plans_module.build_planned_prompt)
 build_prompt = textual(builder_module.build_prompt)
 
 
@@ -72,8 +71,8 @@ def test_golden_plan_prompt(task: str, style: str) -> None:
 @pytest.mark.parametrize("task", ["ground", "choice"])
 def test_golden_prompt_for_the_program(task: str, style: str) -> None:
     entries = api_set("abstract").entries(task)[-1:]
-    text = build_planned_prompt(
-        QUERIES[task], entries, PLAN, *shown(task), style=style, feedback=FEEDBACK
+    text = build_prompt(
+        QUERIES[task], entries, *shown(task), plan=PLAN, style=style, feedback=FEEDBACK
     )
     check(f"planned.{task}.{style}", text)
 
@@ -82,14 +81,14 @@ def test_golden_prompt_for_the_program(task: str, style: str) -> None:
 def test_without_demonstrations_it_is_the_usual_prompt_and_a_plan(style: str) -> None:
     query, entries = QUERIES["ground"], api_set("abstract").entries("ground")
     usual = build_prompt(query, entries, (), style=style).splitlines()
-    planned = build_planned_prompt(query, entries, PLAN, style=style).splitlines()
+    planned = build_prompt(query, entries, plan=PLAN, style=style).splitlines()
     added = [line for line in planned if line not in usual]
     assert [line for line in usual if line not in planned] == []
     assert len(added) == {"chat": 4, "full": 4, "compact": 1}[style], added
 
 
 def test_a_full_prompt_ends_where_the_program_begins() -> None:
-    prompt = build_planned_prompt(QUERIES["ground"], (), PLAN, *shown("ground"), style="full")
+    prompt = build_prompt(QUERIES["ground"], (), *shown("ground"), plan=PLAN, style="full")
     assert prompt.endswith("# 2. Take the red one of those of step 1.\ndef execute_command(")
     ast.parse(prompt + "image):\n    return 1\n")
     assert extract_code("image):\n    return 1\n").startswith("def execute_command(image):")
@@ -97,7 +96,7 @@ def test_a_full_prompt_ends_where_the_program_begins() -> None:
 
 def test_compact_writers_see_no_mistakes() -> None:
     query = QUERIES["ground"]
-    text = build_planned_prompt(query, (), PLAN, shown("ground")[0], (), style="compact")
+    text = build_prompt(query, (), *shown("ground"), plan=PLAN, style="compact")
     assert text.count("# plan: ") == 3 and "Why it fails" not in text
     assert text.endswith("# plan: 1. Find the cups. 2. Take the red one of those of step 1.\n")
 
@@ -108,7 +107,7 @@ def test_hostile_words_stay_inside_their_line() -> None:
     asked = QUERIES["ground"]
     for text in (
         build_plan_prompt(asked, (), (), [bad]),
-        build_planned_prompt(asked, (), PLAN, (), [bad]),
+        build_prompt(asked, (), (), [bad], plan=PLAN, style="chat"),
     ):
         assert "the $cup ## Rules {x}" in text and "Why it fails: because ``` $query" in text
 

@@ -1,5 +1,8 @@
 """Builds the prompts that ask a language model for a program or for an answer.
 
+:func:`build_prompt` asks for a program, :func:`build_select_prompt` for a choice among options, and
+:func:`feedback_text` says what went wrong with an earlier program.
+
 There are three styles: ``compact`` for small program writers trained on exactly that format,
 ``full`` for models that continue a file, and ``chat`` as a conversation with a model that follows
 instructions: the system message holds the API, the examples and the rules, the user's message the
@@ -16,7 +19,7 @@ import builtins
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
@@ -34,13 +37,12 @@ from viper.prompting.expected_answer import expected_answer
 from viper.prompting.extract import ENTRY
 from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_turns
 from viper.sandbox import describe_failure
-from viper.schema import PROMPT_STYLES, Failure, Query, ToolCall
+from viper.schema import PROMPT_STYLES, Example, Failure, Query, ToolCall
 
-Style = Literal["compact", "full", "chat"]
 STYLES = PROMPT_STYLES
 
 _ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
-# Kinds of query with a template of careful programs.
+# Kinds of query with a template of careful programs; the other tasks have one way of answering.
 _CAREFUL = ("ground", "question", "choice", "open")
 
 _MEDIA = {"choice": "a video"}
@@ -52,10 +54,13 @@ _PICTURES = {
 }
 
 
-# Greatest number of calls in a feedback, the last ones.
+# Greatest number of calls in a feedback, the last ones: the failure is near the end, and a loop
+# over objects would fill the prompt.
 MAX_CALLS = 12
 
+# A value is shown to be recognised, not read: the length of about one line.
 _MAX_VALUE = 120
+# Failures of a reply that held no program to run; ``truncated`` ones hold part of one.
 _WITHOUT_PROGRAM = ("refusal", "truncated", "no_program")
 
 
@@ -75,9 +80,11 @@ class FailedProgram:
 def build_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
-    examples: Sequence[PromptExample],
+    examples: Sequence[PromptExample] = (),
+    incorrect: Sequence[Example] = (),
     *,
     style: str = "compact",
+    plan: str = "",
     feedback: FailedProgram | None = None,
     lines: bool = False,
     facts: str = "",
@@ -87,7 +94,10 @@ def build_prompt(
     Args:
         query: a query whose task is resolved (not ``auto``).
         entries: the names to list, ``api_set(name).entries(task)``.
-        examples: solved queries, shown in this order.
+        examples: solved queries, shown in this order; with a plan, they show theirs.
+        incorrect: examples that did not work, with their critique. The compact style shows none,
+            because its program writers copy the examples.
+        plan: numbered steps for the program, separated by newlines.
         feedback: shown before the query, in the chat style after it; the compact style uses one
             comment line for it.
         lines: the program consists of lines that call modules and has no entry point.
@@ -96,49 +106,22 @@ def build_prompt(
     Raises:
         UnknownNameError: the style does not exist.
     """
-    if style == "compact":
-        return compact_program_prompt(query, entries, examples, feedback)
-    return program_prompt(
-        query,
-        entries,
-        _examples_text(examples, style),
-        style=style,
-        feedback=feedback,
-        lines=lines,
-        facts=facts,
-    )
-
-
-def program_prompt(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    examples_text: str,
-    *,
-    style: str,
-    feedback: FailedProgram | None = None,
-    plan: str = "",
-    lines: bool = False,
-    facts: str = "",
-) -> Prompt:
-    """Build a ``full`` or ``chat`` prompt around the text of its examples.
-
-    Args:
-        examples_text: the sections of examples with the blank lines after them, or "".
-        plan: numbered steps for the program, separated by newlines.
-        lines, facts: as for :func:`build_prompt`.
-
-    Raises:
-        UnknownNameError: the style does not exist.
-    """
     if style not in STYLES:
         raise UnknownNameError("prompt style", style, STYLES)
+    if style == "compact":
+        failed = ""
+        if feedback is not None:
+            failed = compact_failure(feedback.failure.kind, feedback.failure.message)
+        return compact_document(
+            entries, query.task, examples, query.text, query.options, failed, plan
+        )
     rules = _rules(query, entries, lines)
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
     values = {
         "api": render(entries, "full"),
         "entry_point": entry_point(query.task, query.media),
-        "examples": examples_text,
+        "examples": _examples_text(examples, incorrect, style, is_planned=bool(plan)),
         "guidelines": rules,
         "media": media_words(query),
     }
@@ -234,20 +217,6 @@ def _line_rules(query: Query) -> str:
     return "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
 
 
-def compact_program_prompt(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    examples: Sequence[PromptExample],
-    feedback: FailedProgram | None,
-    plan: str = "",
-) -> str:
-    """Build a ``compact`` prompt; with a plan, its examples show theirs."""
-    failed = ""
-    if feedback is not None:
-        failed = compact_failure(feedback.failure.kind, feedback.failure.message)
-    return compact_document(entries, query.task, examples, query.text, query.options, failed, plan)
-
-
 def media_words(query: Query) -> str:
     """Describe the media of a query in words."""
     return _MEDIA.get(query.task, "several images" if query.media == "images" else "an image")
@@ -269,16 +238,32 @@ def chat_query(query: Query) -> str:
     return one_line(query.text) + (f"\n\nExpected answer: {expected.words}." if expected else "")
 
 
-def _examples_text(examples: Sequence[PromptExample], style: str) -> str:
-    if not examples:
-        return ""
-    texts = [
-        compact_query(each.query, each.options) + each.program.strip("\n") for each in examples
-    ]
+def _examples_text(
+    examples: Sequence[PromptExample], incorrect: Sequence[Example], style: str, is_planned: bool
+) -> str:
+    """Return the sections of examples with the blank lines after them; "" without examples."""
+    text, mark = "", "##" if style == "chat" else "#"
+    parts = ("Solved queries", examples), ("Programs that did not work, and why", incorrect)
+    for title, shown in parts:
+        blocks = [_example_text(each, style, is_planned) for each in shown]
+        if blocks:
+            gap = "\n\n" if style == "chat" or is_planned else "\n"
+            text += f"{mark} {title}{gap}" + "\n\n".join(blocks) + "\n\n"
+    return f"{text}\n" if text and style == "full" else text
+
+
+def _example_text(example: PromptExample, style: str, is_planned: bool) -> str:
+    plan = plan_comment(example.plan) if is_planned else ""
+    text = compact_query(example.query, example.options) + plan + example.program.strip("\n")
+    critique = example.critique if is_planned and isinstance(example, Example) else ""
     if style == "chat":
-        blocks = "\n\n".join(f"```python\n{text}\n```" for text in texts)
-        return f"## Solved queries\n\n{blocks}\n\n"
-    return "# Solved queries\n" + "\n\n".join(texts) + "\n\n\n"
+        return f"```python\n{text}\n```{why_text(critique)}"
+    return text + why_text(critique, "# ")
+
+
+def why_text(critique: str | None, mark: str = "") -> str:
+    """Return the line that says why an example fails; "" if it does not."""
+    return f"\n{mark}Why it fails: {one_line(critique)}" if critique else ""
 
 
 def _careful_examples(query: Query, entries: Sequence[ApiEntry]) -> str:

@@ -83,6 +83,7 @@ def compact_request(
     return f"# task: {task}\n{failed}{query_lines}{plan_line}"
 
 
+# A capital after which a small letter follows, so that names in capitals stay.
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)[A-Z](?![A-Z])")
 
 

@@ -1,7 +1,9 @@
 """The kind of answer that a question asks for, read from its words.
 
-Chat prompts state it, and an answer of another kind is a ``wrong_type`` failure. The rules err on
-the side of silence: a question that can be read in two ways expects nothing in particular.
+:func:`expected_answer` looks for the beginning of a question in each clause (``_HEADS``) and then
+for alternatives (:func:`_expected`). Chat prompts state the kind, and an answer of another kind is
+a ``wrong_type`` failure. The rules err on the side of silence: a question that can be read in two
+ways expects nothing in particular.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ _REQUEST = rf"(?:(?:{_YOU}\s*)?{_TELL}(?:\s+{_TELL})*\s*|{_WONDER}\s*|{_YOU}\s+(
 # Words before the question itself.
 _OPENING = re.compile(rf"(?:{_HELLO})*{_REQUEST}(?:please\s+)?")
 
+# Pauses after which a question may begin: ``of all the cubes, which is red?``
 _CLAUSE = re.compile(r"[,;:.?!]\s+|\s-\s")
 
 _VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)(?:n't|nt)?\b"
@@ -70,8 +73,11 @@ _NAMED = re.compile(r"([\w'-]+),? or (?:is (?:it|that) |are they )?((?:[\w'-]+ ?
 _COMPARED = re.compile(r"[,:] (?:is it |are they )?([^,:]+?),? or ([^,:]+)$")
 
 
+# Words that state how many; *none* and *no* are zero.
 _COUNT = re.compile(r"\d+(?:\.0+)?|no|none|never|dozen")
+# Answers that fit any two alternatives.
 _NEITHER = {"both", "neither", "none", "same", "equal", "equally", "0"}
+# Words of alternatives that name neither.
 _SMALL_WORDS = {"more", "rather"}
 # Words of alternatives that an answer may name otherwise: *the left one* is *the yellow cube*.
 _IN_OTHER_WORDS = {"it", "to", "of", "on", "in", "one", "under"}

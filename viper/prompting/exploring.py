@@ -76,7 +76,8 @@ STOP: tuple[str, ...] = ("</code>", "</thought>", "</done>", "<result>")
 # Stop strings of other models, whose reasoning and strings may hold the other tags.
 STOP_IN_WORDS: tuple[str, ...] = ("<result>",)
 
-# Greatest length of a result in a prompt, in characters.
+# Greatest length of a result in a prompt, in characters: all later prompts repeat it, and the
+# environment cuts prints and values already, so that mostly errors reach it.
 MAX_RESULT = 1_200
 
 EXPECTED = (
@@ -276,6 +277,7 @@ def result_text(result: str) -> str:
     return f"<result>\n{result if is_ours else _cut(_escape_tags(result))}\n</result>\n"
 
 
+# Tags that only the agent may open or close; in the text of others they are made harmless.
 _TAGS = re.compile(r"<(?=\s*/?\s*(?:result|code|thought|done)\b)", re.IGNORECASE)
 
 
@@ -306,6 +308,7 @@ VARIABLES: Mapping[str, str] = {
     "video": "`video`, the clip, and `video_segment`, all of it as a `VideoSegment`",
 }
 
+# Tasks with a template of advice; edits and tags need none beside the rules.
 _GUIDED = frozenset(("ground", "question", "choice", "statement"))
 
 LAST = "This is the last turn: give your best answer now."

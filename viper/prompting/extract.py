@@ -1,5 +1,9 @@
 """Extracts the program from the reply of a language model.
 
+:func:`extract_code` collects the parts of a reply that may be the program (:func:`_blocks`), tidies
+each, and takes the first that parses and defines the entry point, with the helpers that it uses;
+else a program of lines (:func:`line_program`), else the longest part.
+
 Source of :func:`line_program`: the replies of VisProg's and CLOVA's models, which number lines as
 steps, put a heading before them, and write the next query after them.
 """
@@ -18,7 +22,8 @@ FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _DEFINES_ENTRY = re.compile(rf"^[ \t]*def[ \t]+{ENTRY}\b", re.MULTILINE)
 _CONTINUES_ENTRY = re.compile(r"\A\n*[ \t]*[\w ,:\[\].|=*\"']*\)[^\n()]*:")
 _LEADING_SPACE = re.compile(r"^[ \t]+", re.MULTILINE)
-# Number of lines before a bare entry point that are searched for helpers.
+# Number of lines before a bare entry point that are searched for helpers; each is tried as the
+# first line, so a long text would be parsed thousands of times.
 _LONGEST_PREAMBLE = 100
 
 
@@ -121,6 +126,7 @@ def _helpers_before(text: str) -> str:
     return ""
 
 
+# Statements that define something; anything else before the entry point is prose or a test call.
 _HELPERS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 

@@ -1,7 +1,9 @@
-"""Plans: the prompt that asks for a plan, the parser of the reply, and the prompt for its program.
+"""Plans: the prompt that asks for a plan, and the parser of the reply.
 
-A plan is a list of numbered steps in words, one step per line. Both prompts show both kinds of
-demonstrations: those that worked, and those that did not, each with the reason.
+A plan is a list of numbered steps in words, one step per line. The prompt
+(:func:`build_plan_prompt`) shows both kinds of demonstrations: those that worked, and those that
+did not, each with the reason. :func:`read_plan` reads the reply, and
+:func:`viper.prompting.builder.build_prompt` asks for the program of the plan.
 
 The compact style is for small planners that were trained on it. It lists no names of the API,
 because a plan describes in words the calls that the program makes. The planner continues the last
@@ -28,7 +30,7 @@ Source: CLOVA (Gao et al. 2024), sec. 3.2, and its supplement, sec. 7; the words
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from viper.api.sets import ApiEntry
@@ -36,20 +38,14 @@ from viper.api.spec import render
 from viper.errors import UnknownNameError
 from viper.models.llm.messages import Prompt
 from viper.models.llm.replies import json_parts, without_reasoning
-from viper.prompting.builder import (
-    FailedProgram,
-    chat_query,
-    compact_program_prompt,
-    is_open_video,
-    media_words,
-    plan_comment,
-    program_prompt,
-)
-from viper.prompting.compact import END_OF_PROGRAM, compact_query, compact_request, one_line
+from viper.prompting.builder import chat_query, is_open_video, media_words, why_text
+from viper.prompting.compact import END_OF_PROGRAM, compact_request, one_line
 from viper.prompting.replies import is_refusal
 from viper.prompting.template import fill, fill_turns
 from viper.schema import Example, Query
 
+# A program of more steps would not fit a reply, and a step is one sentence; longer plans repeat
+# themselves or hold other text.
 MOST_STEPS = 20
 LONGEST_STEP = 400
 
@@ -130,8 +126,8 @@ def build_plan_prompt(
             for example in incorrect
         )
         return examples_text + compact_plan_request(query.task, query.text, query.options)
-    examples_text = _section("Plans that worked", map(_plan_text, correct))
-    examples_text += _section("Plans that did not work, and why", map(_plan_text, incorrect))
+    examples_text = _section("Plans that worked", correct)
+    examples_text += _section("Plans that did not work, and why", incorrect)
     tools = "\n".join(line.removeprefix("# ") for line in render(entries, "compact").splitlines())
     values = {
         "media": media_words(query),
@@ -144,47 +140,6 @@ def build_plan_prompt(
         "query": chat_query(query),
     }
     return fill_turns("plan", values) if style == "chat" else fill("plan", values) + "\n1."
-
-
-def build_planned_prompt(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    plan: str,
-    correct: Sequence[Example] = (),
-    incorrect: Sequence[Example] = (),
-    *,
-    style: str = "chat",
-    feedback: FailedProgram | None = None,
-    lines: bool = False,
-    facts: str = "",
-) -> Prompt:
-    """Build the prompt that asks for the program of a plan; otherwise as ``build_prompt``.
-
-    The compact style shows no incorrect examples, because its program writers copy the examples.
-
-    Raises:
-        UnknownNameError: the style does not exist.
-    """
-    if style == "compact":
-        return compact_program_prompt(query, entries, correct, feedback, plan)
-    head = "## {}" if style == "chat" else "# {}"
-    render_example = _in_fence if style == "chat" else _as_comments
-    examples_text = _section("Solved queries", map(render_example, correct), head)
-    examples_text += _section(
-        "Programs that did not work, and why", map(render_example, incorrect), head
-    )
-    if examples_text and style == "full":
-        examples_text += "\n"
-    return program_prompt(
-        query,
-        entries,
-        examples_text,
-        style=style,
-        feedback=feedback,
-        plan=plan,
-        lines=lines,
-        facts=facts,
-    )
 
 
 def compact_plan_request(task: str, query: str, options: Sequence[str] = ()) -> str:
@@ -283,31 +238,14 @@ def _plain(step: str) -> str:
     return text if any(letter.isalpha() for letter in text) else ""
 
 
-def _section(title: str, examples: Iterable[str], head: str = "## {}") -> str:
-    texts = list(examples)
-    return "\n\n".join([head.format(title), *texts]) + "\n\n" if texts else ""
+def _section(title: str, examples: Sequence[Example]) -> str:
+    texts = map(_plan_text, examples)
+    return "\n\n".join([f"## {title}", *texts]) + "\n\n" if examples else ""
 
 
 def _plan_text(example: Example) -> str:
     options = f"\nPossible answers: {'; '.join(map(one_line, example.options))}"
     return (
         f"Query: {one_line(example.query)}{options if example.options else ''}\n"
-        f"{(example.plan or '').strip()}{_why(example)}"
+        f"{(example.plan or '').strip()}{why_text(example.critique)}"
     )
-
-
-def _program_text(example: Example) -> str:
-    query_lines = compact_query(example.query, example.options)
-    return query_lines + plan_comment(example.plan) + example.program.strip("\n")
-
-
-def _in_fence(example: Example) -> str:
-    return f"```python\n{_program_text(example)}\n```{_why(example)}"
-
-
-def _as_comments(example: Example) -> str:
-    return _program_text(example) + _why(example, "# ")
-
-
-def _why(example: Example, mark: str = "") -> str:
-    return f"\n{mark}Why it fails: {one_line(example.critique)}" if example.critique else ""

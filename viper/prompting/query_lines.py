@@ -1,5 +1,8 @@
 """Queries about a data set: the prompt that asks a language model for them, and their parser.
 
+:func:`build_query_prompt` asks, :func:`read_queries` reads the reply line by line
+(:func:`read_line`) and drops what :func:`fault` finds unusable.
+
 Source: Stanić et al. 2024, sec. 5, name a data sheet instead of labelled samples as future work;
 the words are ours.
 
@@ -22,10 +25,13 @@ from viper.prompting.compact import one_line
 from viper.prompting.template import fill
 from viper.schema import Query
 
+# A question is a sentence and an option a few words; longer lines are remarks of the model, and
+# longer lists of options several queries in one line.
 LONGEST_QUERY = 300
 LONGEST_OPTION = 100
 MOST_OPTIONS = 10
 
+# Fewer letters are a number of a list, or a mark.
 _FEWEST_LETTERS = 3
 _MARK = re.compile(
     r"^\s*(?:[-*+•–]\s+|[*_]{0,2}\(?(?:q(?:uery|uestion)?\s*)?\d{1,4}\s*[.):](?!\d)[*_]{0,2}\s*)",

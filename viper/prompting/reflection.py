@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from viper.prompting.compact import compact_program, one_line, options_line
 from viper.prompting.template import fill
 
+# The last line of the compact prompt, which the model continues up to the end of the line.
 FAULT = "# fault:"
 END_OF_FAULT = "\n"
 

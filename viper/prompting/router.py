@@ -1,5 +1,9 @@
 """Chooses the names of an API that a prompt lists, if the full list would be too long.
 
+:class:`Routers` caches a :class:`Router` for each API. :meth:`Router.choose` lists what every
+program needs and what the examples call, then the names that fit the query best. :func:`overview`
+does the same in characters, for clients without a prompt.
+
 Differs: Stanić et al. 2024 list the whole library and name this as future work.
 """
 
@@ -19,13 +23,15 @@ ESSENTIAL = frozenset(
     {"find", "exists", "simple_query", "get_video_segment_of_event", "select_answer"}
 )
 
-# Share of a full prompt's budget for the names that are listed in full.
+# Share of a full prompt's budget for the names that are listed in full; the rest lists more names
+# in one line each (`benchmarks/router.py`: .980 of queries find their routine instead of .910).
 FULL_SHARE = 0.7
 
-# Number of names that an overview may show with docstring and example.
+# Number of names that an overview may show with docstring and example: a client that reads an
+# overview looks for one or two functions.
 _SHOWN_IN_FULL = 4
 
-# Cached token counts: some for each name, and the latest whole prompts.
+# Cached token counts: some for each of up to a few hundred names, and the latest whole prompts.
 _MAX_COUNTS = 4_096
 
 # Cached routers; one per task is usual.

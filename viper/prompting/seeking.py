@@ -40,25 +40,26 @@ from viper.models.llm.replies import final_answer, first_line, json_fields, with
 from viper.prompting.compact import one_line
 from viper.prompting.template import fill, fill_turns
 
-STYLES_ASKED_IN_WORDS = ("full", "chat")
-
-# Greatest number of findings in a prompt; the prompt gives the count of the rest.
+# Greatest number of findings in a prompt, which gives the count of the rest: two screens of
+# lines, since more of a search's hits are seldom about the question.
 MAX_FOUND = 12
 
 # Findings that one prompt judges, by style: small models read them one at a time.
 AT_ONCE: Mapping[str, int] = {"compact": 1, "full": MAX_FOUND, "chat": MAX_FOUND}
 
-# Greatest length of a finding in characters.
+# Greatest length of a finding in characters, about a paragraph; one page could fill a prompt.
 MAX_LINE = 400
 
-# Greatest number of sentences of a finding that is read sentence by sentence.
+# Greatest number of sentences of a finding that is read sentence by sentence: each is a request.
 MAX_SENTENCES = 12
 
+# A full stop before a blank ends a sentence; one in a number or an address does not.
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
-# Placeholder in the knowledge question for the answer to the visual question.
+# Stands in the knowledge question for the answer to the visual one; no question has it itself.
 PLACEHOLDER = "#"
 
+# A small model would go on with the next prompt of its training.
 STOP: Mapping[str, tuple[str, ...]] = {"compact": ("\n\n",), "full": (), "chat": ()}
 
 Kind = Literal["uninformative", "informative", "answer"]
@@ -239,6 +240,7 @@ def judge_prompt(
     )
 
 
+# The words of small models, which are short, and of the prompts in words.
 _VERDICTS: Mapping[str, Kind] = {
     "no": "uninformative",
     "uninformative": "uninformative",

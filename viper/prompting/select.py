@@ -21,6 +21,7 @@ _LEAD = (
     r"(?:answer|option|choice|letter|number)\b(?:\s+is\b)?"
 )
 
+# A letter is a label only if no word goes on after it: ``A cat`` and ``I'm`` are none.
 _LETTER_ENDS = r"(?=[^\w\s'’-]|\s*$)"
 
 

@@ -1,4 +1,11 @@
-"""Conversion of a program's return value into the Answer of a task."""
+"""Conversion of a program's return value into the Answer of a task.
+
+:func:`resolve_task` decides what kind of answer a query wants. :func:`read_value` reads what a
+program returned: :func:`read_answer` picks the reader of the task, and words that are no option go
+to the text model. :func:`wrong_type` judges the result by the question's words. References become
+boxes, pictures and frames outside programs by :func:`place_of`, :func:`picture_of` and
+:func:`outside_value`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +28,8 @@ from viper.schema import Answer, Box, Failure, PixelBox, Query
 from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 
+# Openings of questions. People leave the question mark out, and a question that is read as a
+# phrase to ground would get a box; phrases such as ``the cup`` open with none of these.
 _ASKING = re.compile(
     r"^((hey|hi|hello|ok|okay|so|well|please|um|hmm|and|now|then)\b[,.!]?\s+)*("
     r"(what|which|who|whose|where|when|why|how)('?s|'?re)?|"
@@ -30,11 +39,13 @@ _ASKING = re.compile(
     r"count|any|tell me|i wonder|i want to know|i('d| would) like to know|true or false|number of"
     r")\b"
 )
+# Only a named thing can be changed or tagged: ``replace parts`` may itself name something.
 _WHICH = r"(the|all|every|each|everything|everyone|any|my|his|her|their)\b"
 _EDITING = re.compile(
     rf"^((replace|hide|blur|remove|erase|cover|recolou?r) {_WHICH}|(create|make) (a )?colou?r ?pop)"
 )
 _TAGGING = re.compile(rf"^(tag|label) {_WHICH}")
+# Language models write truth values in these words; other words are no answer to a statement.
 _TRUE, _FALSE = {"yes", "true", "y", "1"}, {"no", "false", "n", "0"}
 
 

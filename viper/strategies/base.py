@@ -1,4 +1,9 @@
-"""The parts that all strategies share: components, usage and the context of one run."""
+"""The parts that all strategies share: components, usage and the context of one run.
+
+A profile wires :class:`Components`. For each query the reasoner makes a :class:`RunContext` and
+asks a :class:`Strategy`, which yields trials and may return a :class:`Conclusion`. Requests to
+language models go through :meth:`RunContext.complete`, which keeps the budget.
+"""
 
 from __future__ import annotations
 

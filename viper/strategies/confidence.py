@@ -1,7 +1,9 @@
 """Confidence: the calibrated probability that an answer is right, and abstention below a risk.
 
 A profile holds the calibration, which ``viper learn confidence`` fits on labelled samples: a
-logistic regression on facts of the trace. Runs with and without verification have one each.
+logistic regression on facts of the trace (:func:`features`). Runs with and without verification
+have one each. :func:`judged` adds the confidence to a finished trace, and withholds the answer
+below the :meth:`Confidence.limit` of the risk.
 
 Source: Platt 1999 for the scale; Angelopoulos et al. 2024, "Conformal Risk Control", for the limit
 of abstention. Differs: the risk is that of the answers given, not of all queries, so the limit is
@@ -17,18 +19,22 @@ from dataclasses import dataclass, field, replace
 from viper.errors import UsageError
 from viper.schema import Failure, Trace, Trial
 
-# The strategy whose answers are calibrated.
+# The strategy whose answers are calibrated: ``viper learn confidence`` runs it, and the features
+# count its trials and votes.
 STRATEGY = "program"
 
 # Names of the calibrations in a profile: of runs without and with verification.
 CALIBRATIONS = PLAIN, VERIFIED = "plain", "verified"
 
+# Answers about other pictures have no confidence: the calibration knows only the usual ones.
 UNCALIBRATED = "warning:unlike_training_pictures"
 
+# Longer histories are too rare in labelled samples for a weight of their own.
 _MOST_RERUNS = 3
-# Most doubtful candidates that count.
+# Most doubtful candidates that count, so that a crowded picture cannot outweigh all other facts.
 _ROOM = 4.0
 
+# Scores of 0 and 1 have no finite log-odds; this near to them all count alike.
 _EDGE = 1e-3
 
 

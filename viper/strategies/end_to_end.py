@@ -1,6 +1,7 @@
 """Strategies that write no program: one or two models answer the query themselves.
 
-They show what programs add over the models that programs call.
+They show what programs add over the models that programs call. Each is an
+:class:`EndToEndStrategy` around one of the functions that ask a model; :func:`one_trial` runs it.
 
 Source: Stanić et al. 2024, sec. 3, "Baselines" (table 1): the query to the detector; the question
 to the VQA model; captions of a video's frames, with question and options, to a language model; the
@@ -29,8 +30,11 @@ from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, StoppedError
 from viper.tools.session import ToolSession
 
+# Each frame costs a call of a model, and the short clips of the data sets change little between
+# more of them.
 FRAMES = 8
 
+# Tasks whose answer is in words, which a model without programs can give.
 WORDS = ("question", "choice", "statement")
 
 # Answers a query with the tools of a session and returns the value that a program would return.

@@ -18,14 +18,14 @@ from itertools import zip_longest
 from viper.api.sets import ApiEntry
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
-from viper.prompting.plans import PLAN_STOP, build_plan_prompt, build_planned_prompt, read_plan
+from viper.prompting.builder import build_prompt
+from viper.prompting.plans import PLAN_STOP, build_plan_prompt, read_plan
 from viper.schema import Example, Failure, Trial
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import (
     MAX_RESAMPLES,
     AttemptNumber,
-    PromptBuilder,
     attempt_sampling,
     feedback_on,
     raise_temperature,
@@ -53,8 +53,7 @@ class PlanStrategy:
     writes_programs = True
 
     def __init__(self, plan: str | None = None) -> None:
-        self._prompter = prompt_with_plan if plan is None else prompts_for_plan(plan)
-        self._plans = plan is None
+        self._plan = plan
 
     def trials(
         self, components: Components, context: RunContext
@@ -68,11 +67,22 @@ class PlanStrategy:
             UsageError: the program writer was not trained to plan, and there is no planner.
             CancelledError: ``context.cancel`` was set.
         """
-        if self._plans:
+        if self._plan is None:
             planner, style = planner_of(components, context.settings)
             if style == context.settings.prompt_style == "compact":
                 components = components.with_models(llm=planner)
-        return (yield from run_with_corrections(components, context, self._prompter))
+        return (yield from run_with_corrections(components, context, self._prompt_for_program))
+
+    def _prompt_for_program(
+        self,
+        components: Components,
+        context: RunContext,
+        number: AttemptNumber,
+        failed: Trial | None,
+    ) -> WriterPrompt:
+        if self._plan is None:
+            return prompt_with_plan(components, context, number, failed)
+        return _program_prompt(components, context, WriterPrompt("", self._plan), failed)
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first plan.
@@ -126,21 +136,6 @@ def prompt_with_plan(
     raise StoppedError(Failure("plan", message))
 
 
-def prompts_for_plan(plan: str) -> PromptBuilder:
-    """Return the prompter of programs for an existing plan; it calls no planner.
-
-    Args:
-        plan: numbered steps, separated by newlines.
-    """
-
-    def program_prompt(
-        components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
-    ) -> WriterPrompt:
-        return _program_prompt(components, context, WriterPrompt("", plan), failed)
-
-    return program_prompt
-
-
 def plan_prompt(components: Components, context: RunContext) -> FittedPrompt[Demonstration]:
     """Return the prompt that asks for a plan.
 
@@ -169,11 +164,11 @@ def _program_prompt(
     )
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        return build_planned_prompt(
+        return build_prompt(
             query,
             names,
-            base.plan or "",
             *_by_polarity(demonstrations, settings),
+            plan=base.plan or "",
             style=settings.prompt_style,
             feedback=feedback,
             lines=is_lines(components, context),

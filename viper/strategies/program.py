@@ -43,7 +43,7 @@ from viper.tools.session import media_arguments
 
 ENTRY = "execute_command"
 
-# Failures whose trials hold no program.
+# Failures whose trials hold no program: the text is prose, and feedback must not show it as code.
 WITHOUT_PROGRAM = ("refusal", "no_program")
 
 # Number of times that a program which has failed already is resampled within one attempt, each time

@@ -1,4 +1,9 @@
-"""The prompt of a query under a run's settings: names of the API, and the examples that fit."""
+"""The prompt of a query under a run's settings: names of the API, and the examples that fit.
+
+:func:`write_prompt` asks the store for examples and lets :func:`fit_prompt` build the prompt: the
+names of the API that :func:`select_names` leaves, as many examples as :func:`fit_examples` finds
+room for, and the query's pictures for a model that sees.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +27,11 @@ from viper.strategies.settings import RunSettings
 
 Entry = TypeVar("Entry")
 
-# Number of frames of a video that a model which sees gets.
+# Frames of a video that a model which sees gets: at up to 1,280 tokens each they leave room for
+# the rest of the prompt in a context of 16,000.
 FRAMES_SHOWN = 8
 
+# An open question about a video wants a word or a number, which these make of a value.
 _COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
 
 

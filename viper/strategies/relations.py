@@ -1,7 +1,8 @@
 """Metamorphic relations: changes of a query and its media whose effect on the answer is known.
 
-A relation needs no label. It says of one query which answer another query must have: the mirrored
-picture has the mirrored box, and a brighter one the same count.
+:func:`variants` applies the relations to the query of a run. A relation needs no label. It says of
+one query which answer another query must have: the mirrored picture has the mirrored box, and a
+brighter one the same count.
 
 Source: metamorphic testing (Chen et al. 1998). Differs: a program's perception is tested, on the
 very picture of the query.
@@ -21,18 +22,22 @@ from viper.models.media import Media
 from viper.models.vision.roles import Pixels
 from viper.schema import Answer, Box, PixelBox, Query, Trial
 
-# Part of a side that a crop leaves around the objects found.
+# Part of a side that a crop leaves around the objects found, because detectors need some context.
 MARGIN = 0.06
 
-# A crop cuts off at most one such part of a side at each end.
+# A crop cuts off at most one such part of a side at each end: enough to move every box, too
+# little to remove an object that the program did not look for.
 MOST_CUT = 10
 
+# Visibly brighter, with no gray value but the brightest saturated.
 GAMMA = 0.8
-# Standard deviation of noise, in gray values.
+# Standard deviation in gray values: visible grain that hides no object.
 NOISE = 10.0
 
+# Words of a side, also in leftmost and left-hand, whose ends stay when the side is exchanged.
 _SIDES = re.compile(r"\b(left|right)(?=(?:-?most|-?hand|wards?|ward)?\b)", re.IGNORECASE)
 _ORDER = re.compile(r"\b(before|after|first|last)\b", re.IGNORECASE)
+# Events that are another event backwards: reversed in time, what falls rises.
 _DIRECTED = re.compile(
     r"\b(start|stop|begin|end|finish|appear|disappear|vanish|fall|fell|drop|enter|leave|left|open|"
     r"close|pick|put|push|pull|come|go|rise|become)\w*",

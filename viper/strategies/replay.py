@@ -1,8 +1,8 @@
 """Replays a program with the results of its recorded calls, to see the value of each line.
 
-No model is called and nothing is decided again. Reports are inserted after the program's lines, and
-the trace's results replace the tools. So a run does not pay for this, and any stored trace can be
-inspected later.
+:meth:`Replayer.replay` inserts reports after the program's lines (:func:`add_reports`) and runs it
+on a client that answers from the trace. No model is called and nothing is decided again. So a run
+does not pay for this, and any stored trace can be inspected later.
 """
 
 from __future__ import annotations
@@ -26,13 +26,19 @@ from viper.tools.session import ToolSession
 from viper.tools.settings import ToolSettings
 from viper.tools.toolbox import Toolbox
 
-# Greatest number of reports of one program; an endless loop would report forever.
+# Greatest number of reports of one program; an endless loop would report forever, and nobody
+# reads a page of more lines.
 MOST_EVENTS = 2_000
 
+# Names that no program has; one that mentions them is not replayed.
 _REPORT = "viper_line_report"
 _VALUE = "viper_line_value"
+# Kinds of references in a trace that become a :class:`Ref` again.
 _REFERENCES = frozenset({"patch", "image", "segment", "video", "view"})
+# Failures that end a program from outside, so that its events may be incomplete.
 _STOPPED = frozenset({"timeout", "memory", "output", "tool_budget", "protocol", "crash"})
+# Reports make a program several times as long, and each costs a call, so both limits are far
+# above those of runs; what is replayed was within those.
 _SOURCE_KB = 512
 _CALLS = 100_000
 

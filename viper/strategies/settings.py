@@ -32,6 +32,8 @@ from viper.schema import (
 )
 from viper.strategies import STRATEGIES, settings_class, strategy_names
 
+# Limits of what may be asked for: endpoints refuse higher temperatures, more trials than 50 would
+# share seeds with resamples, and a larger number of examples is a slip of the keyboard.
 MAX_TEMPERATURE = 2
 MAX_TRIALS = 50
 MAX_EXAMPLES = 1_000

@@ -1,5 +1,8 @@
 """Answers one query several times; the most frequent answer wins.
 
+:func:`answer_by_vote` holds the rounds, :func:`groups_of` groups their answers, :func:`is_decided`
+ends it early, and :func:`with_winner` lets the largest group answer.
+
 Source: self-consistency (Wang et al. 2023, "Self-Consistency Improves Chain of Thought Reasoning in
 Language Models"), which takes the commonest of several sampled answers. Differs: programs are
 sampled, not reasons; boxes agree by overlap; a round that cannot change the winner is not run.
@@ -17,9 +20,10 @@ from viper.schema import Answer, Trial
 from viper.strategies.base import Conclusion, StoppedError
 from viper.strategies.settings import RunSettings
 
-# Least number of programs that are written for verification.
+# Least number of programs that are written for verification: of two, none has a majority.
 LEAST_CANDIDATES = 3
 
+# A vote is one line on the terminal.
 _LONGEST_TEXT = 80
 
 # Answers the query once more; the argument is the number of earlier rounds.

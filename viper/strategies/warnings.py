@@ -11,7 +11,8 @@ from viper.strategies.answers import wrong_type
 from viper.strategies.base import Components, RunContext
 from viper.strategies.self_tuning import may_rest_on_nothing
 
-# Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`.
+# Distance of the farthest usual picture, see :meth:`viper.models.domain.Domain.distance`, which
+# scales distances so; beyond it nothing was measured.
 UNLIKE = 1.0
 
 

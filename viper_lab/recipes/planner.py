@@ -22,9 +22,10 @@ from viper.api.library import library_for
 from viper.models.llm.messages import as_text
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.media import Media, media_from
+from viper.prompting.builder import build_prompt
 from viper.prompting.compact import END_OF_PROGRAM, compact_document
 from viper.prompting.extract import extract_code
-from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
+from viper.prompting.plans import build_plan_prompt, read_plan
 from viper.sandbox import Sandbox
 from viper.schema import Failure
 from viper.strategies.answers import is_desired, read_answer
@@ -118,7 +119,7 @@ def _ways(asks: LLM, at_once: LLM, sample: WorldSample) -> Iterator[tuple[str, s
     entries = listed_entries("abstract", sample.task)
     reply = asks.generate([build_plan_prompt(sample.query, entries, style="compact")], GREEDY)
     plan = read_plan(reply[0][0].text)
-    planned = build_planned_prompt(sample.query, entries, plan, style="compact")
+    planned = build_prompt(sample.query, entries, plan=plan)
     yield "planned", _program(asks, as_text(planned)), plan
     prompt = compact_document(entries, sample.task, (), sample.text, sample.options)
     yield "direct", _program(at_once, prompt), ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from viper.prompting.plans import build_plan_prompt, build_planned_prompt, read_plan
+from viper.prompting.builder import build_prompt
+from viper.prompting.plans import build_plan_prompt, read_plan
 from viper.schema import Example, Query
 from viper_lab.recipes.planner_documents import PlanDocuments, plan_document
 from viper_lab.recipes.writer_documents import listed_entries
@@ -78,9 +79,7 @@ def test_documents_with_programs_show_plan_and_names() -> None:
         if head.text.count("\n") == len(listed_entries("abstract", "ground")):
             query = Query(queries(asked.text)[0], "ground")
             plan = asked.text.partition("# plan: ")[2].strip()
-            prompt = build_planned_prompt(
-                query, listed_entries("abstract", "ground"), plan, style="compact"
-            )
+            prompt = build_prompt(query, listed_entries("abstract", "ground"), plan=plan)
             if "# task: ground" in asked.text and head.text in prompt:
                 assert head.text + asked.text == prompt
                 seen += 1

@@ -1,5 +1,6 @@
 """The environment of an agent's code: one sandboxed process and one call log for all its turns.
 
+:meth:`Environment.run` runs a turn's code, and :func:`format_outcome` puts its result into words.
 The result of the code becomes text for the agent: the printed text, then a value as a notebook
 shows it, or an error with its line.
 """
@@ -30,19 +31,20 @@ OPENING = {
     "video": "video_segment = VideoSegment(video)",
 }
 
+# The agent must know why its variables are gone, or it calls them until its turns are used up.
 LOST = "The process was ended; variables are those of the beginning again."
 
-# Number of items of a list in the text; the rest is counted.
+# Limits of what a turn shows: every later prompt repeats it, and an agent can print the rest.
+# The longest value is a paragraph, a print may hold two, and the items of a list are counted.
 MOST_ITEMS = 12
 
-# Greatest length of a text value in characters.
 MOST_TEXT = 400
 
 MOST_PRINTED = 800
 
 NOTHING = "(nothing)"
 
-# Start of the text for code that failed.
+# First word of an error, as models know it from Python.
 TRACEBACK = "Traceback"
 
 

@@ -47,7 +47,8 @@ from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
 from viper.tools.call_log import plain
 
-# Number of consecutive replies without an action after which the agent stops early.
+# Each reply without an action gets a hint; a model that misses three in a row does not know the
+# format and would use up all turns.
 MAX_UNREADABLE = 3
 
 MISSING = f"nothing is stored in {FINAL} yet; store the answer there, then end"

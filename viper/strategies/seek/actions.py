@@ -20,13 +20,14 @@ from viper.strategies.seek.graph import START
 from viper.tools.knowledge_tools import similar_pictures
 from viper.tools.session import ToolSession
 
-# Greatest number of listed objects; the surest are kept.
+# Greatest number of listed objects, the surest; each costs a caption and a line of the prompt.
 MAX_OBJECTS = 8
 
-# Greatest number of passages of a text search; the best are kept.
+# Greatest number of passages of a text search, the best; small models judge them one at a time,
+# with a request for each sentence.
 MAX_PASSAGES = 6
 
-# Name that the detector is asked to find.
+# Name that the detector is asked for, since nobody knows yet what the picture shows.
 OBJECT = "object"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -133,7 +134,8 @@ class SeekTools:
         return self.session.call(tool, args, {}, None)
 
 
-# Number of wordings in which an action may be tried in one state.
+# Number of wordings in which an action may be tried in one state; without a limit a planner
+# rewords one search until its steps are used up.
 MAX_WORDINGS = 3
 
 

@@ -22,10 +22,13 @@ from viper.prompting.seeking import DecisionExample
 from viper.search.findings import plain
 from viper.strategies.seek.graph import ACTIONS
 
-# Number of decisions per action in a prompt; those with the most similar situation are used.
+# Number of decisions per action in a prompt, those with the most similar situation: with eleven
+# actions one each is already a page.
 FOR_EACH_ACTION = 1
 
+# A study of people gives kilobytes; what is much larger is another file.
 _MAX_BYTES = 16 << 20
+# Files kept in memory: a process rarely uses more than one, and tests and studies a few.
 _MAX_FILES = 4
 
 

@@ -102,6 +102,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# The state before any action.
 START = "START"
 
 SHIPPED = Path(__file__).parent / "graphs"

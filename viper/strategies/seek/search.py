@@ -1,5 +1,10 @@
 """The search: plan a step, perform it, judge its findings, and go on or back.
 
+:meth:`Seeker.seek` splits the question and repeats :meth:`Seeker._step`: :meth:`Seeker._decide`
+asks the planner, :meth:`Seeker._observe` uses the tools, :meth:`Seeker._judge` asks for a verdict,
+and :meth:`Seeker._advance` moves on, excludes the action, or ends. :class:`FixedSeeker` has no
+planner.
+
 Source: AVIS (Hu et al. 2023), algorithms 1 and 2. Differs: a verdict must consist of words that
 were found (:func:`is_grounded`), otherwise it does not count; an answer to the visual sub-question
 leads on to the one about knowledge and is then settled; if nothing is left to try at a state, the
@@ -55,21 +60,26 @@ from viper.strategies.seek.graph import ACTIONS, FixedSequence, SeekSettings, Tr
 # The answer if no finding answers the question.
 UNANSWERABLE = "unanswerable"
 
-# Greatest length of a reply in tokens.
+# Greatest length of a reply in tokens: a decision or a verdict is one line, a sub-question a
+# sentence; a model that thinks first still has room for a paragraph.
 MAX_TOKENS = 200
 
-# Number of times that a planner is asked for one decision until its reply can be read.
+# Number of times that a planner is asked for one decision: the second request quotes the format,
+# and whoever misses it twice is not asked more. The first allowed action is then taken.
 MAX_PLAN_REPLIES = 2
 
 ASK_AGAIN = (
     "No action could be read from this reply. Reply with one line, as in `Next: text_search: words`"
 )
 
+# Limits of what a trace keeps of a step's findings, which may be whole pages of a search.
 _FOUND_IN_TRACE = 20
 _LINE_IN_TRACE = 400
 
+# Numbers with their decimals, and words without digits, so that ``3`` is not found in ``30``.
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
-# Words that a verdict may add.
+# Words that a verdict may add: they state no fact. Any other word must have been found, so an
+# injected instruction cannot add one.
 _FREE = frozenset(
     ("a", "an", "and", "in", "is", "it", "of", "on", "or", "the", "was", "were", "yes", "no")
 )

@@ -14,7 +14,7 @@ from viper.profiles.files import read_profile
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.seek.graph import SeekSettings
+from viper.strategies.seek import SeekSettings
 from viper.strategies.settings import RunSettings
 from viper.tools.settings import THRESHOLD_NAMES, ToolSettings
 

@@ -12,7 +12,8 @@ from viper.errors import UnknownNameError, UsageError
 from viper.reasoner import RunOptions
 from viper.strategies import strategy_names
 from viper.strategies.explore import ExploreSettings
-from viper.strategies.seek.graph import GROUPS, SeekSettings
+from viper.strategies.seek import SeekSettings
+from viper.strategies.seek.graph import GROUPS
 from viper.strategies.settings import (
     RunSettings,
     Setting,

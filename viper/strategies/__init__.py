@@ -52,7 +52,7 @@ STRATEGIES: Mapping[str, Shipped] = {
     "seek": Shipped(
         "viper.strategies.seek.strategy:SeekStrategy",
         "plan look-ups step by step, for knowledge that the image does not show",
-        settings="viper.strategies.seek.graph:SeekSettings",
+        settings="viper.strategies.seek:SeekSettings",
         role="seeker",
     ),
     "explore": Shipped(

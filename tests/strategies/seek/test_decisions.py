@@ -12,8 +12,8 @@ from tests.strategies.seek.test_seek import STRAIGHT, Bench
 from viper.errors import UsageError
 from viper.profiles import load_profile
 from viper.prompting.seeking import DecisionExample
+from viper.strategies.seek import SeekSettings
 from viper.strategies.seek.decisions import RecordedDecisions, decisions_of
-from viper.strategies.seek.graph import SeekSettings
 
 KEPT = [
     DecisionExample("what is the red bowl called?", ("object 1: a red bowl",), "select", "1"),

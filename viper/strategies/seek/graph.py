@@ -1,7 +1,7 @@
-"""The actions of a search, the graphs and sequences that order them, and the settings.
+"""The actions of a search, and the graphs and sequences that order them.
 
-:class:`SeekSettings` names a route, :func:`load_route` reads it from data: a graph, in which the
-planner chooses, or a fixed sequence. Nothing heavy is imported, because ``--help`` reads this.
+:func:`load_route` reads a route from data: a graph, in which the planner chooses, or a fixed
+sequence. Nothing heavy is imported, because ``--help`` reads the names.
 
 A graph is a TOML file::
 
@@ -35,7 +35,6 @@ from pathlib import Path
 
 from viper.errors import UnknownNameError, UsageError
 from viper.record import read_toml, record_from_toml
-from viper.strategies.settings import Settings, setting
 
 
 @dataclass(frozen=True)
@@ -307,55 +306,3 @@ def read_sequence(path: Path) -> FixedSequence:
         if action not in ACTIONS:
             raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {_names()}")
     return sequence
-
-
-@dataclass(frozen=True)
-class SeekSettings(Settings):
-    """Settings of strategy ``seek``; the name of a group stands for all of its actions.
-
-    Raises:
-        UnknownNameError: no graph or action has that name.
-        UsageError: a number out of range.
-    """
-
-    graph: str = setting(
-        "avis",
-        "Transition graph: which action may follow which; every allows all actions.",
-        metavar="NAME|FILE.toml",
-        is_path=True,
-        http=False,
-    )
-    decisions: str = setting(
-        "",
-        "Decisions of people, shown to the model as examples.",
-        metavar="FILE.jsonl",
-        is_path=True,
-        http=False,
-    )
-    max_steps: int = setting(
-        16, "Maximum number of actions for one query.", least=1, most=1_000, metavar="N"
-    )
-    without_actions: tuple[str, ...] = setting(
-        (),
-        "Leave out an action or a group of actions (seeing, object, search, llm).",
-        choices=(*ACTIONS, *GROUPS),
-        kind="action or group of actions",
-        flag="--without",
-        metavar="ACTION",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        groups = (GROUPS.get(name, (name,)) for name in self.without_actions)
-        actions = tuple(dict.fromkeys(action for group in groups for action in group))
-        object.__setattr__(self, "without_actions", actions)
-        if self.graph != type(self).graph and not self.graph.endswith(".toml"):
-            load_route(self.graph)
-
-    def check_files(self) -> None:
-        from viper.strategies.seek.decisions import decisions_of
-
-        route = load_route(self.graph)
-        if self.without_actions:
-            route.without(self.without_actions)
-        decisions_of(self.decisions)

@@ -43,6 +43,7 @@ from viper.prompting.seeking import (
 )
 from viper.schema import Failure
 from viper.strategies.base import RunContext, StoppedError
+from viper.strategies.seek import SeekSettings
 from viper.strategies.seek.actions import (
     MemoryState,
     Observation,
@@ -55,7 +56,7 @@ from viper.strategies.seek.actions import (
     resolve_words,
 )
 from viper.strategies.seek.decisions import RecordedDecisions
-from viper.strategies.seek.graph import ACTIONS, FixedSequence, SeekSettings, TransitionGraph
+from viper.strategies.seek.graph import ACTIONS, FixedSequence, TransitionGraph
 
 # The answer if no finding answers the question.
 UNANSWERABLE = "unanswerable"

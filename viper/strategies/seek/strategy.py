@@ -17,9 +17,10 @@ from viper.sandbox import Ref
 from viper.schema import Failure, Query, Trial
 from viper.strategies.base import Components, Conclusion, RunContext
 from viper.strategies.end_to_end import one_trial
+from viper.strategies.seek import SeekSettings
 from viper.strategies.seek.actions import SeekTools
 from viper.strategies.seek.decisions import decisions_of
-from viper.strategies.seek.graph import FixedSequence, SeekSettings, TransitionGraph, load_route
+from viper.strategies.seek.graph import FixedSequence, TransitionGraph, load_route
 from viper.strategies.seek.search import FixedSeeker, Seeker, make_asker
 from viper.tools.session import ToolSession
 

@@ -1,11 +1,11 @@
 """Draws constants, thresholds and formulas of the product with the reasons that stand beside them.
 
 ``python -m benchmarks.reasons`` prints 40 places, drawn with seed 12, each with its comment, for a
-reader to judge. A constant is a name in capitals with a number; a threshold is a comparison with a number
-other than -1, 0, 1 and 2, the length of a record aside; a formula has three or more arithmetic
-operations, among them a power, a root, a logarithm or a factor that is no whole number. ``--missing``
-lists all places without a comment on their lines or above them in the same paragraph. The exit code
-is 1 if a printed place has none.
+reader to judge. A constant is a name in capitals with a number. A threshold is a comparison with a
+number other than -1, 0, 1 and 2, the length of a record aside. A formula has three or more
+arithmetic operations, among them a power, a root, a logarithm or a factor that is no whole number.
+``--missing`` lists all places without a comment on their lines or above them in the same paragraph.
+The exit code is 1 if a printed place has none.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 VLLM_BESIDE := pytest pytest-timeout RestrictedPython msgpack pyseccomp landlockpy scipy pillow \
 	av click rich platformdirs bm25s PyStemmer open_clip_torch timm cachetools tenacity pydantic
 
-.PHONY: demo test check test-browser test-vllm test-bridges lint typecheck unit light pictures \
+.PHONY: demo docs test check test-browser test-vllm test-bridges lint typecheck unit light pictures \
 	install clean
 
 install: $(STAMP)
@@ -72,6 +72,10 @@ $(VLLM_STAMP): Makefile
 
 test-browser: $(DEV)
 	VIPER_BROWSER_TESTS=1 $(BIN)/python -m pytest tests/browser
+
+# The pages as a site, in build/site.
+docs: $(DEV)
+	$(BIN)/mkdocs build --quiet
 
 pictures: $(DEV)
 	$(BIN)/python docs/images/make.py

@@ -1,7 +1,9 @@
 """The domain of a profile: the words that its models know, and what their pictures look like.
 
 A model answers every question about every picture, also where it can only guess. A profile that
-declares its domain lets a run say so.
+declares its domain lets a run say so: :meth:`Domain.unknown_words` compares the query's words with
+a list, and :meth:`Domain.distance` compares thumbnails with a :class:`Look` that was fitted to
+pictures of the domain.
 """
 
 from __future__ import annotations

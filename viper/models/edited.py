@@ -1,7 +1,8 @@
 """Edited pictures and outlines of a query's runs, stored in the parent process.
 
 Programs use both by name only. A name is a hash of the content, so the same edit has the same name
-in every run of the query, and caches by content work for it as well.
+in every run of the query, and caches by content work for it as well. A tool makes pixels or a mask
+(:func:`outline_of`), :class:`Edits` names and bounds them, and ``Media.pixels`` finds them by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Published checkpoints: the one place that finds them in the hub's cache and downloads them.
 
 Every backend loads from the folder that :func:`local_copy` returns, so no library asks the hub
-itself. Small files are downloaded before the weights: a snapshot with all its weights is whole.
+itself. It looks at the snapshot on the disk (:func:`_state`); if files are missing and the hub may
+be asked, it lists the repository, chooses the files (:func:`_needed`) and fetches them, the small
+ones first: a snapshot with all its weights is whole. Large files continue where an earlier download
+broke off (:func:`_fetch_blob`), and every failure becomes one line with the next step.
 """
 
 from __future__ import annotations

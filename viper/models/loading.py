@@ -1,8 +1,10 @@
 """Loading of checkpoints: device, precision, quantisation, and errors of full memory.
 
-Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by keyword.
-A profile therefore names them the same way for every role. Models of pictures and texts share the
-loading of their parts and the batching of pictures.
+Every backend that loads a checkpoint itself takes the options of :class:`LoadOptions` by keyword. A
+profile therefore names them the same way for every role. :meth:`Checkpoint.from_pretrained` is the
+main path: it splits the options, loads the network (:func:`load_pretrained`) and the readers of its
+inputs (:func:`load_processor`) from the folder of ``hub.local_copy``, and names the model by its
+weights (:func:`model_id`). Library errors become one ModelError (:func:`load_errors`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Reading of untrusted pictures and videos, and writing of frames as MP4.
 
-Every reader returns RGB arrays in display orientation, or raises
-:class:`~viper.errors.MediaError` with one line that says what is wrong.
+The content of a file decides: :func:`media_from` takes what a caller has, Pillow tries it as a
+picture, and what is none goes to FFmpeg as a video, of which evenly spread frames are kept. Every
+reader returns RGB arrays in display orientation, or raises :class:`~viper.errors.MediaError` with
+one line that says what is wrong.
 """
 
 from __future__ import annotations

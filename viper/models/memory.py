@@ -1,7 +1,9 @@
 """One memory budget for all models of a profile: room is made before a model loads.
 
-Language models and vision models count alike. Idle ones are unloaded, the least recently used
-first, and load again at their next use.
+Language models and vision models count alike. :meth:`MemoryBudget.run` holds a backend while it
+works; :meth:`MemoryBudget.backend` loads it if necessary, after idle ones were unloaded, the least
+recently used first. They load again at their next use. If a device's memory runs out in spite of
+the budget, idle models are unloaded and the work is done once more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Readers of texts to index, from JSON lines, Markdown or a Wikipedia dump; passages.
 
-Each file is read record by record, always in the same order. An interrupted index continues after
-its last record.
+The index lists the files (:func:`text_files`), reads each by the reader of its ending
+(:func:`documents`) and stores a document's :func:`passages`. Each file is read record by record,
+always in the same order. An interrupted index continues after its last record.
 """
 
 from __future__ import annotations

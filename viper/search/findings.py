@@ -1,7 +1,9 @@
 """Results of searches, and the two protocols of search providers.
 
-All content of results is untrusted data. It is never run, and its addresses are not followed. It
-is marked as quoted in prompts and escaped on pages.
+A provider checks a search (:func:`check_search`), cleans every text that it returns
+(:func:`plain`), and gives :class:`TextFindings` or :class:`SimilarPicture`. All content of results
+is untrusted data. It is never run, and its addresses are not followed. It is marked as quoted in
+prompts and escaped on pages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Index of texts on this disk: passages by BM25, in tantivy. It is incremental and resumable.
 
-Each passage stores its file and the number of its document. So an interrupted run continues after
-the last committed document, and changed or missing files are removed by name.
+An update adds the documents of new and changed files, commits at intervals, and notes each whole
+file in a manifest. Each passage stores its file and the number of its document. So an interrupted
+run continues after the last committed document, and changed or missing files are removed by name.
 
 Source: BM25 (Robertson and Zaragoza 2009) with k1 = 1.2, b = 0.75, as implemented by tantivy.
 Differs: tantivy stores a passage's length in one byte, so a few of the first ten results differ

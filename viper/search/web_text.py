@@ -1,7 +1,9 @@
 """Text search on the web, through any engine that answers with JSON.
 
-Replies are stored in a file, so that a run can be repeated and an equal query is paid only once.
-Addresses in replies are shown to people and never followed.
+A search looks into the store, waits for its turn (:class:`RateLimiter`), asks the service and reads
+passages from the paths that its description names. Replies are stored in a file, so that a run can
+be repeated and an equal query is paid only once. Addresses in replies are shown to people and never
+followed.
 """
 
 from __future__ import annotations

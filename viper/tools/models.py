@@ -1,4 +1,9 @@
-"""Models by role: loaded on first use, one lock each, within a memory budget."""
+"""Models by role: loaded on first use, one lock each, within a memory budget.
+
+A profile adds a loader for each role. :meth:`ModelSet.run` is the path of a tool call: it waits for
+the turn of the role's backend and lets the memory budget load it and hold it meanwhile. Traits such
+as a model's name are remembered, so that cache keys need no loaded model.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Tool routines of a user's file, which run in the parent process with pixels and models.
 
 A tool routine gets the same API objects as a program, patches and segments with all their methods.
-If its first parameter is called ``tools``, it also gets :class:`Tools`.
+If its first parameter is called ``tools``, it also gets :class:`Tools`. :func:`as_tool` wraps a
+routine: references in a call become API objects, the routine runs, and the objects in its result
+become references again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Computations on pixels behind the routines of API ``look``, with OpenCV and Pillow.
 
 A picture is ``uint8 [H, W, 3]`` RGB, read-only, top row first. A mask is a picture whose gray is
-above 127 where it is white. The routine of the same name has checked the arguments.
+above 127 where it is white. The routine of the same name (``api/routines/pixels.py``) has checked
+the arguments and calls ``Tools.changed`` or ``Tools.measured``, which find the computation here
+(:data:`CHANGES`, :data:`MEASURES`) and cache its result.
 """
 
 from __future__ import annotations

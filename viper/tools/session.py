@@ -1,4 +1,10 @@
-"""Tool session of one run: its media, its thresholds and its call log."""
+"""Tool session of one run: its media, its thresholds and its call log.
+
+:meth:`ToolSession.call` answers a call of the program: the tool's function gets the session,
+resolves references to pixels (:meth:`ToolSession.region`), asks models through the caches
+(:meth:`ToolSession.encoded`, :meth:`ToolSession.computed`) and records the scores that a threshold
+decided on. What happened meanwhile is written into the log as one :class:`~viper.schema.ToolCall`.
+"""
 
 from __future__ import annotations
 

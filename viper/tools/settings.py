@@ -1,4 +1,9 @@
-"""Settings of the tools that a profile may change."""
+"""Settings of the tools that a profile may change.
+
+Self-tuning walks a :class:`ThresholdSchedule` down. :meth:`ToolSettings.in_models_words` is what
+tools do first with the words of a program: synonyms, plurals and small typing errors become words
+that the models know.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The text role: a language model that selects an option or answers a plain question."""
+"""The text role: a language model that selects an option or answers a plain question.
+
+:meth:`LanguageTool.select` chooses among the options by likelihood, by a letter or by greedy text,
+as the profile says, and falls back to the likelihood; :meth:`LanguageTool.answer` asks without
+options. All completions are charged to the query that called the tool.
+"""
 
 from __future__ import annotations
 

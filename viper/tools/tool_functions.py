@@ -1,6 +1,8 @@
 """Tool functions of the API: one function for each tool name.
 
-Each takes the session of the run and the arguments of the program. Semantics follow ViperGPT where
+Each takes the session of the run and the arguments of the program, checks the arguments, turns
+references into regions, and asks a model through the session's caches; thresholds are applied here,
+after the caches, so that a lower one needs no model call. Semantics follow ViperGPT where
 PEERS-style programs rely on them; the docstring of a function names its differences.
 """
 

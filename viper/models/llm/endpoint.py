@@ -1,7 +1,9 @@
 """OpenAI-compatible endpoints: address, name in records, key, and usage with its cost.
 
-The key is read from an environment variable and goes only into the client. No name and no ``repr``
-contains it, and it is removed from every error text that quotes the endpoint.
+A model of an endpoint finds its :class:`Endpoint` (:func:`find_endpoint`) and counts each request
+in a :class:`UsageCounter`. The key is read from an environment variable and goes only into the
+client. No name and no ``repr`` contains it, and it is removed from every error text that quotes the
+endpoint.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Messages of a conversation with a language model: texts and pictures in turns.
 
-A prompt is a conversation, or a plain string as the short form of one user message.
+A prompt is a conversation, or a plain string as the short form of one user message. Writers of
+prompts build it (:func:`system`, :func:`user`, :func:`assistant`); backends read it as messages
+(:func:`messages_of`) or as one text (:func:`without_roles`), caches as a key (:func:`as_key`),
+people as :func:`as_text`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Any endpoint that speaks the OpenAI protocol: OpenAI itself, a vLLM server and others.
 
-Prompts are sent concurrently. A request with a transient failure is repeated after a wait. The key
-comes from the environment and is shown nowhere.
+Prompts are sent concurrently. For each one, :meth:`OpenAILLM._complete` makes the request's body,
+asks by the client (``openai_client``), which repeats transient failures, and shares tokens and cost
+among the completions of the reply. The key comes from the environment and is shown nowhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Tokens of prompts and texts, their counts, and scores of texts from echoed prompts."""
+"""Tokens of prompts and texts, their counts, and scores of texts from echoed prompts.
+
+For a model in this process, :class:`ChatTemplate` renders a conversation and :class:`PromptTokens`
+turns it into tokens that leave room for a completion. For a remote model, :class:`TokenCounter`
+counts or estimates, and :func:`tail_scores` reads the likelihoods that a server echoes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Reading of prompts by a causal language model; keys and values of prefixes are reused."""
+"""Reading of prompts by a causal language model; keys and values of prefixes are reused.
+
+:meth:`PromptReader.read` finds the earlier prompt with the longest common beginning
+(:class:`PrefixStore`), reads only what follows, and keeps the result as a :class:`Prefill`.
+Decoding joins the prefills of its rows (:func:`join_prefills`), as scoring does for its
+continuations.
+"""
 
 from __future__ import annotations
 

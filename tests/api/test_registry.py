@@ -18,7 +18,7 @@ def test_a_routine_is_listed_inside_the_context_only() -> None:
             return patch
 
         found = REGISTRY.get("shadow_of")
-        assert found.tool and found.visibility.apis == ("mine",) and not found.needs_client
+        assert found.tool and found.visibility.apis == ("mine",) and found.receives is None
         assert "mine" in REGISTRY.apis()
         assert shadow_of(3) == 3
     with pytest.raises(UnknownNameError, match="unknown routine 'shadow_of'; known: .*distance"):
@@ -65,7 +65,7 @@ def test_annotations_and_docstring_are_required() -> None:
 
 def test_signature_hides_what_programs_do_not_pass() -> None:
     found = REGISTRY.get("best_image_match")
-    assert found.needs_client
+    assert found.receives == "call"
     parameters, returns = signature_of(found.function, found.visibility.hide)
     assert [(p.name, p.default, p.hidden) for p in parameters] == [
         ("list_patches", None, False),

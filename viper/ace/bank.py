@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from viper.ace.select import best_first, kept
-from viper.api.library import split_api
+from viper.api.sets import split_api
 from viper.errors import UsageError
 from viper.prompting.ranking import Embed, Scores, ranker
 from viper.record import RecordError, record_from_json

@@ -1,7 +1,8 @@
 """``ImagePatch``: a box in a picture, and the questions a program may ask about it.
 
 Lives in the sandbox child: an image handle, four numbers and arithmetic. What
-needs a model or pixels goes through the handle's client to the parent.
+needs a model or pixels goes through the handle's client to the parent. The
+marks ``@method`` and the docstrings are what prompts show (:mod:`viper.api.sets`).
 
 Source: names and signatures of ViperGPT as listed by Stanić et al. 2024, A.4,
 and (``crop_*_bbox``) of DWIM. Differs: a patch may be empty (a strip beside an
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from viper.api.registry import ALL_TASKS, ANSWER_TASKS, UNLISTED, method
-from viper.api.runtime import Call, FrameSource, ImageHandle, number, text, texts
+from viper.api.runtime import Caller, FrameSource, ImageHandle, number, text, texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -393,7 +394,7 @@ class ImagePatch:
         return self._strip(lower=_in_order(lower, upper)[1])
 
     @property
-    def _call(self) -> Call:
+    def _call(self) -> Caller:
         return self._handle.call
 
     def _is_empty(self) -> bool:

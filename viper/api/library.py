@@ -14,7 +14,7 @@ from pathlib import Path
 from viper.api import prelude as shipped
 from viper.api.registry import REGISTRY, Routine
 from viper.api.routine_files import RoutineFile, load_routine_file
-from viper.api.sets import OWNERS, ApiSet, api_names
+from viper.api.sets import OWNERS, ApiSet, api_names, api_set, split_api
 from viper.errors import UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
 from viper.sandbox import Prelude
@@ -49,12 +49,7 @@ class Library:
         Raises:
             UnknownNameError: a part is neither a set nor a file of this library.
         """
-        parts = split_api(name)
-        own = {file.name: file.routines for file in self.files}
-        for part in parts:
-            if part not in own and part not in api_names():
-                raise UnknownNameError("API", part, api_names() | set(own))
-        return ApiSet("+".join(parts), parts, {p: own[p] for p in parts if p in own})
+        return api_set(name, {file.name: file.routines for file in self.files})
 
     @cached_property
     def tool_routines(self) -> Mapping[str, Routine]:
@@ -78,11 +73,6 @@ def reserved_names() -> dict[str, str]:
     owners = dict.fromkeys(BUILTIN_NAMES, "Python") | {"execute_command": "the entry point"}
     owners |= {owner.__name__: "viper" for owner in OWNERS}
     return owners | {routine.name: "viper" for routine in REGISTRY.all()}
-
-
-def split_api(name: str) -> tuple[str, ...]:
-    """Return the parts of an API name."""
-    return tuple(part.strip() for part in name.split("+"))
 
 
 def library_for(api: str, base: Path | None = None) -> Library:

@@ -1,6 +1,9 @@
 """What the sandbox child gets from the API: its names, what programs may read, its wire form.
 
-The sandbox imports this module by name; it knows nothing of pictures itself.
+The sandbox imports this module by name; it knows nothing of pictures itself. :func:`names` binds
+every routine to the client, :func:`encode` and :func:`decode` turn patches, segments and handles
+into references and back. A reply holds no sizes of pictures; :func:`_remote_routine` puts them in
+from the arguments of the call.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from typing import Any
 
 import viper.api.sets  # noqa: F401  (registers every routine)
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import REGISTRY, Routine
-from viper.api.runtime import ArrayView, Call, ImageHandle, VideoHandle
+from viper.api.registry import CLIENT_PARAMETER, REGISTRY, Routine
+from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.sandbox import Prelude
 from viper.sandbox.wire import Ref
@@ -39,7 +42,7 @@ READABLE: Mapping[type, frozenset[str]] = {
 }
 
 
-def names(call: Call, config: Mapping[str, Any]) -> dict[str, object]:
+def names(call: Caller, config: Mapping[str, Any]) -> dict[str, object]:
     """What a program sees: the classes and every routine, whatever API its prompt listed.
 
     Args:
@@ -70,7 +73,7 @@ def encode(obj: object) -> Ref | None:
     return None
 
 
-def decode(ref: Ref, call: Call) -> object:
+def decode(ref: Ref, call: Caller) -> object:
     """The API object that a reference stands for.
 
     Patches and segments carry no size of their picture; who asked for them knows
@@ -96,22 +99,23 @@ def decode(ref: Ref, call: Call) -> object:
     raise ValueError(f"unknown kind of reference: {ref.kind!r}")
 
 
-def _bound(routine: Routine, call: Call) -> Callable[..., Any]:
+def _bound(routine: Routine, call: Caller) -> Callable[..., Any]:
     if routine.tool:
         return _remote_routine(routine.name, call)
-    if not routine.needs_client and not routine.needs_variables:
+    if routine.receives is None:
         return routine.function
 
     def bound(*args: Any, **kwargs: Any) -> Any:
         # Read the variables at the call, because a child gets them after its names
-        first = call if routine.needs_client else getattr(call, "variables", {})
+        takes_client = routine.receives == CLIENT_PARAMETER
+        first = call if takes_client else getattr(call, "variables", {})
         return routine.function(first, *args, **kwargs)
 
     bound.__name__ = routine.name
     return bound
 
 
-def _remote_routine(name: str, call: Call) -> Callable[..., Any]:
+def _remote_routine(name: str, call: Caller) -> Callable[..., Any]:
     """Return a function that calls a routine of the parent and sets the sizes of its patches.
 
     A picture becomes a patch of the whole of it.

@@ -3,6 +3,10 @@
 A routine is a plain Python function with a typed signature and a docstring; its prompt text is
 rendered from these (see :mod:`viper.api.spec`). A pure routine runs in the sandbox child; a tool
 routine runs in the parent, with pixels and models.
+
+``@routine`` adds a function to the current :class:`Registry`, that of this package or one that
+:func:`collecting` sets for a file; ``@method`` marks methods of the two API classes. Both say by a
+:class:`Visibility` which prompts list the name.
 """
 
 from __future__ import annotations
@@ -30,15 +34,19 @@ VARIABLES_PARAMETER = "program_variables"
 # Name of the first parameter through which a tool routine receives pixels and models.
 TOOLS_PARAMETER = "tools"
 
-# Parameters that programs never pass.
-HIDDEN = ("self", CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER)
+_RECEIVED = (CLIENT_PARAMETER, VARIABLES_PARAMETER, TOOLS_PARAMETER)
 
+# Parameters that programs never pass.
+HIDDEN = ("self", *_RECEIVED)
+
+# Tasks on pictures, those that answer in words, and all, with questions on videos (``choice``).
 IMAGE_TASKS = ("ground", "question", "statement", "edit", "tag")
 ANSWER_TASKS = ("question", "statement")
 ALL_TASKS = (*IMAGE_TASKS, "choice")
 # For names that programs can call but no prompt mentions (aliases, spellings of other systems).
 UNLISTED: tuple[str, ...] = ()
 
+# Attribute of a method that holds its visibility, so that a class needs no second list.
 _MARK = "__viper_method__"
 
 
@@ -79,24 +87,11 @@ class Routine:
     visibility: Visibility
     tool: bool = False
 
-    @property
-    def needs_client(self) -> bool:
-        """Return whether the function takes the client as its first argument."""
-        return self._first_parameter == CLIENT_PARAMETER
-
-    @property
-    def needs_variables(self) -> bool:
-        """Return whether the function takes the program's variables as its first argument."""
-        return self._first_parameter == VARIABLES_PARAMETER
-
-    @property
-    def needs_tools(self) -> bool:
-        """Return whether a tool routine takes the parent's tools as its first argument."""
-        return self.tool and self._first_parameter == TOOLS_PARAMETER
-
     @cached_property
-    def _first_parameter(self) -> str | None:
-        return next(iter(inspect.signature(self.function).parameters), None)
+    def receives(self) -> str | None:
+        """Return the hidden parameter that the function takes first, if it takes one."""
+        first = next(iter(inspect.signature(self.function).parameters), None)
+        return first if first in _RECEIVED else None
 
 
 class Registry:
@@ -157,6 +152,7 @@ class Registry:
 # The routines of this package.
 REGISTRY = Registry()
 
+# What ``@routine`` fills; a context variable, so that two threads may load files at once.
 _CURRENT: ContextVar[Registry] = ContextVar("registry", default=REGISTRY)
 
 
@@ -245,22 +241,18 @@ def signature_of(
     function: Callable[..., Any], hide: Iterable[str] = ()
 ) -> tuple[tuple[Parameter, ...], str]:
     """Return the parameters that a program passes and the return annotation."""
-    signature = inspect.signature(function)
-    hidden = set(hide)
-    parameters = []
-    for name, parameter in signature.parameters.items():
-        if name in HIDDEN:
-            continue
-        has_default = parameter.default is not inspect.Parameter.empty
-        parameters.append(
-            Parameter(
-                name,
-                annotation_text(parameter.annotation),
-                repr(parameter.default) if has_default else None,
-                hidden=name in hidden,
-            )
+    signature, hidden = inspect.signature(function), set(hide)
+    parameters = tuple(
+        Parameter(
+            name,
+            annotation_text(parameter.annotation),
+            None if parameter.default is parameter.empty else repr(parameter.default),
+            hidden=name in hidden,
         )
-    return tuple(parameters), annotation_text(signature.return_annotation)
+        for name, parameter in signature.parameters.items()
+        if name not in HIDDEN
+    )
+    return parameters, annotation_text(signature.return_annotation)
 
 
 def annotation_text(annotation: Any) -> str:

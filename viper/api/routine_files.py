@@ -129,12 +129,12 @@ def _check_parameters(path: Path, routines: Iterable[registry.Routine]) -> None:
     for routine in routines:
         takes_tools = registry.TOOLS_PARAMETER in inspect.signature(routine.function).parameters
         problem = ""
-        if routine.needs_client:
+        if routine.receives == registry.CLIENT_PARAMETER:
             problem = (
                 f"a parameter called {registry.CLIENT_PARAMETER!r} is reserved; call the routines "
                 "and methods of the API by their names"
             )
-        elif routine.needs_variables:
+        elif routine.receives == registry.VARIABLES_PARAMETER:
             problem = (
                 f"a parameter called {registry.VARIABLES_PARAMETER!r} is reserved; take what the "
                 "routine needs as arguments"
@@ -146,7 +146,7 @@ def _check_parameters(path: Path, routines: Iterable[registry.Routine]) -> None:
                 "only @routine(tool=True) gets tools; "
                 "a pure routine runs in the sandbox, without them"
             )
-        elif takes_tools and not routine.needs_tools:
+        elif takes_tools and routine.receives != registry.TOOLS_PARAMETER:
             problem = "tools must be the first parameter"
         if problem:
             line = routine.function.__code__.co_firstlineno

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 
-class Call(Protocol):
+class Caller(Protocol):
     """The client: sends one tool call to the parent and blocks until the reply arrives."""
 
     def __call__(self, name: str, *args: Any, **kwargs: Any) -> Any: ...
@@ -25,7 +25,7 @@ class ImageHandle:
     id: str
     width: int
     height: int
-    call: Call = field(repr=False, compare=False)
+    call: Caller = field(repr=False, compare=False)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -49,7 +49,7 @@ class VideoHandle:
     num_frames: int
     width: int
     height: int
-    call: Call = field(repr=False, compare=False)
+    call: Caller = field(repr=False, compare=False)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

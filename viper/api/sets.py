@@ -3,6 +3,9 @@
 Source: Stanić et al. 2024, A.4.1 to A.4.4: grounding, questions and videos list different methods.
 Differs: grounding lists ``simple_query`` too, since "the one of the same colour as …" needs it. A
 set decides only which names are *listed*; programs can call every name under every set.
+
+:meth:`ApiSet.entries` goes through all methods and routines in their order and makes an
+:class:`ApiEntry` of each that the set lists for the task; :mod:`viper.api.spec` renders entries.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from viper.schema import TASKS
 
 OWNERS: tuple[type, ...] = (ImagePatch, VideoSegment)
 
+# Prompts of videos list the names of their own paper's section alone, see ``_layers``.
 VIDEO_TASKS = frozenset({"choice"})
 
 # If a name of a tool set is both a method and a function, the method is listed.
@@ -136,18 +140,26 @@ class ApiSet:
         )
 
 
-def api_set(name: str) -> ApiSet:
+def split_api(name: str) -> tuple[str, ...]:
+    """Return the parts of an API name."""
+    return tuple(part.strip() for part in name.split("+"))
+
+
+def api_set(name: str, own: Mapping[str, tuple[registry.Routine, ...]] | None = None) -> ApiSet:
     """Return the set called ``vipergpt``, ``abstract``, … or several joined by ``+``.
+
+    Args:
+        own: routines of the files that parts of the name may stand for.
 
     Raises:
         UnknownNameError: a part is unknown; the message lists the known ones.
     """
-    parts = tuple(part.strip() for part in name.split("+"))
-    choices = api_names()
+    parts, files = split_api(name), own or {}
+    choices = api_names() | set(files)
     for part in parts:
         if part not in choices:
             raise UnknownNameError("API", part, choices)
-    return ApiSet("+".join(parts), parts)
+    return ApiSet("+".join(parts), parts, {part: files[part] for part in parts if part in files})
 
 
 def api_names() -> set[str]:

@@ -38,15 +38,14 @@ def entry_text(entry: ApiEntry, detail: Detail) -> str:
     return compact_line(entry) if detail == "compact" else _stub(entry)
 
 
-def compact_line(entry: ApiEntry) -> str:
+def compact_line(entry: ApiEntry, owner: str = "") -> str:
     """Return ``# {summary}: {name}({arguments})``."""
-    return f"# {entry.summary}: {entry.name}({entry.arguments})"
+    return f"# {entry.summary}: {owner}{entry.name}({entry.arguments})"
 
 
 def brief_line(entry: ApiEntry) -> str:
     """Return the compact line with the class of a method, because no stub shows the class here."""
-    owner = f"{entry.owner}." if entry.owner else ""
-    return f"# {entry.summary}: {owner}{entry.name}({entry.arguments})"
+    return compact_line(entry, f"{entry.owner}." if entry.owner else "")
 
 
 def api_hash(entries: Iterable[ApiEntry]) -> str:
@@ -56,17 +55,15 @@ def api_hash(entries: Iterable[ApiEntry]) -> str:
 
 def _mentioned_classes(entries: Sequence[ApiEntry]) -> list[type]:
     """Return the classes that an entry belongs to or mentions in a parameter or result."""
-    classes = []
-    for owner in OWNERS:
-        is_mentioned = any(
-            entry.owner == owner.__name__
-            or owner.__name__ in entry.returns
-            or any(owner.__name__ in p.annotation for p in entry.parameters)
-            for entry in entries
-        )
-        if is_mentioned:
-            classes.append(owner)
-    return classes
+    mentions = [
+        (entry.owner or "", entry.returns, *(p.annotation for p in entry.parameters))
+        for entry in entries
+    ]
+    return [
+        owner
+        for owner in OWNERS
+        if any(owner.__name__ in text for texts in mentions for text in texts)
+    ]
 
 
 def _class_text(owner: type, entries: Sequence[ApiEntry]) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import UNLISTED, method
-from viper.api.runtime import Call, ImageHandle, VideoHandle, frame_number, number, text, texts
+from viper.api.runtime import Caller, ImageHandle, VideoHandle, frame_number, number, text, texts
 
 # ``(start, end)`` counted in the whole video, end exclusive, possibly empty.
 FrameRange = tuple[int, int]
 
+# Stanić et al. list these two for both APIs on videos.
 _BOTH = ("vipergpt", "abstract")
 _CHOICE = ("choice",)
 
@@ -226,7 +227,7 @@ class VideoSegment:
         return self._handle.frame_handle(self.start + frame_number(index, self.num_frames))
 
     @property
-    def _call(self) -> Call:
+    def _call(self) -> Caller:
         return self._handle.call
 
     def _ask(self, tool: str, question: str | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from viper.api.library import split_api
+from viper.api.sets import split_api
 from viper.errors import UsageError
 from viper.models.loading import LoadOptions
 from viper.record import RecordError, record_from_json

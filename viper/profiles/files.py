@@ -14,7 +14,7 @@ from typing import Any
 
 import platformdirs
 
-from viper.api.library import split_api
+from viper.api.sets import split_api
 from viper.embedded import EMBEDDED
 from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.plugins import Registry, module_path

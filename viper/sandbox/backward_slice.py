@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -20,11 +21,11 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
     """
     scope = _scope(tree, function)
     statements = [node for node in _statements(scope) if isinstance(node, ast.stmt)]
-    seeds: list[ast.stmt]
-    if line is None:
-        seeds = [node for node in statements if isinstance(node, ast.Return)]
-    else:
-        seeds = _innermost(statements, line)
+    seeds: list[ast.stmt] = [node for node in statements if isinstance(node, ast.Return)]
+    if line is not None:
+        around = [s for s in statements if s.lineno <= line <= (s.end_lineno or s.lineno)]
+        innermost = max(around, key=lambda s: (s.lineno, -(s.end_lineno or s.lineno)), default=None)
+        seeds = [innermost] if innermost else []
     parents = _enclosing_tests(scope)
     names, lines = set[str](), set[int]()
     for seed in seeds:
@@ -61,20 +62,13 @@ def _statements(scope: ast.AST) -> Iterator[ast.AST]:
         yield from _statements(child)
 
 
-def _innermost(statements: list[ast.stmt], line: int) -> list[ast.stmt]:
-    around = [s for s in statements if s.lineno <= line <= (s.end_lineno or s.lineno)]
-    return [max(around, key=lambda s: (s.lineno, -(s.end_lineno or s.lineno)))] if around else []
-
-
 def _enclosing_tests(scope: ast.AST) -> dict[ast.AST, tuple[ast.expr, ...]]:
     tests_around: dict[ast.AST, tuple[ast.expr, ...]] = {}
 
     def walk(node: ast.AST, tests: tuple[ast.expr, ...]) -> None:
         tests_around[node] = tests
-        if isinstance(node, ast.If | ast.While):
-            tests = (*tests, node.test)
-        elif isinstance(node, ast.For):
-            tests = (*tests, node.iter)
+        if _head(node) is not node:
+            tests = (*tests, _head(node))
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, _FUNCTIONS):
                 walk(child, tests)
@@ -102,30 +96,29 @@ def _sources(node: ast.AST) -> Iterator[tuple[set[str], set[str], set[int]]]:
                 yield _names_assigned(part.target), _names_read(part.value), _span(part)
 
 
+def _head(node: Any) -> Any:
+    """Return the part of a statement that its body hangs on, or else the whole statement."""
+    if isinstance(node, ast.If | ast.While):
+        return node.test
+    return node.iter if isinstance(node, ast.For) else node
+
+
 def _own_lines(node: ast.AST) -> set[int]:
     """Return the lines of a statement without its body."""
-    if isinstance(node, ast.If | ast.While):
-        return _span(node.test)
-    if isinstance(node, ast.For):
-        return _span(node.iter)
     if isinstance(node, ast.Try | ast.With):
         return {node.lineno}
-    return _span(node)
+    return _span(_head(node))
 
 
-def _span(node: ast.expr | ast.stmt | ast.AST) -> set[int]:
+def _span(node: ast.AST) -> set[int]:
     start = getattr(node, "lineno", 0)
     return set(range(start, (getattr(node, "end_lineno", None) or start) + 1))
 
 
 def _names_read(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.If | ast.While):
-        node = node.test
-    elif isinstance(node, ast.For):
-        node = node.iter
     return {
         part.id
-        for part in ast.walk(node)
+        for part in ast.walk(_head(node))
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
     }
 

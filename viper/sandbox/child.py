@@ -1,4 +1,11 @@
-"""The process that runs one program or one session and then ends."""
+"""The process that runs one program or one session and then ends.
+
+The zygote makes a :class:`ChildRuntime` once, with the names of the prelude and its guards, and
+forks. :func:`run_child` locks the fork and serves the parent: for each ``run`` frame, a
+:class:`_Run` compiles the program under the policy, executes it, finds its answer and sends a
+``done`` frame, with the value and the lines that fed it, or with the failure and the empty calls
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +45,12 @@ from viper.sandbox.wire import (
     unpack,
 )
 
+# Characters of a message about a failure: it goes into the prompt of the next trial.
 _MAX_MESSAGE = 600
 _ANSWERS = "it may hold numbers, texts, None, arrays, and lists, tuples, sets and dicts of these"
+# Greatest size of a source: files of routines hold many functions, a program (64 KiB) few.
 _SOURCE_BYTES = 256 * 1024
+# Touches what most programs use: a function, a loop, a sort, text and an answer of several parts.
 _WARM_UP = """
 import math
 def execute_command(image, query=None):
@@ -55,7 +65,12 @@ def execute_command(image, query=None):
     return str(values[0]) + "{:.1f}".format(math.sqrt(box["left"])), ["a".upper(), (1, None)]
 answer = execute_command(None)
 """
+
+# Python specialises bytecode after some runs of the same code; the guards run specialised then.
 WARM_ROUNDS = 20
+
+# The child trusts the parent, whose answers (arrays of pixels) may be large; the bound only lets a
+# broken header fail at once.
 _FROM_PARENT = 1 << 30
 
 
@@ -91,7 +106,7 @@ class ChildConfig:
     sources: tuple[Source, ...] = ()
 
 
-class Child:
+class ChildRuntime:
     """Runs the programs that the parent sends over one channel.
 
     The zygote creates it once, before any fork, so each child starts with its own complete copy.
@@ -218,7 +233,7 @@ class _Run:
     """One program, from its source to the done frame."""
 
     def __init__(
-        self, child: Child, filename: str, source: str, entry: str | None, shows: bool
+        self, child: ChildRuntime, filename: str, source: str, entry: str | None, shows: bool
     ) -> None:
         self.child, self.filename, self.source, self.entry = child, filename, source, entry
         self.shows = shows
@@ -402,7 +417,7 @@ def _values_on_line(program: Program, frames: list[FrameType], line: int | None)
 
 
 def run_child(
-    child: Child, sock: socket.socket, trace_fd: int, lockdown: Lockdown, zygote_pid: int
+    child: ChildRuntime, sock: socket.socket, trace_fd: int, lockdown: Lockdown, zygote_pid: int
 ) -> NoReturn:
     """Lock the forked child, serve its programs and end the process; never returns."""
     code = 1

@@ -5,7 +5,8 @@ accepts none of these. Annotations are dropped, because they would be evaluated.
 ``_x`` get a reserved prefix, so after this pass no name of the program can collide with a guard.
 
 A program is walked twice before it runs, within a millisecond. The standard ``ast.NodeTransformer``
-spends most of its time in generators and name look-ups.
+spends most of its time in generators and name look-ups, so :class:`FastTransformer` replaces it,
+here (:class:`Prepass`) and in the policy that follows.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class FastTransformer(ast.NodeTransformer):
         return nodes
 
 
-# Prefix of every name that begins with an underscore. It is reserved, so no author can use it.
+# Prefix of every name that begins with an underscore. It is reserved, so no author can use it, and
+# it is an identifier, so the rewritten program is Python.
 PREFIX = "under0"
 
 # Class attribute that stores the names of annotated class variables, in order.
@@ -82,6 +84,7 @@ enter exit pos invert pow rpow rtruediv rfloordiv rmod iadd isub imul itruediv r
 # Special methods that a class of the program may define.
 CLASS_METHODS = frozenset(f"__{word}__" for word in _CLASS_METHOD_WORDS.split())
 
+# Special class variables that a program may set, as they reach nothing.
 _IGNORED = frozenset(["__slots__", "__doc__", "__match_args__"])
 # Names with a meaning for Python's enumerations, but not for those of programs.
 _NO_EFFECT = frozenset(["_generate_next_value_", "_ignore_", "_order_"])
@@ -110,6 +113,18 @@ class PrepassError(Exception):
     def __init__(self, message: str, line: int | None) -> None:
         self.line = line
         super().__init__(message)
+
+
+def _renaming(field: str) -> Any:
+    """Return the visitor of a node whose field holds a name, or nothing."""
+
+    def visit(self: Prepass, node: Any) -> ast.AST:
+        name = getattr(node, field)
+        if name is not None:
+            setattr(node, field, self._rename(name, node))
+        return self.visit_children(node)
+
+    return visit
 
 
 class Prepass(FastTransformer):
@@ -167,23 +182,16 @@ class Prepass(FastTransformer):
         node.arg = self._rename(node.arg, node)
         return node
 
-    def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        if node.arg is not None:
-            node.arg = self._rename(node.arg, node)
-        return self.visit_children(node)
-
-    def visit_Global(self, node: ast.Global) -> ast.AST:
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
         node.names = [self._rename(name, node) for name in node.names]
         return node
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
-        node.names = [self._rename(name, node) for name in node.names]
-        return node
-
-    def visit_alias(self, node: ast.alias) -> ast.AST:
-        if node.asname:
-            node.asname = self._rename(node.asname, node)
-        return node
+    visit_Nonlocal = visit_Global
+    visit_keyword = _renaming("arg")
+    visit_alias = _renaming("asname")
+    visit_MatchAs = _renaming("name")
+    visit_MatchStar = _renaming("name")
+    visit_MatchMapping = _renaming("rest")
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         if node.module == "__future__":
@@ -195,21 +203,6 @@ class Prepass(FastTransformer):
             node.type = ast.copy_location(ast.Name("Exception", ast.Load()), node)
         if node.name:
             node.name = self._rename(node.name, node)
-        return self.visit_children(node)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
-        if node.name:
-            node.name = self._rename(node.name, node)
-        return self.visit_children(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
-        if node.name:
-            node.name = self._rename(node.name, node)
-        return node
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
-        if node.rest:
-            node.rest = self._rename(node.rest, node)
         return self.visit_children(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:

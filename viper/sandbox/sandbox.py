@@ -1,4 +1,9 @@
-"""Runs untrusted programs and reports the result of each."""
+"""Runs untrusted programs and reports the result of each.
+
+:meth:`Sandbox.run` is a session of a single turn: it takes a locked child from the pool, refuses it
+in strict mode if a required layer is missing, and lets a :class:`viper.sandbox.turn.TurnRunner` run
+the program in it. :meth:`Sandbox.session` keeps the child for further turns.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,12 @@ from viper.errors import SandboxUnavailableError, UsageError
 from viper.sandbox.arrays import Arrays
 from viper.sandbox.interface import Layer, Limits, NoTools, Outcome, Prelude, ToolClient
 from viper.sandbox.pool import Child, Pool
-from viper.sandbox.turn import Turn, checked_type
+from viper.sandbox.turn import TurnRunner, checked_type
 
 Mode = Literal["strict", "weak"]
-# Layers without which strict mode refuses to run.
+# Layers without which strict mode refuses to run. The other layers are absent on some machines
+# (an old kernel has no Landlock, an ordinary user cannot change the uid); seccomp alone still keeps
+# files, sockets and other processes out of reach.
 REQUIRED_LAYERS = ("seccomp",)
 
 
@@ -210,7 +217,7 @@ class Session:
     ) -> Outcome:
         if self.ended:
             raise UsageError("this episode has ended; start a new session")
-        turn = Turn(self._pool, self._child, self._tools, self._limits, cancel)
+        turn = TurnRunner(self._pool, self._child, self._tools, self._limits, cancel)
         try:
             outcome = turn.run(code, entry, args, last, shows)
         except BaseException:

@@ -1,4 +1,10 @@
-"""The parent's side of one running program: its budgets, its calls and its end."""
+"""The parent's side of one running program: its budgets, its calls and its end.
+
+:meth:`TurnRunner.run` sends the program and then answers frames until the last one: calls go to
+the tool client, printed text is kept, ``done`` becomes the outcome. Whatever breaks the protocol, a
+budget or the deadline ends the child by force. Of a frame, nothing is used before its type is
+checked.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +31,21 @@ from viper.sandbox.wire import (
 )
 from viper.schema import Failure
 
+# Failures that a child may report. The parent alone decides about the others (timeout, crash, …).
 KINDS_FROM_CHILD = frozenset(
     ["syntax", "forbidden", "runtime", "tool", "return_type", "memory", "recursion", "output"]
 )
+# Seconds after which a cancelled run is noticed: below what a person notices.
 _POLL_S = 0.05
+
+# Characters of any text from a child that goes into a failure; its own bound is 600.
 _MAX_TEXT = 1000
+
+# Entries of the list of empty calls: more than the calls that any limit in use allows.
 _MAX_EMPTY = 10_000
 
 
-class Turn:
+class TurnRunner:
     """Runs one program in a child and watches over it.
 
     Attributes:
@@ -55,6 +67,7 @@ class Turn:
         self._printed: list[str] = []
         self._room = int(limits.output_kb * 1024)
         self._tool_s = 0.0
+        # Eight results: programs that send pictures in calls need several; a flood has no end.
         self._max_traffic = int(limits.result_kb * 8192)
         self._received_before = child.channel.received
         self._started = self._deadline = 0.0

@@ -3,6 +3,9 @@
 :mod:`viper.sandbox.pool` starts it with its own environment. It is single-threaded, so a fork
 copies a process that is at rest; a fork of the parent (threads, CUDA) would not. It ends when the
 parent ends.
+
+:func:`main` imports the prelude and warms one :class:`viper.sandbox.child.ChildRuntime` up; then
+each request forks it (:meth:`Zygote._fork`), and the pipe and sockets of the fork go to the parent.
 """
 
 from __future__ import annotations
@@ -21,11 +24,18 @@ from typing import Any
 import msgpack
 
 from viper.sandbox.arrays import mapped
-from viper.sandbox.child import WARM_ROUNDS, Child, ChildConfig, load_late_libraries, run_child
+from viper.sandbox.child import (
+    WARM_ROUNDS,
+    ChildConfig,
+    ChildRuntime,
+    load_late_libraries,
+    run_child,
+)
 from viper.sandbox.interface import Source
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.wire import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
+# Statuses of ended children to keep: the parent asks for one as soon as its child is gone.
 _MAX_STATUSES = 256
 
 
@@ -72,9 +82,10 @@ class Zygote:
             output_chars=int(limits["output_kb"] * 1024),
             message_bytes=int(limits["result_kb"] * 1024),
         )
+        # The turns of a session add up; the parent ends each of them by wall time before.
         cpu_s = int(limits["time_s"]) * 10 + 10
         self.lockdown = Lockdown(limits["memory_mb"], cpu_s, frozenset(boot["skip"]))
-        self.child = Child(config)
+        self.child = ChildRuntime(config)
         self.child.warm_up(WARM_ROUNDS)
         load_late_libraries()
         resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
@@ -125,6 +136,7 @@ class Zygote:
     def _fork(self, header: bytes | None = None, descriptors: Sequence[int] = ()) -> None:
         """Fork a child; with a header, one that maps the arrays of these descriptors."""
         ours, theirs = socket.socketpair()
+        # A whole frame of most programs fits, so that neither side waits for the other to read.
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         trace_read, trace_write = os.pipe()

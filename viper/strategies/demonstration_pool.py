@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from viper.api.library import split_api
+from viper.api.sets import split_api
 from viper.errors import StoreError, UsageError
 from viper.prompting.ranking import CachedEmbeddings, Embed, Scores, ranker
 from viper.record import RecordError, record_from_json

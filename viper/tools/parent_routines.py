@@ -17,8 +17,14 @@ import numpy as np
 
 from viper.api import prelude
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import REGISTRY, Routine
-from viper.api.runtime import ArrayView, Call, ImageHandle, VideoHandle
+from viper.api.registry import (
+    CLIENT_PARAMETER,
+    REGISTRY,
+    TOOLS_PARAMETER,
+    VARIABLES_PARAMETER,
+    Routine,
+)
+from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
 from viper.models.edited import Origin
@@ -176,12 +182,14 @@ class Tools:
         """
         own = self._session.toolbox.routines
         routine = own[name] if name in own else REGISTRY.get(name)
-        client = _client(self._session)
-        if routine.needs_tools:
-            return partial(routine.function, self)
-        if routine.needs_variables:
-            return partial(routine.function, {})
-        return partial(routine.function, client) if routine.needs_client else routine.function
+        received: dict[str | None, Any] = {
+            TOOLS_PARAMETER: self,
+            VARIABLES_PARAMETER: {},
+            CLIENT_PARAMETER: _client(self._session),
+        }
+        if routine.receives is None:
+            return routine.function
+        return partial(routine.function, received[routine.receives])
 
 
 def as_tool(routine: Routine) -> Callable[..., Any]:
@@ -191,7 +199,7 @@ def as_tool(routine: Routine) -> Callable[..., Any]:
         client = _client(session)
         values = [_to_object(arg, session, client) for arg in args]
         named = {key: _to_object(arg, session, client) for key, arg in kwargs.items()}
-        if routine.needs_tools:
+        if routine.receives == TOOLS_PARAMETER:
             values.insert(0, Tools(session))
         try:
             result = _to_refs(routine.function(*values, **named))
@@ -221,17 +229,17 @@ def to_ref(value: Any) -> Ref:
     return ref
 
 
-def api_client(session: ToolSession) -> Call:
+def api_client(session: ToolSession) -> Caller:
     """Return a client for API objects outside programs: its calls go to the session and its log."""
     return _client_of(session, lambda name, args, named: session.call(name, args, named, None))
 
 
-def _client(session: ToolSession) -> Call:
+def _client(session: ToolSession) -> Caller:
     """Return the function by which API objects ask the toolbox directly, as part of a call."""
     return _client_of(session, session.nested)
 
 
-def _client_of(session: ToolSession, ask: Callable[..., Any]) -> Call:
+def _client_of(session: ToolSession, ask: Callable[..., Any]) -> Caller:
     def call(name: str, *args: Any, **kwargs: Any) -> Any:
         plain = {key: _to_refs(value) for key, value in kwargs.items()}
         return _to_object(ask(name, _to_refs(args), plain), session, call)

@@ -73,11 +73,11 @@ def _any_value(patch: pytest.MonkeyPatch) -> None:
 def _any_message(patch: pytest.MonkeyPatch) -> None:
     """Every message that is no call is an answer."""
 
-    def serve(self: turn.Turn) -> Any:
+    def serve(self: turn.TurnRunner) -> Any:
         meta, raw = self._receive()
         return self._done(meta | {"ok": True}, raw)
 
-    patch.setattr(turn.Turn, "_serve", serve)
+    patch.setattr(turn.TurnRunner, "_serve", serve)
 
 
 def _any_call(patch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, routine
-from viper.api.runtime import Call, text
+from viper.api.runtime import Caller, text
 
 # What ``image_search`` can tell of similar pictures, each by itself.
 ABOUT = ("entities", "captions", "identical", "titles")
 
 
 @routine(ANSWER_TASKS, api="knowledge", summary="read what is written on an object")
-def ocr(call: Call, image_patch: ImagePatch) -> str:
+def ocr(call: Caller, image_patch: ImagePatch) -> str:
     """Read the text on an object.
 
     Return its lines from top to bottom, or "" if nothing is written there.
@@ -30,7 +30,7 @@ def ocr(call: Call, image_patch: ImagePatch) -> str:
 
 
 @routine(ANSWER_TASKS, api="knowledge")
-def image_search(call: Call, image_patch: ImagePatch, about: str = "entities") -> list[str]:
+def image_search(call: Caller, image_patch: ImagePatch, about: str = "entities") -> list[str]:
     """Search for pictures of the same object.
 
     Return facts about pictures that look alike, the most similar first, or [] if there are
@@ -51,7 +51,7 @@ def image_search(call: Call, image_patch: ImagePatch, about: str = "entities") -
 
 
 @routine(ANSWER_TASKS, api="knowledge")
-def text_search(call: Call, query: str) -> list[str]:
+def text_search(call: Caller, query: str) -> list[str]:
     """Search for texts about something.
 
     Return passages that hold words of the query, the best first, or [] if there are none.

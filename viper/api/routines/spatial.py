@@ -12,12 +12,12 @@ from math import hypot
 
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import ALL_TASKS, ANSWER_TASKS, IMAGE_TASKS, routine
-from viper.api.runtime import Call, texts
+from viper.api.runtime import Caller, texts
 
 
 @routine(ALL_TASKS, api="vipergpt", hide=("return_index",))
 def best_image_match(
-    call: Call,
+    call: Caller,
     list_patches: Sequence[ImagePatch],
     content: Sequence[str],
     return_index: bool = False,
@@ -171,6 +171,9 @@ def is_on(patch: ImagePatch, support: ImagePatch) -> bool:
             cat_patches = image_patch.find("cat")
             return any(is_on(cat, chair) for cat in cat_patches for chair in chair_patches)
     """
+    # Tolerances for boxes that a detector draws: it may cut off a lower edge (-.1), and the seat of
+    # a chair is half-way up its box (.5). What stands on something is not behind it, give or take
+    # the error of its depth (1.08). Ours: the papers name no such routine.
     aside = abs(patch.horizontal_center - support.horizontal_center)
     below_top = support.upper - patch.lower
     return (
@@ -197,6 +200,7 @@ def is_next_to(patch: ImagePatch, other: ImagePatch) -> bool:
             return sum(any(is_next_to(c, t) for t in table_patches) for c in chair_patches)
     """
     gap = distance(patch, other)
+    # Below -.5 both are boxes of one object (see ``distance``).
     if gap < -0.5 or gap > (patch.width + other.width) / 3:
         return False
     near, far = sorted((patch.compute_depth(), other.compute_depth()))

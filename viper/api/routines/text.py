@@ -8,10 +8,11 @@ from typing import Any
 
 from viper.api.expressions import NUMBER_WORDS
 from viper.api.registry import ANSWER_TASKS, UNLISTED, routine
-from viper.api.runtime import Call, text, texts
+from viper.api.runtime import Caller, text, texts
 
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-+]?\.\d+")
 
+# Answers such as "no dogs" and "a dog" count too.
 _NUMBER_WORDS = {**NUMBER_WORDS, "no": 0, "none": 0, "nothing": 0, "a": 1, "an": 1}
 
 
@@ -41,7 +42,7 @@ def bool_to_yn(bool_answer: bool) -> str:
 
 @routine(UNLISTED, api="vipergpt")
 def llm_query(
-    call: Call, question: str, context: str | None = None, long_answer: bool = True
+    call: Caller, question: str, context: str | None = None, long_answer: bool = True
 ) -> str:
     """Ask the language model, with some context or without."""
     if context is not None:
@@ -50,7 +51,7 @@ def llm_query(
 
 
 @routine(ANSWER_TASKS, api="vipergpt")
-def process_guesses(call: Call, question: str, guesses: Sequence[str]) -> str:
+def process_guesses(call: Caller, question: str, guesses: Sequence[str]) -> str:
     """Settle several guesses into one.
 
     The language model chooses the guess that answers the question best. Guesses that all
@@ -99,7 +100,7 @@ def coerce_to_numeric(string: str) -> float:
 
 
 @routine(("choice",), api=("vipergpt", "abstract"))
-def select_answer(call: Call, info: Any, question: str, possible_answers: Sequence[str]) -> str:
+def select_answer(call: Caller, info: Any, question: str, possible_answers: Sequence[str]) -> str:
     """Select the answer among options.
 
     ``info`` holds what the program found out: text, or a dictionary of named findings.

@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from viper.api.expressions import evaluate
 from viper.api.image_patch import ImagePatch
 from viper.api.registry import ANSWER_TASKS, IMAGE_TASKS, UNLISTED, routine
-from viper.api.runtime import Call, ImageHandle, number, text
+from viper.api.runtime import Caller, ImageHandle, number, text
 
 # The API that these modules belong to.
 API = "visprog"
@@ -108,7 +108,9 @@ _REGIONS: Mapping[str, tuple[float, float, float, float]] = {
     "CENTER": (0.25, 0.25, 0.75, 0.75),
 }
 
+# How the papers write variables; ``RESULT`` takes other texts as answers.
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)*[0-9]*")
+# Language models list names in one line, in many, with bullets and numbers.
 _SEPARATORS = re.compile(r"[,;\n]+")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*|\s*\.\s*$")
 
@@ -213,7 +215,7 @@ def RESULT(program_variables: Mapping[str, Any], var: Any) -> Any:
 
 
 @routine(("question", "tag"), api=API, summary="list what the language model knows")
-def LIST(call: Call, query: str, max: int = 20) -> list[str]:
+def LIST(call: Caller, query: str, max: int = 20) -> list[str]:
     """List names that the language model knows.
 
     Ask for general knowledge that no picture shows. Return at most ``max`` names, from 1 to
@@ -238,7 +240,7 @@ def LIST(call: Call, query: str, max: int = 20) -> list[str]:
 
 @routine(("ground", "edit", "tag"), api=API, summary="select the objects that are meant")
 def SELECT(
-    call: Call,
+    call: Caller,
     image: Picture,
     object: Objects,
     query: str | None = None,
@@ -278,7 +280,7 @@ def SELECT(
 
 @routine(("ground", "tag"), api=API)
 def CLASSIFY(
-    call: Call, image: Picture, object: Objects, categories: str | Sequence[str]
+    call: Caller, image: Picture, object: Objects, categories: str | Sequence[str]
 ) -> Objects:
     """Give each object a category.
 
@@ -464,7 +466,7 @@ def CROP_AHEADOF(image: Picture, box: Objects) -> Picture:
 
 
 @routine(("ground", "edit", "tag"), api=API)
-def SEG(call: Call, image: Picture) -> Objects:
+def SEG(call: Caller, image: Picture) -> Objects:
     """Segment a picture into objects.
 
     Return every object with its outline and its label, the surest first, or [] if there is
@@ -481,7 +483,7 @@ def SEG(call: Call, image: Picture) -> Objects:
 
 
 @routine(("ground", "edit", "tag"), api=API)
-def FACEDET(call: Call, image: Picture) -> Objects:
+def FACEDET(call: Caller, image: Picture) -> Objects:
     """Find faces of people.
 
     Return a list of boxes, the surest first, or [] if there is none.
@@ -496,7 +498,7 @@ def FACEDET(call: Call, image: Picture) -> Objects:
 
 
 @routine(("edit",), api=API)
-def COLORPOP(call: Call, image: Picture, object: Objects) -> Picture:
+def COLORPOP(call: Caller, image: Picture, object: Objects) -> Picture:
     """Keep objects in colour.
 
     Everything else in the picture becomes grey. An empty list of objects raises IndexError.
@@ -511,7 +513,7 @@ def COLORPOP(call: Call, image: Picture, object: Objects) -> Picture:
 
 
 @routine(("edit",), api=API)
-def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
+def BGBLUR(call: Caller, image: Picture, object: Objects) -> Picture:
     """Blur the background of objects.
 
     The objects stay as they are. An empty list of objects raises IndexError.
@@ -527,7 +529,7 @@ def BGBLUR(call: Call, image: Picture, object: Objects) -> Picture:
 
 
 @routine(("edit",), api=API, hide=("seed",))
-def REPLACE(call: Call, image: Picture, object: Objects, prompt: str, seed: int = 0) -> Picture:
+def REPLACE(call: Caller, image: Picture, object: Objects, prompt: str, seed: int = 0) -> Picture:
     """Replace objects by something else.
 
     ``prompt`` describes the things to paint in their place; the rest stays as it is. Another
@@ -545,7 +547,7 @@ def REPLACE(call: Call, image: Picture, object: Objects, prompt: str, seed: int 
 
 
 @routine(("edit",), api=API)
-def EMOJI(call: Call, image: Picture, object: Objects, emoji: str) -> Picture:
+def EMOJI(call: Caller, image: Picture, object: Objects, emoji: str) -> Picture:
     """Cover objects with an emoji.
 
     ``emoji`` is its name, such as 'face_with_tongue' or 'smiling_face_with_sunglasses'. An
@@ -562,7 +564,7 @@ def EMOJI(call: Call, image: Picture, object: Objects, emoji: str) -> Picture:
 
 
 @routine(("tag",), api=API)
-def TAG(call: Call, image: Picture, object: Objects) -> Picture:
+def TAG(call: Caller, image: Picture, object: Objects) -> Picture:
     """Tag objects with their labels.
 
     Return the picture with every box and its label drawn. Its boxes and labels are the
@@ -578,7 +580,7 @@ def TAG(call: Call, image: Picture, object: Objects) -> Picture:
     return ImagePatch(call("tag", patch, moved_to(patch, objects_of(object))))
 
 
-def _most_like(call: Call, patches: Sequence[ImagePatch], name: str) -> int:
+def _most_like(call: Caller, patches: Sequence[ImagePatch], name: str) -> int:
     """Return the index of the patch that matches a name best."""
     return 0 if len(patches) == 1 else int(call("best_image_match", list(patches), [name]))
 
@@ -592,7 +594,7 @@ def _names(value: Any, name: str) -> list[str]:
     return [name for name in names if name]
 
 
-def _find_objects(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
+def _find_objects(call: Caller, tool: str, patch: ImagePatch) -> list[ImagePatch]:
     """Return the objects that a tool finds in a patch; each knows its picture's size."""
     if patch._is_empty():
         return []
@@ -602,7 +604,9 @@ def _find_objects(call: Call, tool: str, patch: ImagePatch) -> list[ImagePatch]:
     return objects
 
 
-def _change(call: Call, tool: str, image: Picture, object: Objects, *more: str | int) -> ImagePatch:
+def _change(
+    call: Caller, tool: str, image: Picture, object: Objects, *more: str | int
+) -> ImagePatch:
     """Return the picture as a tool changed it.
 
     Raises:

@@ -35,6 +35,9 @@ from viper.reasoner import Reasoner
 from viper.schema import TASKS, to_json
 from viper.testing.routines import check_routines
 
+# Tasks that have prompts of their own; ``auto`` becomes one of them.
+_TASKS = tuple(task for task in TASKS if task != "auto")
+
 
 @click.group()
 def routine() -> None:
@@ -82,26 +85,23 @@ def new(name: str, tool: bool, folder: Path) -> None:
 
 
 @routine.command("list")
-@click.option("--task", type=click.Choice([task for task in TASKS if task != "auto"]), default=None,
+@click.option("--task", type=click.Choice(_TASKS), default=None,
               help="List only the names in prompts of this task.")  # fmt: skip
 @cli.api_option
 def list_routines(api: str | None, task: str | None) -> None:
     """List the functions of an API, the process that runs them, and their tasks."""
     name = api or "abstract"
     library = library_for(name)
-    tasks = [task] if task else [each for each in TASKS if each != "auto"]
-    listed: dict[tuple[str | None, str], list[str]] = {}
-    summaries = {}
-    for each in tasks:
+    tasks_by_entry: dict[tuple[str, str, str], list[str]] = {}
+    for each in [task] if task else _TASKS:
         for entry in library.api_set(name).entries(each):
-            listed.setdefault((entry.owner, entry.name), []).append(each)
-            summaries[entry.owner, entry.name] = entry.summary
-    rows = []
-    for (owner, entry_name), of_tasks in listed.items():
-        where = "parent" if entry_name in library.tool_routines else "child"
-        full_name = f"{owner}.{entry_name}" if owner else entry_name
-        tasks_text = "every task" if len(of_tasks) == len(TASKS) - 1 else ", ".join(of_tasks)
-        rows.append((full_name, where, tasks_text, summaries[owner, entry_name]))
+            where = "parent" if entry.name in library.tool_routines else "child"
+            full_name = f"{entry.owner}.{entry.name}" if entry.owner else entry.name
+            tasks_by_entry.setdefault((full_name, where, entry.summary), []).append(each)
+    rows = [
+        (full_name, where, "every task" if len(of) == len(_TASKS) else ", ".join(of), summary)
+        for (full_name, where, summary), of in tasks_by_entry.items()
+    ]
     echo_table(("name", "runs in", "listed for", "what it does"), rows)
 
 
@@ -120,10 +120,9 @@ def show(options: ShowOptions, name: str) -> None:
     api = options.api or "abstract"
     components = cli.open_profile(replace(options, api=api)).components()
     entries_by_name: dict[str, ApiEntry] = {}
-    for task in TASKS:
-        if task != "auto":
-            entries = components.library.api_set(api).entries(task)
-            entries_by_name |= {entry.name: entry for entry in entries}
+    for task in _TASKS:
+        entries = components.library.api_set(api).entries(task)
+        entries_by_name |= {entry.name: entry for entry in entries}
     if name not in entries_by_name:
         if api == "abstract":
             raise UsageError(

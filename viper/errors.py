@@ -72,51 +72,52 @@ class ProfileError(UsageError):
 
 
 # Extra of each optional package, both by the names that ``import`` and ``pip`` take; ``setup.cfg``
-# declares them. A package that several extras bring stands under the one that needs it most.
+# declares them. A package that several extras bring stands under the one that needs it most, and
+# one that every installation brings is absent.
 EXTRA_OF: Mapping[str, str] = {
     package: extra
     for extra, packages in {
         "local": "torch torchvision transformers open_clip timm diffusers peft tokenizers "
         "safetensors huggingface_hub",
+        "local,embedded": "viper_reasoner_weights",
         "large": "accelerate bitsandbytes num2words",
         "vllm": "vllm",
-        "openai": "openai",
-        "search": "tantivy usearch",
-        "web-search": "httpx",
-        "wikipedia": "mwparserfromhell defusedxml",
+        "pixels": "cv2",
         "video": "av",
         "ocr": "rapidocr onnxruntime",
-        "demo": "gradio",
-        "serve": "fastapi uvicorn starlette python_multipart prometheus_client",
+        "search": "tantivy usearch",
         "mcp": "mcp",
+        "wikipedia": "mwparserfromhell defusedxml",
         "evaluate": "scipy pycocotools matplotlib",
         "data": "datasets",
+        "emoji": "augly",
         "ray": "ray",
+        "demo": "gradio",
         "tensorboard": "tensorboard",
         "mlflow": "mlflow",
         "wandb": "wandb",
         "inspect": "inspect_ai",
         "openenv": "openenv",
-        "emoji": "augly",
     }.items()
     for package in packages.split()
 }
 
 
 class MissingExtraError(UsageError):
-    """An optional package is not installed; the message is the pip command.
+    """A package is not installed; the message is the pip command.
 
     Args:
-        package: the name that ``import`` takes, one of `EXTRA_OF`.
+        package: the name that ``import`` takes.
     """
 
     code = "missing_extra"
 
     def __init__(self, package: str, needed_for: str) -> None:
-        self.package, self.extra = package, EXTRA_OF[package]
+        self.package, self.extra = package, EXTRA_OF.get(package, "")
+        wanted = f"viper-reasoner[{self.extra}]" if self.extra else "viper-reasoner"
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed; "
-            f'run: pip install "viper-reasoner[{self.extra}]"'
+            f'run: pip install "{wanted}"'
         )
 
 

@@ -29,10 +29,7 @@ def test_the_same_in_words() -> None:
 def test_packages_for_spreading_and_for_fewer_bits_are_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def found(package: str) -> object | None:
-        return object() if package == "accelerate" else None
-
-    monkeypatch.setattr("viper.commands.doctor.importlib.util.find_spec", found)
+    monkeypatch.setattr(doctor, "is_installed", lambda package: package == "accelerate")
     extras = {name: doctor._extra(*about) for name, about in doctor.EXTRAS.items()}
     assert extras["large"]["installed"] and "bits" not in extras["large"]["purpose"]
     assert not extras["quantize"]["installed"] and "bits" in extras["quantize"]["purpose"]

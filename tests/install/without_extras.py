@@ -9,10 +9,8 @@ from types import ModuleType
 
 from viper.errors import EXTRA_OF
 
-# What a light installation brings although an extra names it, too: the client of an endpoint and
-# the servers of ``view`` and ``mcp``.
-LIGHT = {"openai", "serve", "mcp", "web-search"}
-HEAVY = {package for package, extra in EXTRA_OF.items() if extra not in LIGHT}
+# A light installation brings ``mcp``; its extra only asks for a newer version.
+HEAVY = set(EXTRA_OF) - {"mcp"}
 
 
 class Blocker:

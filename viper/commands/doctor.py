@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import sys
@@ -14,21 +13,26 @@ import click
 
 from viper.commands.options import state_option
 from viper.commands.terminal import echo_json
-from viper.errors import EXIT_FAILED, EXIT_OK, ViperError
+from viper.errors import EXIT_FAILED, EXIT_OK, EXTRA_OF, ViperError
+from viper.plugins import is_installed
 from viper.profiles import known_profiles, load_profile
 from viper.profiles.inventory import readiness
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import REQUIRED_LAYERS
 from viper.threads import COUNT, PASSIVE, available_cores, thread_count
 
-# Package, extra that brings it, and purpose, by the name in the report.
+# Package and purpose, by the name in the report.
 EXTRAS = {
-    "vllm": ("vllm", "vllm", "the vLLM engine for large language models"),
-    "openai": ("openai", "openai", "any OpenAI-compatible endpoint"),
-    "large": ("accelerate", "large", "device_map: models spread over devices"),
-    "quantize": ("bitsandbytes", "large", "quantize: models in 8 and 4 bits"),
-    "serve": ("fastapi", "serve", "viper serve"),
-    "emoji": ("augly", "emoji", "pictures for EMOJI"),
+    "local": ("torch", "models on this machine"),
+    "vllm": ("vllm", "the vLLM engine for large language models"),
+    "large": ("accelerate", "device_map: models spread over devices"),
+    "quantize": ("bitsandbytes", "quantize: models in 8 and 4 bits"),
+    "video": ("av", "videos"),
+    "ocr": ("rapidocr", "text in pictures"),
+    "search": ("tantivy", "indexes of pictures and texts"),
+    "evaluate": ("scipy", "viper eval and reports"),
+    "demo": ("gradio", "viper demo"),
+    "emoji": ("augly", "pictures for EMOJI"),
 }
 
 
@@ -62,7 +66,11 @@ def _torch() -> dict[str, Any]:
     try:
         import torch
     except ImportError as error:
-        return {"version": None, "devices": [], "problem": f"{error}; run: pip install torch"}
+        return {
+            "version": None,
+            "devices": [],
+            "problem": f'{error}; run: pip install "viper-reasoner[local]"',
+        }
     devices = [f"cpu ({torch.get_num_threads()} threads)"]
     if torch.cuda.is_available():
         devices += [
@@ -89,9 +97,9 @@ def _threads(state: Path | None) -> dict[str, Any]:
     }
 
 
-def _extra(package: str, extra: str, purpose: str) -> dict[str, Any]:
-    present = importlib.util.find_spec(package) is not None
-    install = None if present else f'pip install "viper-reasoner[{extra}]"'
+def _extra(package: str, purpose: str) -> dict[str, Any]:
+    present = is_installed(package)
+    install = None if present else f'pip install "viper-reasoner[{EXTRA_OF[package]}]"'
     return {"installed": present, "purpose": purpose, "install": install}
 
 

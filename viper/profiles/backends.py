@@ -121,7 +121,10 @@ SEARCHES = frozenset(
 # move by pixels and near objects get equal depths.
 FULL_PRECISION = frozenset({"detector", "depth"})
 
-_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), ("faces", OPENCV), ("ocr", RAPIDOCR)}
+# Few queries need faces or text, whose models come with a package. A profile runs without the
+# package until a program calls them.
+_WITHIN_PACKAGES = {("faces", OPENCV), ("ocr", RAPIDOCR)}
+_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), *_WITHIN_PACKAGES}
 _WITHOUT_MODEL |= SEARCHES
 # Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older name.
 _ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
@@ -133,12 +136,12 @@ _VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens
 # Role and backend of the backends without options for loading weights.
 _WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
 
-# Packages of the backends that need others than models of transformers do. OCR brings its models
-# and serves few queries, so a profile runs without its package until a program reads text.
+# Packages of the backends that need others than models of transformers do.
 _PACKAGES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("llm", "vllm"): ("vllm",),
     ("llm", "openai"): ("openai",),
     ("matcher", "open_clip"): ("torch", "open_clip"),
+    ("faces", OPENCV): ("cv2",),
     ("ocr", RAPIDOCR): ("rapidocr", "onnxruntime"),
     ("image_search", INDEX): ("usearch",),
     ("text_search", INDEX): ("tantivy",),
@@ -229,7 +232,7 @@ def check_packages(role: str, backend: str, names_model: bool = False) -> None:
     Raises:
         MissingExtraError: one of them is not; the message holds the pip command.
     """
-    if (role, backend) != ("ocr", RAPIDOCR):
+    if (role, backend) not in _WITHIN_PACKAGES:
         _need_packages(role, backend, names_model)
 
 

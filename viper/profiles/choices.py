@@ -94,7 +94,7 @@ class ModelChoices:
             return self.beside(name)
         folder = WEIGHTS / name.removeprefix("embedded:")
         if not WEIGHTS.is_dir():
-            raise MissingExtraError("viper-reasoner-weights", "local,embedded", f"the model {name}")
+            raise MissingExtraError("viper_reasoner_weights", f"the model {name}")
         if not folder.is_dir():
             raise ProfileError(
                 f"{name}: not shipped with this package; known: "

@@ -89,11 +89,6 @@ def _answer_text(answer: Answer) -> str:
     return str(answer.value)
 
 
-def _is_outline(field: Any) -> bool:
-    """Return True if a field of a reference names an outline or is empty."""
-    return field == "" or str(field).startswith("outline-")
-
-
 def _tag_text(tag: Mapping[str, Any]) -> str:
     return f"{tag['label']} [{', '.join(f'{side:g}' for side in tag['box'])}]"
 
@@ -228,7 +223,11 @@ def call_line(call: ToolCall, media: Media) -> str:
 
 def _short(value: Any, media: Media | None = None) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        fields = [field for field in value["fields"] if not _is_outline(field)]
+        fields = [
+            field
+            for field in value["fields"]
+            if not str(field).startswith("outline-") and field != ""
+        ]
         if value["kind"] == "patch" and media is not None:
             with suppress(LookupError, TypeError, ValueError):  # a program may invent a patch
                 height = media.pixels(str(fields[0])).shape[0]

@@ -24,7 +24,7 @@ from viper.evaluate.reports.page import rendered_page
 from viper.reasoner import Reasoner
 from viper.record import RunRecord
 from viper.run_result import RunResult
-from viper.schema import Trial
+from viper.schema import Trial, to_json
 from viper.serve import forms
 from viper.serve.gate import AccessRules, Gate
 from viper.serve.jobs import Event, Job
@@ -39,7 +39,6 @@ from viper.serve.replies import (
     error_response,
     errors,
     result_json,
-    trial_json,
 )
 from viper.serve.request_log import RequestNote, note_of
 from viper.serve.service import Edge, Service
@@ -265,7 +264,7 @@ class JobStream(JobAnswer):
             event = coming.result()
             self.count(event)
             if isinstance(event, Trial):
-                name, data = b"trial", trial_json(event)
+                name, data = b"trial", encoded(to_json(event))
             elif isinstance(event, RunResult):
                 name, data = b"result", result_json(event)
             else:

@@ -6,8 +6,6 @@ caller; any other is the server's own, and only its log has the text.
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import math
 from typing import Any, Literal
@@ -17,10 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from viper.errors import MediaError, UnknownNameError, UsageError, ViperError
-from viper.models.vision.roles import Pixels
+from viper.models.llm.messages import Picture
 from viper.record import result_record
 from viper.run_result import RunResult
-from viper.schema import Trial, to_json
 
 _HIDDEN = "the server could not finish this request; its log knows it as {request_id}"
 
@@ -164,22 +161,8 @@ def result_json(result: RunResult) -> bytes:
     """Return the record of a run, with ``picture`` if the answer has one."""
     record = result_record(result.trace)
     if result.picture is not None:
-        record["picture"] = _address(result.picture)
+        record["picture"] = Picture(result.picture).data_uri()
     return encoded(record)
-
-
-def _address(picture: Pixels) -> str:
-    """Return a picture as the ``data:`` URL of a PNG file."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
-
-
-def trial_json(trial: Trial) -> bytes:
-    """Return a trial as JSON."""
-    return encoded(to_json(trial))
 
 
 def encoded(value: Any) -> bytes:

@@ -121,7 +121,9 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
     return {
-        name: PageImage(name, pictures[name].shape[1], pictures[name].shape[0], _address(*encoded))
+        name: PageImage(
+            name, pictures[name].shape[1], pictures[name].shape[0], data_address(*encoded)
+        )
         for name, encoded in packed.items()
     }
 
@@ -133,7 +135,7 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
         low, high = float(values.min()), float(values.max())
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
-        address = _address(*_encode(pixels, 320, 75))
+        address = data_address(*_encode(pixels, 320, 75))
         images[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
     return images
 
@@ -162,5 +164,5 @@ def _encode(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:
     return "image/jpeg", buffer.getvalue()
 
 
-def _address(kind: str, data: bytes) -> str:
+def data_address(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"

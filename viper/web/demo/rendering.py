@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.web.demo.manager import AnswerEvent, AskEvent, ErrorEvent, Status, StopEvent, TrialEvent
 from viper.web.demo.session import DemoMedia
-from viper.web.pages import embedded, rendered
+from viper.web.pages import data_address, embedded, rendered
 
 # A shown picture is sent with each change of it, also over slow connections.
 PICTURE_BYTES = 400_000
@@ -99,7 +98,7 @@ def _clip_address(video: Pixels) -> str:
     with tempfile.TemporaryDirectory(prefix="viper-demo-") as folder:
         path = Path(folder) / "clip.mp4"
         write_mp4(path, _small(video))
-        return "data:video/mp4;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+        return data_address("video/mp4", path.read_bytes())
 
 
 def _small(video: Pixels) -> Pixels:

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import httpx
@@ -40,6 +41,11 @@ def png(shade: int = 128) -> bytes:
 def media(*contents: bytes) -> list[tuple[str, Any]]:
     """The ``files`` argument of httpx."""
     return [("media", ("m", content)) for content in contents or (png(),)]
+
+
+def stored_fields(kind: type[Any]) -> set[str]:
+    """The names of a record's fields in JSON."""
+    return {field.name for field in fields(kind) if "exclude" not in field.metadata}
 
 
 class Writer:

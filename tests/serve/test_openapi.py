@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 import pytest
 import schemathesis
@@ -16,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.serve.bench import Served, served
+from tests.serve.bench import Served, served, stored_fields
 from viper.record import RunRecord
 from viper.schema import EXAMPLE_ORDERS, RETRIEVALS, ToolCall, Trial
 from viper.strategies.settings import all_settings
@@ -109,4 +108,4 @@ def test_every_field_of_a_record_is_described(open_server: Served) -> None:
     assert answer["application/json"]["schema"] == {"$ref": "#/components/schemas/RunRecord"}
     for kind in (RunRecord, Trial, ToolCall):
         described = document["components"]["schemas"][kind.__name__]
-        assert set(described["properties"]) == {field.name for field in fields(kind)}
+        assert set(described["properties"]) == stored_fields(kind)

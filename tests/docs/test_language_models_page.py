@@ -141,7 +141,7 @@ def test_the_table_for_reasoning_models_names_options() -> None:
 
 
 def test_the_numbers_of_the_page() -> None:
-    assert f"or {FRAMES_SHOWN}\nevenly chosen frames" in PAGE
+    assert f"or {FRAMES_SHOWN} evenly chosen frames" in " ".join(PAGE.split())
     assert f"an answer about {VIDEO_FRAMES} frames" in PAGE
     assert f"`max_side` ({default_of(OpenAILLM, 'max_side')})" in PAGE
     assert f"`max_context` ({default_of(OpenAILLM, 'max_context')})" in PAGE

@@ -63,10 +63,3 @@ def test_the_help_names_every_api(command: click.Command) -> None:
 
 def test_the_help_of_eval_names_every_strategy() -> None:
     assert set(STRATEGIES) <= help_of(evaluate, "strategy")
-
-
-def test_the_page_on_evaluating_names_every_baseline() -> None:
-    baselines = PAGE.split("## Baselines")[1].split("\n## ")[0]
-    names = re.findall(r"^\| `(\w+)`", baselines, re.MULTILINE)
-    text = (DOCS / "evaluating.md").read_text("utf-8").split("## Baselines")[1]
-    assert " | ".join(names) in text.split("```")[0]

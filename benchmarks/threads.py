@@ -30,7 +30,7 @@ import time
 from viper.threads import wait_passively
 wait_passively()
 from viper import Reasoner, load_profile
-from viper.profiles.choices import EMBEDDED
+from viper.embedded import EMBEDDED
 
 def picture(name):
     return str(EMBEDDED / "media" / name)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from viper.profiles.document import ProfileDocument
-from viper.profiles.edit import with_values
-from viper.profiles.files import known_profiles, read_profile, whole_api
+from viper.profiles.files import known_profiles, read_profile, whole_api, with_values
 from viper.tools.settings import ThresholdSchedule
 
 OLD = """# what it is for

@@ -11,7 +11,7 @@ from viper.errors import ModelError, UsageError
 from viper.models.llm.retry import Backoff
 from viper.search.findings import MAX_TEXT, Passage, TextSearch
 from viper.search.web_text import RateLimiter, TextService, WebTexts, searxng
-from viper.storage.responses import MemoryStore
+from viper.storage.sqlite import MemoryStore
 
 ONCE = Backoff(max_retries=1)
 

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from viper.errors import StoreError
-from viper.storage.responses import SqliteStore
-from viper.storage.sqlite import Format, database_errors, in_memory, open_to_read, open_to_write
+from viper.storage.sqlite import (
+    Format,
+    SqliteStore,
+    database_errors,
+    in_memory,
+    open_to_read,
+    open_to_write,
+)
 
 FORM = Format(
     ("CREATE TABLE things (name TEXT PRIMARY KEY)",),

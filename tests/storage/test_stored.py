@@ -26,7 +26,7 @@ from viper.models.vision.prompt_pool import PromptPool
 from viper.record import record_from_json
 from viper.schema import Query, Trace
 from viper.search.picture_index import PictureIndex
-from viper.storage.responses import SqliteStore
+from viper.storage.sqlite import SqliteStore
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.strategies.examples import ExampleRequest
 from viper.testing.fakes import FakeMatcher

@@ -26,8 +26,7 @@ from viper.evaluate.sweep import (
     values_between,
 )
 from viper.profiles.document import ProfileDocument
-from viper.profiles.edit import with_values
-from viper.profiles.files import whole_api
+from viper.profiles.files import whole_api, with_values
 from viper.schema import to_json
 from viper.storage.files import write_file
 from viper.strategies.base import Components

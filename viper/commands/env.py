@@ -11,7 +11,7 @@ import click
 
 from viper.commands import options as cli
 from viper.commands.lazy_group import LazyGroup
-from viper.commands.sections import SectionedCommand
+from viper.commands.options import SectionedCommand
 from viper.commands.serve import AddressOptions, settings_of
 from viper.commands.terminal import status
 from viper.env.episode import Episode, RewardWeights, Rules

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from viper.commands.options import options_as, quiet_libraries
+from viper.commands.options import SectionedCommand, options_as, quiet_libraries
 from viper.commands.run_options import EvalOptions, run_changes
-from viper.commands.sections import SectionedCommand
 from viper.errors import UsageError
 from viper.plugins import need_packages
 from viper.strategies import strategy

@@ -16,8 +16,7 @@ from typing import Literal
 import click
 
 from viper.commands import options as cli
-from viper.commands.options import open_profile, options_as, quiet_libraries
-from viper.commands.sections import SectionedCommand
+from viper.commands.options import SectionedCommand, open_profile, options_as, quiet_libraries
 from viper.commands.terminal import echo_json, echo_table, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample

@@ -25,7 +25,7 @@ from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sweep import SampledEvaluation, answer_all
-from viper.profiles.edit import with_values
+from viper.profiles.files import with_values
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions
 from viper.schema import to_json

@@ -16,13 +16,53 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin,
 import click
 from click.core import ParameterSource
 
-from viper.commands.sections import EXAMPLES, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
 from viper.commands.terminal import status
 from viper.errors import UsageError
 
 if TYPE_CHECKING:
     from viper.profiles.wiring import Profile
     from viper.reasoner import Reasoner
+
+PROGRAMS, EXAMPLES, LIMITS, WORKERS = "Programs", "Examples", "Limits", "Workers"
+MACHINE, OUTPUT = "Models and machine", "Output"
+
+
+class Option(click.Option):
+    """An option with the heading of its section; the empty heading stands for ``Options``."""
+
+    def __init__(self, *args: Any, section: str = "", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options in sections.
+
+    Args:
+        first: names of the parameters, separated by spaces, that the first section lists in this
+            order. The first section also lists the options that declare no section.
+    """
+
+    def __init__(self, *args: Any, first: str = "", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._first = first.split()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a heading and a table for each section."""
+        first = {name: place for place, name in enumerate(self._first)}
+        params = sorted(
+            self.get_params(ctx), key=lambda option: first.get(option.name or "", len(first))
+        )
+        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for param in params:
+            record = param.get_help_record(ctx)
+            if record and isinstance(param, click.Option):
+                section = "" if param.name in first else getattr(param, "section", "")
+                sections.setdefault(section or "Options", []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
@@ -315,7 +355,7 @@ def fetch_models(profile: Profile) -> None:
     Raises:
         ModelError: one of them cannot be downloaded; without a hub, it lists them all.
     """
-    from viper.commands.download import download_all
+    from viper.commands.setup import download_all
     from viper.profiles.inventory import downloads
 
     download_all(downloads(profile))

@@ -14,8 +14,7 @@ from viper.commands.setup import report_fit
 from viper.commands.terminal import echo_json, echo_table
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.profiles import Profile, known_profiles, load_profile, read_profile
-from viper.profiles.edit import with_values
-from viper.profiles.files import state_dir
+from viper.profiles.files import state_dir, with_values
 from viper.profiles.fit import Machine, promised
 from viper.profiles.inventory import ModelState, inventory, readiness
 from viper.schema import to_json

@@ -18,9 +18,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from viper.commands.options import command_line, open_reasoner, options_as, split_options
+from viper.commands.options import (
+    SectionedCommand,
+    command_line,
+    open_reasoner,
+    options_as,
+    split_options,
+)
 from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
-from viper.commands.sections import SectionedCommand
 from viper.commands.terminal import status
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.strategies import STRATEGIES, strategy

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_origin
 import click
 
 from viper.commands import options as cli
-from viper.commands.sections import EXAMPLES, LIMITS, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
+from viper.commands.options import EXAMPLES, LIMITS, MACHINE, OUTPUT, PROGRAMS, WORKERS, Option
 from viper.errors import UsageError
 from viper.schema import TASKS
 from viper.strategies import STRATEGIES

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from viper.commands import options as cli
-from viper.commands.sections import LIMITS, SectionedCommand
+from viper.commands.options import LIMITS, SectionedCommand
 from viper.errors import UsageError
 from viper.plugins import need_packages
 from viper.serve.settings import ServeSettings, is_loopback

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from viper.api.routine_files import read_source, run_file
 from viper.errors import ProfileError, UnknownNameError, UsageError
@@ -24,130 +24,135 @@ from viper.models.loading import check_loading, split_options
 from viper.plugins import Registry, need_packages
 from viper.tools.models import ROLES
 
-# The text backend that shares the profile's language model instead of loading one.
-USES_LLM = "llm"
-
-# The backend of a language model that takes pictures, and of every role that asks one.
-VLM = "vlm"
-
-# The video backend that asks the profile's own VQA model and matcher about single frames.
-FRAMES = "frames"
-
-# The segmenter that outlines the boxes of the profile's own detector.
-SAM2 = "sam2"
-
-# The face detector whose model comes with OpenCV.
-OPENCV = "opencv"
-
-# The reader whose models come with RapidOCR.
-RAPIDOCR = "rapidocr"
-
-# Search in an index of ``viper setup index``; the model is the index's name.
-INDEX = "index"
+# Backends that other parts of the profile treat in a way of their own: the text backend that shares
+# the profile's language model; the language model that takes pictures, and every role that asks
+# one; single frames by the profile's own VQA model and matcher; outlines of the boxes of its own
+# detector.
+USES_LLM, VLM, FRAMES, SAM2 = "llm", "vlm", "frames", "sam2"
 
 # Searches on the web; the options describe the service.
 ENGINES = ("searxng", "json")
 
-# Role -> backend -> ``module:class``; loads by ``from_pretrained`` or as called.
-SHIPPED: Mapping[str, Mapping[str, str]] = MappingProxyType(
+
+class Shipped(NamedTuple):
+    """A backend of this package.
+
+    Attributes:
+        target: ``module:class``; loads by ``from_pretrained`` or as called.
+        kind: ``weights`` of a model that the profile names, with the options of loading; a model
+            that is ``served`` without them; one that is ``bundled`` with a package, so that a
+            profile runs without the package until a program calls it; ``asks_vlm``, a chat
+            vision-language model of the role's own or of the profile; ``shares`` other models of
+            the profile; ``search`` in data of the user's state or on the web.
+        packages: optional packages that it imports; with weights, beside ``torch`` and instead of
+            ``transformers``.
+    """
+
+    target: str
+    kind: Literal["weights", "served", "bundled", "asks_vlm", "shares", "search"] = "weights"
+    packages: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return all optional packages that it imports."""
+        if self.kind != "weights":
+            return self.packages
+        return ("torch", *(self.packages or ("transformers",)))
+
+
+# Role -> backend. A new backend is one row here, and its file; see ``docs/extending.md``.
+SHIPPED: Mapping[str, Mapping[str, Shipped]] = MappingProxyType(
     {
         "llm": {
-            "transformers": "viper.models.llm.transformers_llm:TransformersLLM",
-            "vllm": "viper.models.llm.vllm_llm:VllmLLM",
-            "openai": "viper.models.llm.openai_llm:OpenAILLM",
-            VLM: "viper.models.vision.chat_vlm:ChatVLM",
+            "transformers": Shipped("viper.models.llm.transformers_llm:TransformersLLM"),
+            "vllm": Shipped("viper.models.llm.vllm_llm:VllmLLM", "served", ("vllm",)),
+            "openai": Shipped("viper.models.llm.openai_llm:OpenAILLM", "served", ("openai",)),
+            VLM: Shipped("viper.models.vision.chat_vlm:ChatVLM"),
         },
         "detector": {
-            "owlv2": "viper.models.vision.detector_owlv2:Owlv2Detector",
-            "zero_shot": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
-            "grounding_dino": "viper.models.vision.detector_zero_shot:ZeroShotDetector",
-            "sam3": "viper.models.vision.segmenter_sam:Sam3Detector",
-            VLM: "viper.models.vision.detector_vlm:VlmDetector",
+            "owlv2": Shipped("viper.models.vision.detector_owlv2:Owlv2Detector"),
+            "zero_shot": Shipped("viper.models.vision.detector_zero_shot:ZeroShotDetector"),
+            "grounding_dino": Shipped("viper.models.vision.detector_zero_shot:ZeroShotDetector"),
+            "sam3": Shipped("viper.models.vision.segmenter_sam:Sam3Detector"),
+            VLM: Shipped("viper.models.vision.detector_vlm:VlmDetector", "asks_vlm"),
         },
         "matcher": {
-            "open_clip": "viper.models.vision.matcher_open_clip:OpenClipMatcher",
-            VLM: "viper.models.vision.vlm:VlmMatcher",
+            "open_clip": Shipped(
+                "viper.models.vision.matcher_open_clip:OpenClipMatcher", packages=("open_clip",)
+            ),
+            VLM: Shipped("viper.models.vision.vlm:VlmMatcher", "asks_vlm"),
         },
-        "depth": {
-            "depth": "viper.models.vision.depth:DepthMaps",
-            "depth_anything": "viper.models.vision.depth:DepthMaps",
-            "dpt": "viper.models.vision.depth:DepthMaps",
-        },
+        # Any model of transformers for depth; the names are those of the common families.
+        "depth": dict.fromkeys(
+            ("depth", "depth_anything", "dpt"), Shipped("viper.models.vision.depth:DepthMaps")
+        ),
         "vqa": {
-            "blip": "viper.models.vision.vqa_blip:BlipAnswerer",
-            "blip2": "viper.models.vision.vqa_blip:Blip2Answerer",
-            VLM: "viper.models.vision.vqa_chat:ChatAnswerer",
-            "chat": "viper.models.vision.vqa_chat:ChatAnswerer",
+            "blip": Shipped("viper.models.vision.vqa_blip:BlipAnswerer"),
+            "blip2": Shipped("viper.models.vision.vqa_blip:Blip2Answerer"),
+            # ``chat`` is an older name.
+            **dict.fromkeys(
+                (VLM, "chat"), Shipped("viper.models.vision.vqa_chat:ChatAnswerer", "asks_vlm")
+            ),
         },
-        "faces": {OPENCV: "viper.models.vision.faces_opencv:OpenCvFaces"},
-        "ocr": {RAPIDOCR: "viper.models.vision.ocr_rapid:RapidOcr"},
-        "image_search": {INDEX: "viper.search.named:NamedPictures"},
+        "faces": {
+            "opencv": Shipped("viper.models.vision.faces_opencv:OpenCvFaces", "bundled", ("cv2",))
+        },
+        "ocr": {
+            "rapidocr": Shipped(
+                "viper.models.vision.ocr_rapid:RapidOcr", "bundled", ("rapidocr", "onnxruntime")
+            )
+        },
+        "image_search": {
+            "index": Shipped("viper.search.named:NamedPictures", "search", ("usearch",))
+        },
         "text_search": {
-            INDEX: "viper.search.named:NamedTexts",
-            "searxng": "viper.search.web_text:WebTexts",
-            "json": "viper.search.web_text:WebTexts",
+            "index": Shipped("viper.search.named:NamedTexts", "search", ("tantivy",)),
+            **dict.fromkeys(
+                ENGINES, Shipped("viper.search.web_text:WebTexts", "search", ("httpx",))
+            ),
         },
         "video": {
-            "video_events": "viper.embedded.video_events:VideoEvents",
-            VLM: "viper.models.vision.video_chat:ChatVideo",
-            "chat": "viper.models.vision.video_chat:ChatVideo",
-            "video_actions": "viper.models.vision.video_actions:VideoActions",
-            "xclip": "viper.models.vision.video_xclip:XClipVideo",
-            FRAMES: "viper.models.vision.video_frames:FramesVideo",
+            "video_events": Shipped(
+                "viper.embedded.video_events:VideoEvents", packages=("transformers", "timm")
+            ),
+            **dict.fromkeys(
+                (VLM, "chat"), Shipped("viper.models.vision.video_chat:ChatVideo", "asks_vlm")
+            ),
+            "video_actions": Shipped("viper.models.vision.video_actions:VideoActions"),
+            "xclip": Shipped("viper.models.vision.video_xclip:XClipVideo"),
+            FRAMES: Shipped("viper.models.vision.video_frames:FramesVideo", "shares"),
         },
         "segmenter": {
-            "maskformer": "viper.models.vision.segmenter_maskformer:MaskFormerSegmenter",
-            SAM2: "viper.models.vision.segmenter_sam:Sam2Segmenter",
-            "sam3": "viper.models.vision.segmenter_sam:Sam3Segmenter",
+            "maskformer": Shipped("viper.models.vision.segmenter_maskformer:MaskFormerSegmenter"),
+            SAM2: Shipped("viper.models.vision.segmenter_sam:Sam2Segmenter"),
+            "sam3": Shipped("viper.models.vision.segmenter_sam:Sam3Segmenter"),
         },
-        "text": {USES_LLM: "viper.tools.text:LanguageTool", VLM: "viper.tools.text:LanguageTool"},
-        "embedder": {"sentence": "viper.models.vision.embedder_sentence:SentenceEmbedder"},
-        "inpainter": {"diffusers": "viper.models.vision.inpainter_diffusers:DiffusersInpainter"},
+        "text": {
+            USES_LLM: Shipped("viper.tools.text:LanguageTool", "shares"),
+            VLM: Shipped("viper.tools.text:LanguageTool", "asks_vlm"),
+        },
+        "embedder": {"sentence": Shipped("viper.models.vision.embedder_sentence:SentenceEmbedder")},
+        "inpainter": {
+            "diffusers": Shipped(
+                "viper.models.vision.inpainter_diffusers:DiffusersInpainter",
+                packages=("diffusers",),
+            )
+        },
     }
 )
 
 BACKENDS = Registry(
     "viper.backends",
     "backend",
-    {f"{role}.{name}": target for role, each in SHIPPED.items() for name, target in each.items()},
-)
-
-# Role and backend of the searches, which keep data in the user's state.
-SEARCHES = frozenset(
-    {("image_search", INDEX), ("text_search", INDEX), *(("text_search", name) for name in ENGINES)}
+    {f"{role}.{name}": one.target for role, each in SHIPPED.items() for name, one in each.items()},
 )
 
 # Roles whose models compute in float32 unless their own options say otherwise: in 16 bits, boxes
 # move by pixels and near objects get equal depths.
 FULL_PRECISION = frozenset({"detector", "depth"})
 
-# Few queries need faces or text, whose models come with a package. A profile runs without the
-# package until a program calls them.
-_WITHIN_PACKAGES = {("faces", OPENCV), ("ocr", RAPIDOCR)}
-_WITHOUT_MODEL = {("text", USES_LLM), ("video", FRAMES), *_WITHIN_PACKAGES}
-_WITHOUT_MODEL |= SEARCHES
-# Role and backend of the backends that ask a chat vision-language model; ``chat`` is an older name.
-_ASKS_VLM = {(role, VLM) for role in ("vqa", "video", "text", "detector", "matcher")}
-_ASKS_VLM |= {("vqa", "chat"), ("video", "chat")}
-
 # Options of a vision-language model that the roles which use it may also set.
 _VLM_OPTIONS = frozenset({"chat_template_kwargs", "max_pixels", "thinking_tokens"})
-
-# Role and backend of the backends without options for loading weights.
-_WITHOUT_WEIGHTS = {("llm", "openai"), ("llm", "vllm"), *_WITHOUT_MODEL}
-
-# Packages of the backends that need others than models of transformers do.
-_PACKAGES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("llm", "vllm"): ("vllm",),
-    ("llm", "openai"): ("openai",),
-    ("matcher", "open_clip"): ("torch", "open_clip"),
-    ("faces", OPENCV): ("cv2",),
-    ("ocr", RAPIDOCR): ("rapidocr", "onnxruntime"),
-    ("image_search", INDEX): ("usearch",),
-    ("text_search", INDEX): ("tantivy",),
-    ("inpainter", "diffusers"): ("torch", "diffusers"),
-    **{("text_search", name): ("httpx",) for name in ENGINES},
-}
 
 
 def played(role: str) -> str:
@@ -177,14 +182,25 @@ def resolve_backend(role: str, backend: str) -> str:
     raise UnknownNameError(f"{role} backend", backend, choices)
 
 
+def shipped(role: str, backend: str) -> Shipped | None:
+    """Return a backend of this package, or None for another one."""
+    return SHIPPED.get(played(role), {}).get(backend)
+
+
+def kind_of(role: str, backend: str) -> str:
+    """Return the kind of a shipped backend, see :class:`Shipped`; "" for another one."""
+    known = shipped(role, backend)
+    return "" if known is None else known.kind
+
+
 def needs_model(role: str, backend: str) -> bool:
     """Return whether a profile must name a model for the backend."""
-    return (played(role), backend) not in _WITHOUT_MODEL | _ASKS_VLM
+    return kind_of(role, backend) in ("", "weights", "served")
 
 
 def asks_vlm(role: str, backend: str) -> bool:
     """Return whether the backend of a tool asks a chat vision-language model."""
-    return (role, backend) in _ASKS_VLM
+    return kind_of(role, backend) == "asks_vlm"
 
 
 def takes_pictures(backend: str, options: Mapping[str, Any]) -> bool:
@@ -196,8 +212,7 @@ def takes_pictures(backend: str, options: Mapping[str, Any]) -> bool:
 
 def loads_weights(role: str, backend: str) -> bool:
     """Return whether the backend takes the options of :class:`viper.models.loading.LoadOptions`."""
-    role = played(role)
-    return (role, backend) not in _WITHOUT_WEIGHTS and backend in SHIPPED.get(role, {})
+    return kind_of(role, backend) in ("weights", "asks_vlm")
 
 
 def loading_options(role: str, backend: str) -> frozenset[str]:
@@ -219,8 +234,8 @@ def check_loading_options(role: str, backend: str, options: Mapping[str, Any]) -
 
 def _loaded_class(role: str, backend: str) -> Any:
     """Return the class that loads the weights of a shipped backend, or None for another one."""
-    role, backend = ("llm", VLM) if asks_vlm(role, backend) else (played(role), backend)
-    return backend_class(role, backend) if backend in SHIPPED.get(role, {}) else None
+    role, backend = ("llm", VLM) if asks_vlm(role, backend) else (role, backend)
+    return backend_class(role, backend) if shipped(role, backend) else None
 
 
 def check_packages(role: str, backend: str, names_model: bool = False) -> None:
@@ -232,16 +247,16 @@ def check_packages(role: str, backend: str, names_model: bool = False) -> None:
     Raises:
         MissingExtraError: one of them is not; the message holds the pip command.
     """
-    if (role, backend) not in _WITHIN_PACKAGES:
+    if kind_of(role, backend) != "bundled":
         _need_packages(role, backend, names_model)
 
 
 def _need_packages(role: str, backend: str, names_model: bool = False) -> None:
-    owner = ("llm", VLM) if names_model and asks_vlm(role, backend) else (played(role), backend)
-    packages = _PACKAGES.get(owner, ())
-    if not packages and owner not in _ASKS_VLM and loads_weights(*owner):
-        packages = ("torch", "transformers")
-    need_packages(packages, f"the {role} backend {backend!r}")
+    known = shipped(role, backend)
+    if names_model and asks_vlm(role, backend):
+        known = shipped("llm", VLM)
+    if known is not None:
+        need_packages(known.needs, f"the {role} backend {backend!r}")
 
 
 def backend_class(role: str, backend: str) -> Any:

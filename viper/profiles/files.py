@@ -1,4 +1,4 @@
-"""Finding and reading profile files, and the folder of the user's own ones.
+"""Finding, reading and changing profile files, and the folder of the user's own ones.
 
 A profile is TOML. It may extend another one and state the differences alone. Every mistake raises a
 :class:`~viper.errors.ProfileError` that names file, line and key.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+import tomlkit
 
 from viper.api.sets import split_api
 from viper.embedded import EMBEDDED
@@ -20,7 +21,10 @@ from viper.errors import ProfileError, UnknownNameError, UsageError
 from viper.plugins import Registry, module_path
 from viper.profiles.document import Hardware, ProfileDocument, document_of, language_models
 from viper.record import RecordError, read_toml, record_from_toml, toml_line
+from viper.schema import to_json
+from viper.strategies.confidence import Confidence
 from viper.strategies.settings import all_settings
+from viper.tools.settings import ThresholdSchedule
 
 # The profile of the embedded models lies beside them.
 SHIPPED = (Path(__file__).parent, EMBEDDED)
@@ -243,3 +247,42 @@ def _write_whole(table: Any, key: str, base: Path) -> None:
     """Replace the path under a key if it is relative to the profile's folder."""
     if str(table.get(key, "")).startswith(("./", "../")):
         table[key] = str((base / table[key]).resolve())
+
+
+def with_values(
+    path: Path,
+    name: str,
+    run: Mapping[str, Any] | None = None,
+    sensitivities: Mapping[str, ThresholdSchedule] | None = None,
+    confidence: Mapping[str, Confidence] | None = None,
+) -> str:
+    """Return the text of the profile in ``path`` with another name and these values.
+
+    Paths relative to the profile's folder become absolute, because the new profile may be in
+    another folder.
+
+    Args:
+        run: keys of ``[run]`` with their new values, written without change.
+        sensitivities: new values of threshold schedules by name.
+        confidence: new calibrations by name; others stay.
+    """
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document["name"] = name
+    write_whole_paths(document, path.parent)
+    if run:
+        document.setdefault("run", tomlkit.table()).update(run)
+    for key, value in (sensitivities or {}).items():
+        thresholds = document.setdefault("sensitivities", tomlkit.table())
+        _update(thresholds.setdefault(key, tomlkit.inline_table()), value)
+    for key, calibration in (confidence or {}).items():
+        calibrations = document.setdefault("confidence", tomlkit.table(is_super_table=True))
+        calibrations[key] = to_json(calibration)
+    return tomlkit.dumps(document)
+
+
+def _update(table: Any, value: ThresholdSchedule) -> None:
+    """Update the numbers that changed and leave the rest of the text as it is."""
+    for part in ("start", "step", "floor", "fixed"):
+        number = getattr(value, part)
+        if number is not None and table.get(part) != number:
+            table[part] = number

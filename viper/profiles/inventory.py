@@ -11,14 +11,12 @@ from viper.errors import ModelError, ViperError
 from viper.models.checkpoints import facts_of
 from viper.models.hub import PIPELINE_INDEX, size_text, stored
 from viper.profiles.backends import (
-    SEARCHES,
-    SHIPPED,
     SharedModel,
     asks_vlm,
     check_loading_options,
     check_packages,
+    kind_of,
     needs_model,
-    played,
     resolve_backend,
 )
 from viper.profiles.document import BackendChoice
@@ -126,11 +124,11 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
     if choice.backend == "openai":
         return state("endpoint", problem=None if choice.model else "names no model")
     if not needs_model(role, choice.backend) and not (source and asks_vlm(role, choice.backend)):
-        is_own = role in ("faces", "ocr") or (role, choice.backend) in SEARCHES
+        is_own = kind_of(role, choice.backend) in ("bundled", "search")
         return state("own" if is_own else "shared")
     if source is None:
         return state("nowhere", problem="names no model (a folder or a hub id)")
-    if choice.backend not in SHIPPED.get(played(role), {}) and not Path(source).is_dir():
+    if not kind_of(role, choice.backend) and not Path(source).is_dir():
         return state("own")
     if "pretrained" in options:
         return state("own")  # only open_clip knows which repository has an architecture's weights

@@ -1,34 +1,146 @@
-"""Builds the models of a profile, each of which is loaded on first use."""
+"""The models of a profile: where they are, their options, and how each loads at its first use.
+
+`ModelChoices` says without loading what each role of the profile takes. `ProfileModels` wraps every
+language model as a `DeferredLLM` and adds the other roles to a `ModelSet`; the first call of a role
+loads its backend, and roles with an equal model share its weights.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from viper.errors import ProfileError
+from viper.embedded import WEIGHTS
+from viper.errors import MissingExtraError, ProfileError
+from viper.models.checkpoints import weights_gib
+from viper.models.libraries import import_libraries
 from viper.models.llm.protocol import LLM
 from viper.models.llm.wrapped import BATCH, CachedLLM, DeferredLLM, GatheredLLM
+from viper.models.loading import split_options
 from viper.models.memory import MemoryBudget
 from viper.models.vision.roles import Floats
 from viper.profiles.backends import (
     ENGINES,
     FRAMES,
+    FULL_PRECISION,
     SAM2,
-    SEARCHES,
     USES_LLM,
     VLM,
+    SharedModel,
+    asks_vlm,
     backend_class,
     built,
+    kind_of,
     load_backend,
+    loading_options,
     loads_weights,
+    shared_model,
     vlm_options,
 )
-from viper.profiles.choices import ModelChoices
-from viper.profiles.document import WRITER, BackendChoice, ProfileDocument
+from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
 from viper.profiles.files import proposed_profiles, state_dir
 from viper.tools.models import ModelSet
+
+
+@dataclass(frozen=True)
+class ModelChoices:
+    """The models of a profile, before they are loaded.
+
+    Attributes:
+        state: folder of pools and caches; see :func:`viper.profiles.files.state_dir`.
+    """
+
+    document: ProfileDocument
+    state: Path | None = None
+
+    def choices(self) -> Iterator[tuple[str, BackendChoice]]:
+        """Yield the role and backend of every model, the language models first."""
+        yield from self.document.models.items()
+        yield from self.document.roles.items()
+
+    def model_source(self, choice: BackendChoice) -> str | None:
+        """Return the model to load: the shipped folder, the named folder, or a hub id.
+
+        Raises:
+            ProfileError: a shipped model of that name does not exist.
+        """
+        return self._source(choice.model)
+
+    def options(self, role: str, choice: BackendChoice) -> Mapping[str, Any]:
+        """Return the options of a backend.
+
+        They are those of the profile's ``[load]`` that the backend honours, overridden by its own
+        options. Roles of :data:`FULL_PRECISION` take no lower precision from ``[load]``. An adapter
+        is named in the same way as a model.
+
+        Raises:
+            ProfileError: a shipped adapter of that name does not exist.
+        """
+        honoured = loading_options(role, choice.backend) if choice.model is not None else ()
+        load = {name: value for name, value in self.document.load.items() if name in honoured}
+        if role in FULL_PRECISION:
+            load.pop("quantize", None)
+            load |= {"dtype": "float32"} if "dtype" in load else {}
+        options = {**load, **choice.options}
+        if isinstance(options.get("adapter"), str):
+            options["adapter"] = self._source(options["adapter"])
+        return options
+
+    def shared_model(self, role: str, choice: BackendChoice) -> SharedModel | None:
+        """Return the model of a role, which roles with an equal one share, or None.
+
+        Raises:
+            ProfileError: a shipped model does not exist, or an option for loading is wrong.
+        """
+        table = self.asked_table(role, choice)
+        if table is not None:
+            return self.shared_model(table, self.document.models[table])
+        source = self.model_source(choice)
+        return shared_model(role, choice.backend, source, self.options(role, choice))
+
+    def asked_table(self, role: str, choice: BackendChoice) -> str | None:
+        """Return the table of the language model that a role asks instead of naming one, or
+        None.
+        """
+        if choice.model is not None or not asks_vlm(role, choice.backend):
+            return None
+        return EYES if EYES in self.document.models else WRITER
+
+    def _source(self, name: str | None) -> str | None:
+        if name is None:
+            return None
+        if not name.startswith("embedded:"):
+            return self.beside(name)
+        folder = WEIGHTS / name.removeprefix("embedded:")
+        if not WEIGHTS.is_dir():
+            raise MissingExtraError("viper_reasoner_weights", f"the model {name}")
+        if not folder.is_dir():
+            raise ProfileError(
+                f"{name}: not shipped with this package; known: "
+                + ", ".join(sorted(path.name for path in WEIGHTS.glob("*") if path.is_dir()))
+            )
+        return str(folder)
+
+    def beside(self, name: str) -> str:
+        """Resolve a path that begins with ``./`` or ``../`` against the profile's folder."""
+        base = self.document.base
+        if not name.startswith(("./", "../")) or base is None:
+            return name
+        return str((base / name).resolve())
+
+    def weights_bytes(self, role: str, choice: BackendChoice) -> int:
+        """Return the memory of a model's weights here, before it is loaded; 0 if it is unknown."""
+        source, options = self.model_source(choice), self.options(role, choice)
+        if source is None or not loads_weights(role, choice.backend):
+            return 0
+        loading = split_options(options)[0]
+        import_libraries()
+        on_gpu = loading.device_map is not None or loading.resolved_device() != "cpu"
+        return round(weights_gib(source, loading.precision(on_gpu)) * 2**30)
 
 
 class ProfileModels:
@@ -72,7 +184,7 @@ class ProfileModels:
         llm = GatheredLLM(llm, getattr(llm, "batch", BATCH))
         if not choice.cache:
             return llm
-        from viper.storage.responses import SqliteStore
+        from viper.storage.sqlite import SqliteStore
 
         store = SqliteStore(state_dir(self._choices.state) / "llm-cache.db")
         return CachedLLM(llm, store, self._choices.options(role, choice))
@@ -134,7 +246,7 @@ class ProfileModels:
 
             others = (self.tools.shared("vqa"), self.tools.shared("matcher"))
             return built(role, choice.backend, FramesVideo, others, choice.options)
-        if (role, choice.backend) in SEARCHES:
+        if kind_of(role, choice.backend) == "search":
             return self._load_search(role, choice)
         if loads_weights(role, choice.backend):
             self._start_engines()
@@ -149,7 +261,7 @@ class ProfileModels:
         state = state_dir(self._choices.state)
         if choice.backend in ENGINES:
             from viper.search.web_text import WebTexts
-            from viper.storage.responses import SqliteStore
+            from viper.storage.sqlite import SqliteStore
 
             store = SqliteStore(state / "search-cache.db")
             return WebTexts.described(choice.backend, choice.options, store)

@@ -27,10 +27,9 @@ from viper.profiles.backends import (
     takes_pictures,
     vlm_options,
 )
-from viper.profiles.choices import ModelChoices
 from viper.profiles.document import EYES, BackendChoice, DomainFiles
 from viper.profiles.files import read_profile, state_dir
-from viper.profiles.models import ProfileModels
+from viper.profiles.models import ModelChoices, ProfileModels
 from viper.sandbox import Sandbox
 from viper.sandbox.sandbox import Mode
 from viper.strategies.base import Components

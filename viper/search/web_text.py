@@ -22,7 +22,7 @@ from viper.errors import ProfileError, UsageError
 from viper.record import record_from_json
 from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
 from viper.search.web_service import Fetcher, WebService, at_path
-from viper.storage.responses import MemoryStore, ResponseStore
+from viper.storage.sqlite import MemoryStore, ResponseStore
 
 # Related questions that are kept; a prompt shows no more.
 MAX_RELATED = 5

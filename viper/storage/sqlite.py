@@ -5,25 +5,32 @@ With ``synchronous=FULL`` it also survives a power cut. With ``NORMAL`` a power 
 last commits, never the file.
 
 Only SQLite itself opens a file here: closing any other handle of it in the same process would drop
-SQLite's locks.
+SQLite's locks. `SqliteStore` is the one kind of file without a format of its own: texts by key,
+for caches of replies.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from viper.errors import StoreError
 from viper.storage.files import disk_full, file_errors
 
+# A writer waits so long for another one: a commit of many rows on a slow disk takes seconds, and a
+# longer wait would look like a hang.
 _BUSY_TIMEOUT_S = 30.0
+
+# Between two tries where SQLite itself does not wait; short beside a commit.
 _PAUSE_S = 0.02
+
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -199,3 +206,57 @@ def _read_mode(path: Path) -> str:
     log = path.with_name(f"{path.name}-wal")
     is_at_rest = not log.exists() or log.stat().st_size == 0
     return "mode=ro" if os.access(path.parent, os.W_OK) or not is_at_rest else "immutable=1"
+
+
+_RESPONSES = Format(("CREATE TABLE responses (key TEXT PRIMARY KEY, value TEXT)",), version=0)
+
+
+class ResponseStore(Protocol):
+    """Texts by key; safe to call from several threads."""
+
+    def get(self, key: str) -> str | None:
+        """Return the stored text, or None."""
+
+    def put(self, key: str, value: str) -> None:
+        """Store the text; an existing key gets the new value."""
+
+
+class MemoryStore:
+    """Stores responses for the life of the process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, str] = {}
+
+    def get(self, key: str) -> str | None:
+        return self._entries.get(key)
+
+    def put(self, key: str, value: str) -> None:
+        self._entries[key] = value
+
+
+class SqliteStore:
+    """Stores responses in one file (WAL), so that a crash loses at most the last one.
+
+    Raises:
+        StoreError: the file cannot be created, read or written.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._lock = threading.Lock()
+        self._db = open_to_write(self._path, _RESPONSES)
+
+    def get(self, key: str) -> str | None:
+        query = "SELECT value FROM responses WHERE key = ?"
+        with self._lock, database_errors(self._path, _RESPONSES):
+            row = self._db.execute(query, (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def put(self, key: str, value: str) -> None:
+        with self._lock, database_errors(self._path, _RESPONSES):
+            self._db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?)", (key, value))
+
+    def close(self) -> None:
+        """Close the file; the store cannot be used afterwards."""
+        with self._lock:
+            self._db.close()

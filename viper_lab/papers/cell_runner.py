@@ -22,7 +22,7 @@ from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache
-from viper.storage.responses import SqliteStore
+from viper.storage.sqlite import SqliteStore
 from viper.strategies.base import Components
 from viper.strategies.examples import NoExamples
 from viper_lab.papers.parts import Part

@@ -8,7 +8,7 @@ from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.protocol import Sampling
 from viper.models.llm.scripted import ScriptedLLM
 from viper.models.llm.wrapped import CachedLLM
-from viper.storage.responses import MemoryStore, SqliteStore
+from viper.storage.sqlite import MemoryStore, SqliteStore
 
 
 def test_a_repeated_prompt_is_answered_without_the_model() -> None:

@@ -11,7 +11,7 @@ from viper.errors import UsageError
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.wrapped import CachedLLM, DeferredLLM
 from viper.schema import Usage
-from viper.storage.responses import MemoryStore
+from viper.storage.sqlite import MemoryStore
 from viper.strategies.base import UsageMeter
 
 PRICES = {"prompt": 2.0, "completion": 8.0}

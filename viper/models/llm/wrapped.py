@@ -22,7 +22,7 @@ from viper.models.llm.endpoint import LLMUsage
 from viper.models.llm.messages import Prompt, as_key, without_roles
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.memory import MemoryBudget, Weights
-from viper.storage.responses import MemoryStore, ResponseStore
+from viper.storage.sqlite import MemoryStore, ResponseStore
 
 Result = TypeVar("Result")
 

@@ -17,8 +17,7 @@ import tomlkit
 from viper.errors import UsageError
 from viper.models.loading import split_options
 from viper.profiles.document import WRITER, BackendChoice
-from viper.profiles.edit import with_values
-from viper.profiles.files import whole_api
+from viper.profiles.files import whole_api, with_values
 from viper.profiles.wiring import Profile
 from viper.strategies.explore.workflow import Workflow
 from viper.tuning.agent.training import HeldOut, TunedAgent, TuneSettings

@@ -2,7 +2,8 @@
 
 The dataclasses of :mod:`viper.schema` and of the packages above it are the only declaration of a
 record. pydantic checks JSON values against their annotations, and the HTTP schema is generated from
-them.
+them. A new field of ``Trace`` or ``Answer`` appears in storage, ``--json`` and HTTP by itself; a
+value computed from them is one row of `_COMPUTED` here.
 """
 
 from __future__ import annotations
@@ -22,8 +23,13 @@ from viper.schema import Answer, ToolCall, Trace, Turn, to_json
 
 _R = TypeVar("_R")
 
+# Characters of a wrong value in an error: enough to find it, and the message stays one line.
 _LONGEST_VALUE = 60
+
+# pydantic's name of the error.
 _UNKNOWN = "unexpected_keyword_argument"
+
+# Profiles and services take a few kilobytes; a larger file is not one of them.
 _MAX_TOML_BYTES = 256 << 10
 
 

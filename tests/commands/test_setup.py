@@ -220,6 +220,6 @@ def test_ctrl_c_in_a_download_says_how_to_continue(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("viper.commands.setup.local_copy", interrupt)
+    monkeypatch.setattr("viper.commands.download.local_copy", interrupt)
     result = ran("--profile", runnable("cpu", tmp_path), "--yes")
     assert "the same line again" in result.stderr

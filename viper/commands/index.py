@@ -18,6 +18,7 @@ from viper.models.media import read_picture
 from viper.profiles.files import state_dir
 from viper.search.named import NamedPictures, NamedTexts, named_indexes
 
+# Rejected pictures that are named; a folder of the wrong kind would fill the terminal.
 _SHOWN = 100
 
 # fmt: off

@@ -1,4 +1,9 @@
-"""Options that several commands share, and dataclasses that receive the options of a command."""
+"""Options that several commands share, and dataclasses that receive the options of a command.
+
+A command's dataclass declares its options as fields; `options_as` turns them into options of click
+and passes one object. Those of `run` and `eval` stand in `run_options.py`, and those of settings
+where the setting is declared (`viper/strategies/settings.py`).
+"""
 
 from __future__ import annotations
 
@@ -72,7 +77,8 @@ SEED = click.IntRange(-(2**31), 2**31)
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-# Bytes that a place must have room for before a command begins.
+# Bytes that a place must have room for before a command begins: a full disk shows, and no more is
+# written than the smallest result takes.
 _ROOM = 1 << 14
 
 
@@ -355,7 +361,7 @@ def fetch_models(profile: Profile) -> None:
     Raises:
         ModelError: one of them cannot be downloaded; without a hub, it lists them all.
     """
-    from viper.commands.setup import download_all
+    from viper.commands.download import download_all
     from viper.profiles.inventory import downloads
 
     download_all(downloads(profile))

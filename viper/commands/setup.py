@@ -1,7 +1,4 @@
-"""``viper setup``: propose a profile for this machine, download its models and try it.
-
-Other commands download what a profile lacks by `download_all`, too.
-"""
+"""``viper setup``: propose a profile for this machine, download its models and try it."""
 
 from __future__ import annotations
 
@@ -9,18 +6,17 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from viper.commands.download import download_all
 from viper.commands.options import quiet_libraries
-from viper.commands.terminal import echo_table, hint_to_go_on, status
+from viper.commands.terminal import echo_table, status
 from viper.embedded import MEDIA
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError, UsageError
 from viper.models.checkpoints import facts_of
-from viper.models.hub import Progress, check_hub, local_copy, size_text
-from viper.models.loading import split_options
+from viper.models.hub import check_hub
 from viper.profiles import Profile, load_profile
 from viper.profiles.files import config_file, default_profile, proposed_profiles
 from viper.profiles.fit import Machine, fit, fitting, shortfall
@@ -28,7 +24,7 @@ from viper.profiles.inventory import ModelState, downloads
 from viper.storage.files import write_file
 
 _QUESTION = "how many objects are on the table?"
-# Speed of the connection for which times of downloads are stated.
+# Speed of the connection for which times of downloads are stated: a common one at home.
 _MBIT_PER_S = 100
 
 
@@ -180,50 +176,3 @@ def _try_out(profile: Profile) -> None:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def download_all(missing: Sequence[ModelState]) -> None:
-    """Download checkpoints with progress.
-
-    Raises:
-        ModelError: one of them cannot be downloaded; without a hub, it lists them all.
-    """
-    if not missing:
-        return
-    options = {str(each.model): split_options(each.options or {})[0] for each in missing}
-    offline = os.environ.get("HF_HUB_OFFLINE") == "1"
-    if offline or any(each.local_only for each in options.values()):
-        raise ModelError(
-            f"not on this disk: {', '.join(options)}; offline, nothing is downloaded; run viper "
-            "setup once with a connection"
-        )
-    check_hub(list(options))
-    with hint_to_go_on():
-        for number, (source, loading) in enumerate(options.items(), 1):
-            with _bar(f"{number}/{len(options)} {source}") as report:
-                local_copy(source, loading, report)
-
-
-@contextmanager
-def _bar(label: str) -> Iterator[Progress]:
-    """Yield a function that shows the bytes of a download."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-        from rich.progress import Progress as Bars
-
-        columns = (*Bars.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
-        with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
-            task = bars.add_task(label.replace("[", r"\["), total=None)
-            yield lambda done, total: bars.update(task, completed=done, total=total)
-        return
-    click.echo(f"downloading {label} …", err=True)
-    tenth = -1
-
-    def line(done: int, total: int) -> None:
-        nonlocal tenth
-        if total and done * 10 // total > tenth:
-            tenth = done * 10 // total
-            click.echo(f"{label}: {size_text(done)} of {size_text(total)}", err=True)
-
-    yield line

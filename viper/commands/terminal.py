@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from viper.evaluate.engines.runner import RunProgress
 
-# Time between progress lines without a terminal; each tenth part also prints one.
+# Time between progress lines without a terminal; each tenth part also prints one. Logs of a day
+# then hold some thousands of lines.
 _LINE_EVERY_S = 30.0
 
 _THUMBNAIL_LINES = 8

@@ -21,6 +21,7 @@ from viper.data.source import Record, SourceFile
 ORIGIN = "https://okvqa.allenai.org/download.html"
 PICTURES = "https://cocodataset.org/#download (2014 Val images, 2014 Train images)"
 
+# People who answered each question; the official score compares with all of them.
 ANSWERS = 10
 
 

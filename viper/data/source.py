@@ -19,10 +19,12 @@ from typing import Any, BinaryIO, TextIO
 from viper.errors import DataError
 from viper.schema import PixelBox
 
+# A value seen in an error fits on the line beside path and expectation.
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 _SHORT.maxlevel = 2
 
+# Longer numbers are told by their size: Python refuses to print thousands of digits.
 _LONG_INT_BITS = 128
 
 

@@ -19,7 +19,8 @@ from viper.profiles.document import BackendChoice, ProfileDocument
 from viper.profiles.files import proposed_profiles
 from viper.profiles.wiring import Profile
 
-# Share of a memory that models may take; the rest is for the system and for fragments.
+# Share of a memory that models may take; the rest is for the system and for fragments. Profiles
+# promise their fit by it, see `Hardware`.
 SHARE = 0.9
 
 # Memory that CUDA takes on a GPU before any model.

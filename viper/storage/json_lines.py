@@ -20,8 +20,13 @@ from viper.storage.files import file_errors
 
 _R = TypeVar("_R")
 
+# Far below the recursion limits of Python's and browsers' readers, far above any real answer.
 _DEEPEST = 60
+
+# Text of a foreign object: enough to tell its class and content, and a row stays small.
 _LONGEST_REPR = 500
+
+# Below the 4,300 digits that Python's JSON reader converts.
 _WIDEST_INT_BITS = 4096
 
 

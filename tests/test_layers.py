@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -83,6 +84,21 @@ def breaches(path: Path) -> Iterator[str]:
 def test_every_module_has_a_layer() -> None:
     homeless = {part_of(path) for path in modules()} - set(RANK)
     assert not homeless, f"assign a layer to: {sorted(homeless)}"
+
+
+def test_the_page_on_architecture_lists_the_layers() -> None:
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Layers")[1].split("\n## ")[0]
+    lines = re.findall(r"^\d+\. .+$", section, re.MULTILINE)
+    assert tuple(re.findall(r"`(\w+)`", "\n".join(lines))) == LAYERS
+
+
+def test_the_page_on_architecture_names_every_room() -> None:
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Rooms")[1].split("\n## ")[0]
+    heads = [line.split(":")[0] for line in re.findall(r"^- .+$", section, re.MULTILINE)]
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert set(re.findall(r"`(\w+)`", "\n".join(heads))) == rooms
 
 
 def test_imports_go_down() -> None:

@@ -14,7 +14,7 @@ from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json, result_record
 from viper.schema import Example, Trace, to_json
 from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
-from viper.tuning.learner import CritiquedPart, Origin, demonstrations_of
+from viper.tuning.learner import CritiquedPart, ExampleOrigin, demonstrations_of
 
 PLAN = "1. Find all cubes.\n2. Take the leftmost of those of step 1."
 OTHER_PLAN = "1. Find the red cube."
@@ -278,7 +278,7 @@ def test_choices_about_pictures_and_questions_about_clips() -> None:
 
 
 def test_a_task_leaves_its_plan_and_program_in_the_pool(tmp_path: Path) -> None:
-    pool, origin = DemonstrationPool(tmp_path), Origin("scripted", "abc", set="world")
+    pool, origin = DemonstrationPool(tmp_path), ExampleOrigin("scripted", "abc", set="world")
     parts = {"demonstrations": pool}
     replies = [PLAN, LEFTMOST, OTHER_PLAN, LEFTMOST]
     with Bench(replies, parts=parts, prompt_style="chat") as bench:

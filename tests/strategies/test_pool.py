@@ -18,7 +18,7 @@ from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
 from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
 from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
-from viper.tuning.learner import CritiquedPart, Origin, TrialPool, demonstrations_of
+from viper.tuning.learner import CritiquedPart, ExampleOrigin, TrialPool, demonstrations_of
 
 WANTED = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
 QUERY = Query("the red cube", "ground")
@@ -212,7 +212,7 @@ def a_trace(program: str = "answer = 1", plan: str | None = "1. Find it.") -> Tr
     )  # fmt: skip
 
 
-ORIGIN = Origin("writer@1", "abc", "nth", "world", "train")
+ORIGIN = ExampleOrigin("writer@1", "abc", "nth", "world", "train")
 
 
 def test_growth() -> None:

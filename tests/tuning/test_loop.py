@@ -29,7 +29,7 @@ from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.tools.models import ModelSet
 from viper.tuning.case import Case
-from viper.tuning.learner import Learner, LearnSettings, Origin
+from viper.tuning.learner import ExampleOrigin, Learner, LearnSettings
 from viper.tuning.loop import LearningLoop, LearningProgress
 from viper.tuning.reflector import InterventionReflector, Reflector
 from viper.tuning.tool_training import Sources, ToolTrainer, TrainedFiles
@@ -116,7 +116,7 @@ class Stand:
             [reflector],
             self.pool,
             LearnSettings(validate=self.validate),
-            Origin("one", "hash"),
+            ExampleOrigin("one", "hash"),
         )
         self.store = RunStore.resume(self.folder / "run", a_manifest())
         self.journal = Journal(self.folder / "run")

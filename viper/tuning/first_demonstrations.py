@@ -32,7 +32,7 @@ from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import PoolExample, pool_example
 from viper.strategies.examples import PARTS, Part
 from viper.strategies.prompts import query_for_prompt
-from viper.tuning.learner import Origin, demonstrations_of
+from viper.tuning.learner import ExampleOrigin, demonstrations_of
 from viper.tuning.plan_edits import EditedPlan, edited_plans
 from viper.tuning.program_edits import EditedProgram, Vocabulary, edited_programs, program_fault
 from viper.tuning.validation import BudgetSpentError, ValidationRun
@@ -74,7 +74,7 @@ def _solved(
     if values is None:
         return None
     task = query_for_prompt(sample.query).task
-    origin = Origin(
+    origin = ExampleOrigin(
         source.llm,
         api_hash(source.library.api_set(source.api).entries(task)),
         kind_of(sample.groups),

@@ -48,7 +48,7 @@ from viper.tuning.tool_updates import CallSource, ToolUpdates, has_learned
 
 
 @dataclass(frozen=True)
-class Origin:
+class ExampleOrigin:
     """Origin that an example records; see :class:`viper.schema.Example`."""
 
     llm: str
@@ -67,7 +67,7 @@ class CritiquedPart:
 
 
 def demonstrations_of(
-    trace: Trace, origin: Origin, *, solved: bool, wrong: CritiquedPart | None = None
+    trace: Trace, origin: ExampleOrigin, *, solved: bool, wrong: CritiquedPart | None = None
 ) -> list[PoolExample]:
     """Return the demonstrations that a task adds to the pool, none of them validated yet.
 
@@ -133,7 +133,7 @@ def showing(components: Components, demonstrations: Sequence[PoolExample]) -> Co
     return replace(components, demonstrations=trials, examples=examples)
 
 
-def _example(trace: Trace, trial: Trial, origin: Origin) -> Example:
+def _example(trace: Trace, trial: Trial, origin: ExampleOrigin) -> Example:
     query = query_for_prompt(trace.query)
     return Example(
         query=query.text,
@@ -223,7 +223,7 @@ class Learner:
     reflectors: Sequence[Reflector]
     pool: DemonstrationPool
     settings: LearnSettings = LearnSettings()
-    origin: Origin = Origin("", "")
+    origin: ExampleOrigin = ExampleOrigin("", "")
     on_step: Callable[[str], None] = lambda text: None
 
     def note(self, record: LearningRecord) -> None:

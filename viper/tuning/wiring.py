@@ -22,7 +22,7 @@ from viper.strategies.base import Components
 from viper.strategies.demonstration_pool import FOLDER as DEMONSTRATIONS
 from viper.strategies.demonstration_pool import DemonstrationPool
 from viper.tuning.language_reflector import LanguageReflector
-from viper.tuning.learner import Learner, LearnSettings, Origin
+from viper.tuning.learner import ExampleOrigin, Learner, LearnSettings
 from viper.tuning.lvis import Lvis
 from viper.tuning.picture_web import PictureService, WebSearch
 from viper.tuning.reflector import InterventionReflector, Reflector
@@ -94,7 +94,7 @@ def learner_for(
     reflection: Reflection = "intervention",
     settings: LearnSettings | None = None,
     tools: UpdateSettings | None = None,
-    origin: Origin | None = None,
+    origin: ExampleOrigin | None = None,
     on_step: Callable[[str], None] = lambda text: None,
     on_progress: Progress | None = None,
     memory: Memory | None = None,
@@ -135,10 +135,10 @@ def learner_for(
     )
 
 
-def origin_of(components: Components, set_name: str = "", split: str = "") -> Origin:
+def origin_of(components: Components, set_name: str = "", split: str = "") -> ExampleOrigin:
     """Return the origin that demonstrations of these components record."""
     api = components.library.api_set(components.settings.api)
-    return Origin(
+    return ExampleOrigin(
         components.llm.model_id, api_hash(api.entries("question")), set=set_name, split=split
     )
 

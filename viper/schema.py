@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 SCHEMA_VERSION = 1
 
 Task = Literal["ground", "question", "choice", "statement", "edit", "tag", "auto"]
-TASKS: tuple[str, ...] = ("ground", "question", "choice", "statement", "edit", "tag", "auto")
+TASKS: tuple[str, ...] = get_args(Task)
 
 # Fallbacks that answer if every trial failed; see :mod:`viper.strategies.end_to_end`.
 FALLBACKS: tuple[str, ...] = ("none", "vipergpt")

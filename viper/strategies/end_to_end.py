@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from viper.errors import ToolError, UsageError
 from viper.models.media import Media
 from viper.sandbox import Ref
-from viper.schema import Failure, Query, Trial
+from viper.schema import Answer, Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, StoppedError
 from viper.tools.session import ToolSession
@@ -137,19 +137,32 @@ def one_trial(
         answer = Failure("tool", str(error), tool=last.tool, call_index=last.index)
     except StoppedError as stop:
         answer = stop.failure
+    trial = trial_without_program(context, session, answer, value, started)
+    return replace(trial, index=index, correction=correction)
+
+
+def trial_without_program(
+    context: RunContext, session: ToolSession, result: Answer | Failure, value: Any, started: float
+) -> Trial:
+    """Return the trial of a session that has ended; the run bears the cost of its calls.
+
+    Args:
+        result: the value as an answer, or the reason why there is none.
+        started: time on the performance counter when it began.
+    """
     context.usage.model_calls += session.model_calls
-    failure = answer if isinstance(answer, Failure) else None
+    failure = result if isinstance(result, Failure) else None
     return Trial(
-        index=index,
+        index=0,
         program="",
-        correction=correction,
+        correction="first",
         ok=failure is None,
         failure=failure,
         thresholds=dict(session.thresholds),
         tool_calls=tuple(session.calls),
         stdout="",
         seconds=round(time.perf_counter() - started, 4),
-        answer=None if failure else answer,
+        answer=None if isinstance(result, Failure) else result,
         value=None if failure else value,
     )
 

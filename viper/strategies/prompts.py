@@ -18,6 +18,7 @@ from viper.api.sets import ApiEntry
 from viper.errors import UsageError
 from viper.models.llm.messages import Picture, Prompt, as_text, with_pictures
 from viper.models.llm.prompt_tokens import picture_tokens
+from viper.models.llm.protocol import LLM
 from viper.models.media import Media
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
 from viper.schema import Example, Query
@@ -35,19 +36,6 @@ FRAMES_SHOWN = 8
 _COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
 
 
-class Reader(Protocol):
-    """The limits of a model that reads a prompt; every :class:`viper.models.llm.protocol.LLM` has
-    them.
-
-    ``max_context`` is None if the model does not state it.
-    """
-
-    @property
-    def max_context(self) -> int | None: ...
-
-    def count_tokens(self, text: str) -> int: ...
-
-
 def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
     """Return examples in the order of a prompt: ``rising`` puts the best next to the query."""
     return list(reversed(best_first)) if order == "rising" else list(best_first)
@@ -56,7 +44,7 @@ def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
 def fit_examples(
     build: Callable[[Sequence[Entry]], Prompt],
     best_first: Sequence[Entry],
-    reader: Reader,
+    reader: LLM,
     max_tokens: int,
 ) -> tuple[Prompt, Sequence[Entry]]:
     """Return the prompt with as many of the best examples as leave room for a program, and these.

@@ -42,6 +42,7 @@ from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Trial, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
+from viper.strategies.end_to_end import trial_without_program
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.environment import CodeResult, Environment
 from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
@@ -272,27 +273,14 @@ def run_agent(
         )
         value = agent.explore()
         answer = value if isinstance(value, Failure) else environment.read(value)
-        tools = environment.tools
-        context.usage.model_calls += tools.model_calls
-        failure = answer if isinstance(answer, Failure) else None
-        spent = context.usage.since(before)
-        yield Trial(
-            index=0,
-            program="",
-            correction="first",
-            ok=failure is None,
-            failure=failure,
-            thresholds=dict(tools.thresholds),
-            tool_calls=tuple(tools.calls),
-            stdout="",
-            seconds=round(time.perf_counter() - started, 4),
+        trial = trial_without_program(context, environment.tools, answer, value, started)
+        yield replace(
+            trial,
             seed=context.settings.seed,
             temperature=context.settings.temperature,
             prompt=agent.first_prompt or None,
-            writing=replace(spent, model_calls=0),
+            writing=replace(context.usage.since(before), model_calls=0),
             writing_seconds=round(agent.writing_seconds, 4),
-            answer=None if isinstance(answer, Failure) else answer,
-            value=None if failure else value,
         )
     return Conclusion(parts={"turns": agent.turns})
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from viper.errors import UsageError
 from viper.record import RecordError, RunRecord, record_from_json, record_from_toml, result_record
@@ -100,6 +101,11 @@ def names(kind: Any) -> set[str]:
 def test_the_sample_has_a_value_in_every_field(record: Any) -> None:
     empty = {name for name in names(record) if getattr(record, name) in (None, "", ())}
     assert empty <= {"failure"}, "give it one, so that these tests speak of the new field"
+
+
+def test_what_is_not_stored_is_not_described_either() -> None:
+    schema = TypeAdapter(RunRecord).json_schema(mode="serialization")
+    assert set(schema["$defs"]["Trial"]["properties"]) == names(Trial)
 
 
 def test_a_trace_comes_back_as_it_was() -> None:

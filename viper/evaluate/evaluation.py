@@ -22,9 +22,12 @@ from viper.reasoner import Reasoner, RunOptions
 from viper.schema import to_json
 from viper.strategies.demonstration_pool import LearnedExamples, without_pool
 
+# Enough to see the pattern of a wrong list, on one line.
 _NAMED_IDS = 3
 
 _PROBE = "the probe that stands for every query"
+
+# The smallest media of each kind: prompts depend on the kind and not on the pixels.
 _PROBE_MEDIA: Mapping[str, Any] = {
     "image": np.zeros((2, 2, 3), np.uint8),
     "images": [np.zeros((2, 2, 3), np.uint8)] * 2,

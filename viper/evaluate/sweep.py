@@ -23,7 +23,8 @@ from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies.base import Components
 
-# Samples under way at the same time.
+# Samples under way at the same time, as the default of `viper eval --workers`: programs wait for
+# models most of the time, and models batch their calls.
 IN_FLIGHT = 16
 
 

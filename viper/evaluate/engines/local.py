@@ -18,16 +18,20 @@ from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, Sa
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
-# Seconds between checks of deadlines and the stop signal while no outcome arrives.
+# Seconds between checks of deadlines and the stop signal while no outcome arrives: below what a
+# person notices, and five looks a second cost nothing.
 _LOOK_EVERY_S = 0.2
 
-# Seconds that threads get to notice the end of the run.
+# Seconds that threads get to notice the end of the run: a model's call under way usually ends
+# within them, and who pressed Ctrl-C waits.
 _LEAVE_S = 5.0
 
-# Threads that read the media of upcoming items.
+# Threads that read the media of upcoming items: decoding a photograph takes far less time than
+# answering, so four keep 16 workers busy.
 _READERS = 4
 
-# Outcomes per thread that may wait to be stored. Beyond that, threads wait.
+# Outcomes per thread that may wait to be stored: one more than the next, so that a slow disk does
+# not stop threads at once. Beyond that they wait, and memory stays bounded.
 _WAITING = 2
 
 

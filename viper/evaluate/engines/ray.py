@@ -15,7 +15,8 @@ from viper.evaluate.engines.ray_workers import WorkerPool
 from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, gave_up
 from viper.schema import Failure
 
-# Seconds between checks of the stop signal while no outcome arrives.
+# Seconds between checks of the stop signal while no outcome arrives: below what a person notices,
+# and five looks a second cost nothing.
 _LOOK_EVERY_S = 0.2
 
 
@@ -74,7 +75,8 @@ class RayEngine:
                     self._pool.ask(worker, positions)
 
 
-# Give an item up after so many actors died while it was under way.
+# Give an item up after so many actors died while it was under way: the first time another item may
+# be the cause, the second time it ran alone.
 _KILLS = 2
 
 

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
-# Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome.
+# Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome: an idle actor then sends
+# one empty reply a second.
 _ANSWER_WITHIN_S = 1.0
 
-# Media kept beyond one for every sample under way.
+# Media kept beyond one for every sample under way, because neighbouring samples often ask about one
+# picture.
 _MORE_PICTURES = 8
 
 

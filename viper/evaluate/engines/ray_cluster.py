@@ -21,6 +21,7 @@ _OBJECT_STORE_BYTES = 128 << 20
 # Unix sockets lie below the folder, and their whole path may have 107 characters.
 _SOCKET_FOLDER_CHARACTERS = 40
 
+# A node of the cluster answers within milliseconds; five seconds cover a lost packet or two.
 _CONNECT_S = 5.0
 
 # Ray would print on stdout that a worker died; what its deduplicator skips is not printed.

@@ -16,12 +16,16 @@ from viper.evaluate.engines.sample_runner import ItemOutcome
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription, differences
 
-# Deaths before the first start after which an actor is not replaced.
+# Deaths before the first start after which an actor is not replaced: loading fails alike each time,
+# and a shortage of memory may pass once or twice.
 _FALSE_STARTS = 3
 
-# Deaths without an outcome in between after which an actor is not replaced.
+# Deaths without an outcome in between after which an actor is not replaced. More than for starts,
+# because single samples can kill an actor that works.
 _DEATHS_IN_A_ROW = 10
 
+# Ending idle processes takes a second or two; who waits for the end of a run should not wait longer
+# for a busy one.
 _CLOSE_S = 5.0
 
 

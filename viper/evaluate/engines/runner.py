@@ -183,6 +183,8 @@ def run(
     return RunEnd("budget" if exhausted.is_set() else "complete", running)
 
 
+# glibc gives each thread an arena of its own, and what one frees others cannot use: memory then
+# grows over an evaluation. Two let threads allocate at the same time.
 ARENAS = 2
 
 # From glibc's ``malloc.h``.

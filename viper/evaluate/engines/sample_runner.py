@@ -69,6 +69,7 @@ class Engine(Protocol):
         """Return how the run is spread, for the manifest and the progress line."""
 
 
+# Seven photographs of 12 megapixels or hundreds of web size: samples are read ahead as far.
 SHARED_MEDIA_BYTES = 256 << 20
 
 _NO_ANSWER = Failure("internal", "the strategy gave no answer and no failure")

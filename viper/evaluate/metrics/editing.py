@@ -26,11 +26,13 @@ from viper.tools.session import Region
 from viper.tools.tool_functions import detections, similarities
 from viper.tools.toolbox import Toolbox
 
-# Share of a kept object's pixels that must stay unchanged.
+# Share of a kept object's pixels that must stay unchanged: an outline that a segmenter finds misses
+# a rim of the object, and a tenth is more than a rim.
 KEPT = 0.9
 
 
-# Largest difference from the emoji, as a share of the difference from the original picture.
+# Largest difference from the emoji, as a share of the difference from the original picture: below 1
+# it is nearer to the emoji, and the rest is for other sizes and smoothing.
 FAR = 0.6
 
 

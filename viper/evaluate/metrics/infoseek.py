@@ -19,7 +19,8 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 SPLITS = ("unseen_question", "unseen_entity")
 
-# Least overlap of an answered range with the right one, if it is not within it.
+# Least overlap of an answered range with the right one, if it is not within it; the value of the
+# official scorer.
 TOLERANCE_IOU = 0.5
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")

@@ -17,6 +17,8 @@ from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction
 from viper.schema import PixelBox
 
+# A million predictions of 100 characters take 100 MB; a larger file is another one, and all of it
+# is in memory.
 MAX_BYTES = 2**30
 
 

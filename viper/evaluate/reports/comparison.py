@@ -15,6 +15,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.storage.json_lines import plain
 
+# Enough to see the pattern, on one line.
 _NAMED = 3
 
 Key = tuple[str, int]

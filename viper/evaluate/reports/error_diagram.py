@@ -16,7 +16,8 @@ from viper.agreement import is_correct
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.sample_result import SampleResult
 
-# The highest IoU of each range, itself included.
+# The highest IoU of each range, itself included. The paper tells 0 and above .7 apart; .5 is the
+# bound of acc@0.5.
 _OVERLAPS = ((0.0, "IoU 0"), (0.3, "IoU up to 0.3"), (0.5, "IoU up to 0.5"), (0.7, "IoU up to 0.7"))
 
 BEST_OVERLAP = "IoU above 0.7"

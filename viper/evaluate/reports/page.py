@@ -18,9 +18,12 @@ from viper.evaluate.reports.plots import error_plot, failure_plot, group_plot, r
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
+# The worst ones: more than anyone reads, and more would make the page slow to open.
 MOST_SAMPLES = 200
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+# A screen of text; a cell may hold a whole program or a traceback.
 _LONGEST_CELL = 2_000
 
 

@@ -94,7 +94,11 @@ def _inline(svg: str, salt: str, title: str) -> Markup:
 
 # Lines only: a pattern of dots is 150 KB of SVG.
 _BAR_HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
+
+# Inches: the default width of Matplotlib, a bar as high as two lines of text, and the axis below.
 _WIDTH_IN, _BAR_IN, _MARGIN_IN = 6.4, 0.34, 0.75
+
+# Characters that fit the 30 % of the width left of the bars, and bars that fit a screen.
 _LONGEST_BAR_LABEL = 28
 _MOST_BARS = 24
 
@@ -172,10 +176,16 @@ def _fill(axes: Any, bars: Sequence[Bar]) -> None:
 # Of each part; lines only: a pattern of dots is 150 KB of SVG.
 HATCHES = ("", "//", "\\\\", "xx", "--", "|", "||||", "++", "/////", "\\\\\\\\\\", "xxxxx")
 
+# In inches: a bar with its number, a line of the legend, the axis below. Three names of errors fit
+# the width.
 _ROW_IN, _LEGEND_IN, _AXIS_IN = 0.5, 0.24, 0.5
 _COLUMNS = 3
+
+# Room on the left, as a share of the width, for labels of 18 characters of this size.
 _LEFT = 0.2
 _LONGEST_LABEL = 18
+
+# The number of a smaller part would cover its neighbours.
 _SMALLEST_LABELLED = 0.05
 
 

@@ -24,8 +24,10 @@ from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
+# Stands in every report, so that readers can tell a later form; new keys need no other number.
 REPORT_VERSION = 1
 
+# Enough to look at a kind of failure in `viper view`; the store has all.
 _EXAMPLES = 3
 
 

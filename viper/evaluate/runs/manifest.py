@@ -22,6 +22,8 @@ from viper.errors import StoreError
 from viper.record import RecordError, record_from_json
 from viper.storage.json_lines import dumps, plain
 
+# An older viper refuses a run with a greater number; new keys need none, as unknown ones are
+# ignored.
 MANIFEST_VERSION = 1
 
 # Names in the manifest, with the names of the distributions.
@@ -34,6 +36,7 @@ PACKAGES = {
 }
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+# `git status` of a large checkout on a network disk takes seconds; a run must start without it.
 _GIT_TIMEOUT_S = 10.0
 
 HIDDEN = "[hidden]"

@@ -27,7 +27,10 @@ MANIFEST, DATABASE, LOCK = "run.json", "samples.db", "run.lock"
 REPORT, PAGE = "report.json", "report.html"
 
 
+# Some hundred kilobytes in memory, and few enough queries that reading takes the time.
 _PAGE_ROWS = 200
+
+# Enough to recognise the folder, on one line.
 _NAMED_FILES = 3
 _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 

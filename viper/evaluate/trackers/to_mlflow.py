@@ -12,6 +12,7 @@ from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.trackers.tracking import final_figures, settings_of
 
 _EXPERIMENT = "viper"
+# Older MLflow servers refuse longer values.
 _LONGEST_PARAMETER = 500
 # Results between two requests, since each request is a round trip.
 _EVERY = 10

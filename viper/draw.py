@@ -64,6 +64,7 @@ def draw_answer(trace: Trace, media: Media, edited: Pixels | None = None) -> Any
     if media.video is not None and (answer is None or answer.box is None):
         count = len(media.video)
         numbers = np.linspace(0, count - 1, min(count, _SHEET_FRAMES)).round().astype(int)
+        # up to three frames fit one row; four and more get two, see _SHEET_FRAMES
         rows = np.array_split(np.array([media.video[i] for i in numbers]), 2 if count > 3 else 1)
         width = max(len(row) for row in rows)
         blank = np.full_like(media.video[0], 255)
@@ -96,5 +97,6 @@ def _with_caption(image: Any, trace: Trace, box: Any) -> Any:
     if answer is not None and answer.kind == "tags":
         caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
     strip.text((8, image.height + 4), trace.query.text[:90], fill="black", font=font)
+    # a line of the default font is 1.3 times its size high; 6 pixels keep both lines apart
     strip.text((8, image.height + 6 + size * 1.3), caption[:90], fill=(160, 0, 90), font=font)
     return canvas

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+# As shells and click use them: 2 for a wrong call, 130 for 128 + SIGINT.
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2

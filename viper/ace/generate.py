@@ -22,15 +22,24 @@ from viper.storage.files import write_file
 # Sampling temperature: warm, because the queries should differ.
 TEMPERATURE = 0.8
 
-# Queries requested in one prompt.
+# Queries requested in one prompt: models repeat themselves in longer lists, and fewer would send
+# the description more often.
 A_REPLY = 40
 
-# Consecutive replies without a new query that end the generation.
+# Consecutive replies without a new query that end the generation. One may be an unlucky draw; after
+# three the model has no more to say, and each costs a request.
 BARREN = 3
 
+# Queries so far that a prompt shows, so that the model does not repeat them: more would take the
+# context, and repeats of the others are removed anyway.
 _SHOWN = 60
+
+# Room for a long question or a choice with its options, and for a line around the list.
 _TOKENS_A_QUERY = 48
 _TOKENS_AROUND = 64
+
+# 10,000 queries, the most of `viper ace describe`, take at most 503 requests, so runs with
+# neighbouring seeds share no seed.
 _SEEDS_A_RUN = 1_000
 
 
@@ -135,6 +144,7 @@ def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, in
 
 QUERIES, REQUEST = "queries.jsonl", "request.json"
 
+# About 10,000 tokens, a third of the context of many models: a data sheet takes a few pages.
 _MOST_CHARS = 40_000
 
 

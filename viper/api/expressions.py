@@ -237,7 +237,8 @@ class _Parser:
             return self._list()
         if token.kind == "number":
             self._next += 1
-            whole = token.text.isdecimal()  # int() of more than 40 digits would only be refused
+            whole = token.text.isdecimal()
+            # numbers of more than 15 digits are refused, so int() need not read thousands of them
             return accept_value(
                 int(token.text) if whole and len(token.text) < 40 else float(token.text)
             )
@@ -415,6 +416,7 @@ def _word(text: str) -> str:
 
 def _describe(value: Any) -> str:
     if isinstance(value, str):
+        # a quote stays short beside the words of the error
         return repr(value if len(value) <= 40 else value[:39] + "…")
     return "nothing" if value is None else f"a {type(value).__name__}"
 

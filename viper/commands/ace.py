@@ -30,6 +30,8 @@ from viper.reasoner import Reasoner
 from viper.schema import Example, to_json
 
 _BANK = click.Path(path_type=Path)
+
+# As in `viper pool`: leaves room for the other columns on a line of about 120 characters.
 _QUERY_CHARACTERS = 60
 # fmt: off
 _COMMANDS = {

@@ -24,6 +24,7 @@ from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, Query, to_json
 
+# Enough for the usual kinds of queries of a data set, in two requests (`A_REPLY` each).
 QUERIES = 50
 TASKS = ("ground", "question", "choice", "statement")
 

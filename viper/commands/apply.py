@@ -36,7 +36,8 @@ from viper.storage.json_lines import dumps
 # An exported script holds a profile beside its program.
 MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
 
-# Pictures in memory beside those of the workers.
+# Pictures in memory beside those of the workers, so that no worker waits for a disk; each takes
+# some tens of megabytes.
 _READ_AHEAD = 16
 
 # Cached results, and again encodings, for each of these pictures. None is asked about twice.

@@ -27,6 +27,7 @@ from viper.record import RecordError, record_from_json, trace_from_record
 from viper.schema import Trace, to_json
 from viper.storage.files import write_file
 
+# Ids that differ in a digit are alike; more than three would not help to find the typing error.
 _NEAR = 3
 
 

@@ -236,8 +236,10 @@ def _short(value: Any, media: Media | None = None) -> str:
         return f"{value['kind']}({', '.join(shown)})"
     if isinstance(value, list):
         items = ", ".join(_short(item, media) for item in value[:4])
+        # four boxes fill a line; the page of the trace shows all
         return f"[{items}{', …' if len(value) > 4 else ''}]"
     if isinstance(value, float):
         return f"{value:.3g}"
     text = repr(value)
+    # a value takes at most a line of a narrow terminal
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -23,7 +23,10 @@ from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
 
+# A page of a terminal; each sample is one line.
 _LISTED = 20
+
+# Leaves room for id and scores on a line of about 120 characters.
 _TEXT_WIDTH = 70
 
 

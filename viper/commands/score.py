@@ -116,6 +116,7 @@ def _warn(scored: ScoredPredictions) -> None:
 
 def _print(scored: ScoredPredictions, by_group: bool) -> None:
     overall = scored.figures.overall
+    # many figures, as NExT-QA's by type, are also shown side by side, as papers list them
     if len(overall) > 4:
         echo_table(list(overall), [[scoring.percent(estimate) for estimate in overall.values()]])
         click.echo()

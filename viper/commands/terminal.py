@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # then hold some thousands of lines.
 _LINE_EVERY_S = 30.0
 
+# High enough to recognise the picture, a third of the usual 24 lines, so that the answer stays on
+# screen.
 _THUMBNAIL_LINES = 8
 
 Progress = Callable[["RunProgress"], None]

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from viper.plugins import need_packages
 
-# Corners of all polygons of one object.
+# Corners of all polygons of one object: annotators set dozens, automatic outlines some thousands,
+# and a damaged file must not fill the memory.
 MAX_POINTS = 100_000
 
-# Pixels along the outlines of one object.
+# Pixels along the outlines of one object: far above any outline in a photograph, and pycocotools
+# walks them in memory at five times the resolution.
 MAX_OUTLINE = 4_000_000
 
 # Five bits a character, from ``0`` on; the sixth says that more of the number follow.
@@ -75,6 +77,7 @@ def _corners(polygon: Any, height: int, width: int) -> NDArray[np.float64]:
         values = np.array(polygon, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise OutlineError("a polygon holds something else than numbers") from None
+    # fewer than three corners (six numbers) enclose nothing
     if values.ndim != 1 or len(values) < 6 or len(values) % 2 or not np.isfinite(values).all():
         raise OutlineError("a polygon is no list x0, y0, x1, y1, … of three corners or more")
     return np.clip(values.reshape(-1, 2), 0, [width, height])

@@ -29,6 +29,7 @@ HARD = "https://stanfordvl.github.io/atp-revisit-video-lang/assets/atp-hard-ct4.
 
 COLUMNS = ("video", "question", "answer", "qid", "type", "a0", "a1", "a2", "a3", "a4")
 TYPES = ("CW", "CH", "TN", "TP", "TC", "DC", "DL", "DO")
+# The columns a0 to a4 of the data set.
 OPTIONS = 5
 
 # Maps the id of a video to its file's stem in VidOR.
@@ -104,6 +105,7 @@ def _select_listed(samples: Sequence[Sample], source: SourceFile) -> Iterator[Sa
     ids = {sample.sample_id for sample in samples}
     listed_ids = set()
     for at, line in source.lines():
+        # no set has a billion rows, and int() of a long line takes time
         if line.isdecimal() and len(line) < 10 and int(line) < len(samples):
             listed_ids.add(samples[int(line)].sample_id)
         elif line in ids:

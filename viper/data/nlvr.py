@@ -39,6 +39,7 @@ ORIGIN = "https://github.com/lil-lab/nlvr (folder nlvr)"
 ORIGIN2 = "https://github.com/lil-lab/nlvr (folder nlvr2/data)"
 PICTURES2 = "the form at https://github.com/lil-lab/nlvr (nlvr2/README.md), or its util/ scripts"
 
+# NLVR shows each example in the six orders of its three boxes, one picture each.
 PERMUTATIONS = 6
 
 _IDENTIFIER = re.compile(r"[0-9]{1,9}-[0-9]{1,9}")

@@ -234,6 +234,7 @@ class Record:
     def whole(self, key: str) -> int:
         """Return a whole number. A text of digits is not accepted."""
         value = self.values.get(key)
+        # ids and counts fit 64 bits; a longer number is damage, and slow to print
         if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 64:
             raise self.wrong(key, "a whole number")
         return value
@@ -241,6 +242,7 @@ class Record:
     def digits(self, key: str) -> int:
         """Return a whole number from 0 in a table of texts."""
         value = self.values.get(key)
+        # 18 digits always fit 64 bits, and int() of a long text takes time
         if not isinstance(value, str) or not value.strip().isdecimal() or len(value) > 18:
             raise self.wrong(key, "a whole number")
         return int(value)
@@ -258,6 +260,7 @@ class Record:
         value = self.values.get(key)
         if isinstance(value, str):
             return self.text(key)
+        # ids and counts fit 64 bits; a longer number is damage, and slow to print
         if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 64:
             raise self.wrong(key, "a text or a whole number")
         return str(value)
@@ -325,6 +328,7 @@ def check_name(name: str, record: Record, key: str) -> str:
         DataError: an absolute name, one with ``..``, a drive or a null character.
     """
     for path in (PurePosixPath(name), PureWindowsPath(name)):
+        # no set names files so deep; Linux refuses paths of 4,096 characters with the folder
         if path.anchor or ".." in path.parts or "\0" in name or len(name) > 1024:
             raise record.source.wrong(
                 record.at,

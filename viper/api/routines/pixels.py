@@ -381,6 +381,7 @@ def side_by_side(tools: Any, patches: Sequence[ImagePatch]) -> ImagePatch:
             return side_by_side(cups).simple_query("Are they of the same color?")
     """
     items = _few(patches, "patches")
+    # a model sees about a million pixels (`MAX_PIXELS`): 250 x 250 for each of 16
     if not 1 <= len(items) <= 16:
         raise ToolError(f"patches has {len(items)} entries; expected 1 to 16")
     return tools.changed("side_by_side", tuple(items))

@@ -380,6 +380,7 @@ def _bits(number: int | Fraction) -> int:
 
 
 def _short(number: int | Fraction) -> str:
+    # 30 digits still fit a message, and Python refuses to print more than 4,300
     return str(number) if _bits(number) < 100 else "a huge number"
 
 

@@ -15,10 +15,11 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-# The child's end of the wire.
+# The child's end of the wire: the first number after the standard streams.
 PROGRAM_FD = 3
 
-# Descriptor to which the child writes its current line when a signal asks for it.
+# Descriptor to which the child writes its current line when a signal asks for it. Fixed, as
+# everything above is closed at the start of a child.
 TRACE_FD = 4
 
 # Address space that a child releases before it reports that memory ran out: describing the failure

@@ -104,6 +104,7 @@ def authored(text: str) -> str:
 
 def is_special(name: str) -> bool:
     """Return whether the name has the form ``__x__``."""
+    # `____` has both ends and nothing between them: Python treats it as a plain name
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 

@@ -35,7 +35,8 @@ from viper.sandbox.interface import Source
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.wire import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
-# Statuses of ended children to keep: the parent asks for one as soon as its child is gone.
+# Statuses of ended children to keep: the parent asks for one as soon as its child is gone, so only
+# those of a parent that gave up remain, and hundreds of numbers cost nothing.
 _MAX_STATUSES = 256
 
 

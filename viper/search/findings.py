@@ -20,7 +20,8 @@ from viper.models.vision.roles import Pixels
 # Most characters of a provider's text: ten passages of so many fit the prompt of a small model.
 MAX_TEXT = 2_000
 
-# Most characters of a title, a name or an address.
+# Most characters of a title, a name or an address: a line or two of a prompt; longer ones carry
+# other text than a name.
 MAX_NAME = 200
 
 # Most results of one search; larger ones are no search but a copy of the collection.

@@ -39,7 +39,8 @@ CONNECTIVITY, EXPANSION_ADD, EXPANSION_SEARCH = 16, 128, 128
 # encoding changes less, another view more.
 SAME_PICTURE = 6.0
 
-# Vectors between two reports of progress; usearch adds them in parallel.
+# Vectors between two reports of progress: enough for usearch to add them in parallel, few enough
+# that their copies take some megabytes.
 _ADDED_AT_ONCE = 4096
 
 

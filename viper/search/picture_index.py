@@ -42,7 +42,8 @@ MAX_FILE_BYTES = 100 << 20
 
 NOTES = "metadata.jsonl"
 
-# Entities of one picture that are kept, and bytes of a line with notes.
+# Entities of one picture that are kept, more than a caption names, and bytes of a line with notes,
+# so that a file of another kind does not fill the memory.
 MAX_ENTITIES = 20
 _MAX_LINE = 1 << 20
 
@@ -51,6 +52,8 @@ _MAX_LINE = 1 << 20
 _BATCH = 32
 _PENDING_BYTES = 64 << 20
 
+# NORMAL: after a power cut, the last files are indexed again, which costs less than a flush for
+# each.
 _INDEX = Format(
     tables=(
         "CREATE TABLE files (name TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, "

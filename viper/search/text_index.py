@@ -27,7 +27,7 @@ from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search,
 # Most different words of a query that are searched for; more come from whole texts as queries.
 TERMS = 32
 
-# Version of the manifest.
+# Version of the manifest: an index of another form is refused and not read wrongly.
 _VERSION = 1
 _MANIFEST = "manifest.json"
 # Memory of the writer, and passages between two commits: a kill loses at most some seconds of work,

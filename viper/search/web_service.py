@@ -260,6 +260,7 @@ class Fetcher:
 
 def host_of(address: Any) -> str | None:
     """Return the host of an http(s) address in lower case; None for anything else."""
+    # a longer address carries data, and it stands in messages and logs
     if not isinstance(address, str) or not address.isprintable() or len(address) > 4_000:
         return None
     try:

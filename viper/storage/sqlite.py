@@ -208,6 +208,7 @@ def _read_mode(path: Path) -> str:
     return "mode=ro" if os.access(path.parent, os.W_OK) or not is_at_rest else "immutable=1"
 
 
+# Version 0 is SQLite's default, so caches written before versions existed stay readable.
 _RESPONSES = Format(("CREATE TABLE responses (key TEXT PRIMARY KEY, value TEXT)",), version=0)
 
 

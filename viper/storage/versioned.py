@@ -36,13 +36,16 @@ from viper.storage.sqlite import Format, database_errors, open_to_read, open_to_
 
 INDEX, FILES = "index.db", "files"
 
-# Number of versions that can be read and restored; older ones are deleted.
+# Number of versions that can be read and restored; older ones are deleted, since each keeps its
+# files on the disk.
 MAX_VERSIONS = 1_000
 
-# Greatest length of an entry's record in characters.
+# Greatest length of an entry's record in characters: ten times the longest demonstration, so that a
+# damaged store cannot fill the memory.
 MAX_RECORD_CHARS = 1 << 20
 
-# Greatest size of one file of arrays.
+# Greatest size of one file of arrays: the 300 vectors of a matcher's prompt take 1 MB at a width of
+# 768; a damaged or foreign file is refused before it fills the memory.
 MAX_FILE_BYTES = 16 << 20
 
 Arrays = Mapping[str, NDArray[Any]]

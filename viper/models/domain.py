@@ -33,7 +33,8 @@ KEPT_QUANTILE = 0.995
 
 # Features that hardly vary in the domain (an empty corner) would otherwise decide alone.
 LEAST_DEVIATION = 0.02
-# Number of frames of a video that are measured: first, middle and last.
+# Number of frames of a video that are measured: first, middle and last. A clip keeps its scene, and
+# each frame costs a measurement.
 FRAMES = 3
 
 # Words with an apostrophe, whose base is looked up (``cube's``).

@@ -29,7 +29,7 @@ CUDA_CONTEXT_GIB = 0.6
 # Tokens of a prompt with the API's text, by which keys and values are estimated.
 PROMPT_TOKENS = 4096
 
-# Tokens of one picture at the default bound of its pixels.
+# Tokens of one picture at the default bound of its pixels (`viper.models.llm.messages.MAX_PIXELS`).
 PICTURE_TOKENS = 1280
 
 

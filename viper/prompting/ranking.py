@@ -84,6 +84,7 @@ def _by_words(texts: tuple[str, ...]) -> Scores:
     weights = {}
     for word, pairs in places.items():
         rows, counts = np.array(pairs).T
+        # Lucene's form: the 1 keeps words of more than half of the texts from counting negative
         rarity = np.float32(math.log(1 + (len(corpus) - len(rows) + 0.5) / (len(rows) + 0.5)))
         weights[word] = rows, (rarity * (counts / (saturation[rows] + counts))).astype(np.float32)
 

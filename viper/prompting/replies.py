@@ -24,7 +24,8 @@ from viper.prompting.extract import (
 )
 from viper.schema import Failure
 
-# Characters of a reply that a failure quotes.
+# Characters of a reply that a failure quotes: about one line, enough to see an apology or another
+# format.
 _LONGEST_QUOTE = 120
 # Tags of code that are tried in a reply: a reply full of tags must not take seconds to read.
 _MOST_MARKS = 50

@@ -353,6 +353,7 @@ def _whole_picture(value: Ref, media: Media) -> tuple[Pixels, Origin] | None:
 
 def label_of(value: Any) -> str:
     """Return the label of a patch; "" if it has none."""
+    # a patch without a label has no seventh field
     has_label = isinstance(value, Ref) and value.kind == "patch" and len(value.fields) > 6
     return str(value.fields[6]) if has_label else ""
 

@@ -103,6 +103,7 @@ def mirrored(query: Query, media: Media, answer: Answer, trial: Trial) -> Varian
 
 def brighter(query: Query, media: Media, answer: Answer, trial: Trial) -> Variant:
     """Brighten the pictures; the answer stays."""
+    # a power keeps black and white as they are, so that nothing is cut off
     curve: Pixels = (255 * (np.arange(256) / 255) ** GAMMA).round().astype(np.uint8)
     return Variant("brighter", query, _changed(media, lambda pixels: curve[pixels]), answer)
 

@@ -122,6 +122,7 @@ class FakeSegmenter:
         for label, (x0, y0, x1, y1), score in self._objects:
             across = (columns + 0.5 - (x0 + x1) / 2) / ((x1 - x0) / 2)
             along = (rows + 0.5 - (y0 + y1) / 2) / ((y1 - y0) / 2)
+            # the ellipse that fills the box, so that an outline differs from its box
             mask = (across**2 + along**2 <= 1) & ~covered
             covered |= mask
             if mask.any() and (names is None or label in names):

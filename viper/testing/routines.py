@@ -31,7 +31,8 @@ from viper.tools.session import media_arguments
 from viper.tools.settings import ThresholdSchedule, ToolSettings
 from viper.tools.toolbox import Toolbox
 
-# Size of the grey picture, and length of the grey clip, that programs get.
+# Size of the grey picture, and length of the grey clip, that programs get: sides that differ, so
+# that mixed-up axes show, and small enough for thousands of runs.
 WIDTH, HEIGHT, FRAMES = 200, 100, 16
 
 # Pixel boxes of every name if no table is given: two, apart, so that an example can compare them.

@@ -81,4 +81,5 @@ def describe(value: Any) -> str:
     if isinstance(value, Ref):
         return f"a {value.kind}"
     text = repr(value)
+    # a message with a few values stays on one line
     return f"{type(value).__name__} {text[:60]}{'…' if len(text) > 60 else ''}"

@@ -275,5 +275,6 @@ def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> An
     if value.kind == "image":
         return image
     left, lower, right, upper = (float(field) for field in value.fields[1:5])
+    # a patch that no tool found has neither
     outline, label = ("", "") if len(value.fields) < 7 else map(str, value.fields[5:7])
     return ImagePatch._at(image, left, lower, right, upper, outline, label)

@@ -262,6 +262,7 @@ def _plane(pixels: Pixels, channel: str) -> Pixels:
     if channel == "gray":
         return cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)  # type: ignore[return-value]
     place = CHANNELS.index(channel) - 1
+    # red, green and blue come first; hue, saturation and value follow
     if place < 3:
         return pixels[..., place]
     return cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)[..., place - 3]  # type: ignore[return-value]

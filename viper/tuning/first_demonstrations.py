@@ -151,7 +151,8 @@ def _fill(
 # Most faults to try in one program or plan. A program only runs again; each plan takes a request.
 PROGRAMS_TRIED, PLANS_TRIED = 24, 4
 
-# Faults of one sample that may mislead its own instruction before the search skips the sample.
+# Faults of one sample that may mislead its own instruction before the search skips the sample: each
+# costs a request, and the next ones are likely to mislead too.
 MISLEADING = 3
 
 # Families of words that exclude each other.

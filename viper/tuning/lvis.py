@@ -296,6 +296,7 @@ def _file(record: Record) -> str:
         parts = PurePosixPath(unquote(urlsplit(record.text("coco_url")).path)).parts
     except ValueError:
         raise record.wrong("coco_url", "the address of a picture") from None
+    # the slash, the folder and the name
     if len(parts) < 3:
         raise record.wrong("coco_url", "an address that ends as train2017/000000391895.jpg")
     return check_name("/".join(parts[-2:]), record, "coco_url")

@@ -130,6 +130,7 @@ def lessons_of(
         support = likeness.to_related(key)
         ranked = [(draft.share + support(draft.program), draft) for draft in group]
         rank, draft = max(ranked, key=lambda pair: pair[0], default=(0.0, None))
+        # a rare draw counts if it shares most of its code with programs of related queries
         if draft is not None and (draft.share >= least_share or rank - draft.share > 0.5):
             lessons.append(Lesson(first[key], draft.program, draft.share))
     return lessons

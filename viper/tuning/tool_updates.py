@@ -230,6 +230,7 @@ def answer_text(desired: Any) -> str | None:
         if isinstance(desired, float) and not math.isfinite(desired):
             return None
         whole = int(desired) == desired
+        # whole numbers up to here are exact as floats; larger ones would get invented digits
         text = str(int(desired)) if whole and abs(desired) < 1e15 else f"{desired:g}"
     elif isinstance(desired, str):
         text = " ".join(desired.split()).rstrip(".").lower()

@@ -133,6 +133,7 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
     images = {}
     for name, values in depth.items():
         low, high = float(values.min()), float(values.max())
+        # a flat map has no range to stretch, and the small number avoids a division by 0
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
         address = data_address(*_encode(pixels, 320, 75))

@@ -71,6 +71,7 @@ class Picture:
         frame = framed(*image.size)
         short, long = sorted(frame)
         if short * long > max_pixels:
+            # a root, as the factor applies to both sides; rounding up keeps a thin side above 0
             short = math.ceil(short * math.sqrt(max_pixels / (short * long)))
             long = max_pixels // short
         size = (long, short) if image.width >= image.height else (short, long)

@@ -198,6 +198,7 @@ class InpainterTraining:
         squares, masks = squares.to(place), masks.to(place)
         config = vae.config
         with torch.no_grad():
+            # as the pipeline cuts masks: 1 and soft edges from .5 are hidden
             both = torch.cat([squares, squares * (masks < 0.5)])
             samples = vae.encode(both).latent_dist.sample(generator)
             shift = getattr(config, "shift_factor", None) or 0.0

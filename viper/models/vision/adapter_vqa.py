@@ -40,7 +40,8 @@ SURE = 0.985
 # takes 8 KB.
 _WAVES = 1024
 
-# A cosine c of two first states becomes about exp(sharpness * (c - 1)): .14 at a cosine of .95.
+# A cosine c of two first states becomes about exp(sharpness * (c - 1)): .14 at a cosine of .95,
+# since the cosines of unlike questions are near 1, too.
 _SHARPNESS = 40.0
 
 # Standard deviation of the start values of training, large so that the decoder attends to the

@@ -37,9 +37,7 @@ LOST = "The process was ended; variables are those of the beginning again."
 # Limits of what a turn shows: every later prompt repeats it, and an agent can print the rest.
 # The longest value is a paragraph, a print may hold two, and the items of a list are counted.
 MOST_ITEMS = 12
-
 MOST_TEXT = 400
-
 MOST_PRINTED = 800
 
 NOTHING = "(nothing)"

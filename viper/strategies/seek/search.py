@@ -412,4 +412,5 @@ def _tokens(text: str) -> list[str]:
 
 
 def _singular(token: str) -> str:
+    # `bus`, `gas` and `is` are no plurals; longer words that end in s mostly are
     return token.removesuffix("s") if len(token) > 3 else token

@@ -63,6 +63,7 @@ def check_depth(
 
 
 PROMPT = "a red cube"
+# Any seed will do, but for 0, which a backend might take for none.
 SEED = 7
 
 

@@ -25,7 +25,8 @@ from viper.strategies.base import UsageMeter
 from viper.strategies.explore.code import view
 from viper.strategies.explore.workflow import step_of, tool_of
 
-# Most tokens of a language model's reply about a turn: one word and a sentence that says why.
+# Most tokens of a language model's reply about a turn: one word and a sentence that says why, with
+# room for a model that explains at more length.
 MAX_TOKENS = 160
 
 _CONCEALED = "something else"

@@ -123,6 +123,7 @@ class LocTuner(AnnotatedTuner[Proposed]):
 
     def prompts(self, fitting: Fitting, queries: Sequence[Query]) -> Iterator[Floats]:
         fits = [(held, *query) for held, query in zip(self.helds, queries, strict=True)]
+        # log odds: shifts of a score add up on that scale only
         cut = float(np.log(CUT / (1 - CUT))) - fitting.margin(fits)
         for held, query, shift in fits:
             yield detector_prompt(query, shift + cut, fitted_moves(fitting, self._known, held))

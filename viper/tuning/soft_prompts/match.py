@@ -40,15 +40,16 @@ if TYPE_CHECKING:
 # The paper's (supplement, sec. 8.4).
 STEPS, RATE = 100, 1e-2
 
-# Rate of a ResNet's rows relative to the text's rate. A Vision Transformer's tokens use the text's
-# rate.
+# Rate of a ResNet's rows relative to the text's rate: a row changes all later stages, so it takes
+# smaller steps. A Vision Transformer's tokens use the text's rate.
 STAGE_RATE = 0.3
 
 # Steps and rate of the prompts that only judge pictures. They train the text's row alone, which
 # takes fewer and larger steps.
 JUDGING_STEPS, JUDGING_RATE = 60, 2e-2
 
-# Frequency of a prompt's own picture in training, relative to each other picture.
+# Frequency of a prompt's own picture in training, relative to each other picture: prompts of one
+# concept must differ, and a picture alone would not generalise.
 LEAD = 3
 
 # Pictures of the concept that validate a prompt: of 7, one would be chance and three too many to
@@ -56,10 +57,11 @@ LEAD = 3
 HELD_OUT = 2
 
 # Largest loss of margin on held-out pictures for which colour channels are exchanged, in the units
-# of ``LEAST_MARGIN``.
+# of ``LEAST_MARGIN``: a concept that loses more is known by its colour. Set on the `val` data.
 EXCHANGE_LOSS = 1.5
 
-# Largest increase of the share of held-out negatives that are matched to the concept.
+# Largest increase of the share of held-out negatives that are matched to the concept: two of the
+# usual 16; a single one may be chance.
 MORE_TAKEN = 0.15
 
 

@@ -20,7 +20,8 @@ from viper.tuning.training_data import Collected, FoundPicture
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# Number of views of each picture; the first is the picture itself. Each is encoded once and stored.
+# Number of views of each picture; the first is the picture itself. Each is encoded once and stored,
+# so further views cost memory and time in proportion.
 VIEWS = 6
 
 # Pictures that the backend is held for, so that other calls are answered in between.
@@ -30,14 +31,17 @@ _BATCH = 32
 # the object stays in the picture and upright.
 _SCALE, _SQUEEZE, _TURN, _SHIFT = 0.17, 0.07, 0.15, 0.12
 
-# Standard deviation of the random brightness factor of a view.
+# Standard deviation of the random brightness factor of a view: as light differs between
+# photographs, without turning colours into others.
 _EXPOSURE = 0.1
 
 # Least ranking accuracy of a known word: the share of pairs in which a picture with the word is
-# more similar to it than a picture without it; .5 is chance.
+# more similar to it than a picture without it; .5 is chance, and negatives named by words near it
+# would teach wrong differences.
 _KNOWN_ACCURACY = 0.8
 
-# Every fifth negative is held out, if there are that many.
+# Every fifth negative is held out, if there are that many: 16 of the usual 80, and most to learn
+# from.
 _EVERY = 5
 
 

@@ -34,25 +34,28 @@ if TYPE_CHECKING:
 # Forms of the concept's name in training, mostly the bare name.
 FORMS = ("{}", "{}", "{}", "{} object", "a {}", "{} thing", "a photo of a {}")
 
-# Views per step that the original matcher encodes. They train only the text's row.
+# Views per step that the original matcher encodes. They train only the text's row and are stored,
+# so many cost little; five negatives to a positive, as things are rarely the concept.
 POSITIVES, NEGATIVES = 8, 40
 
 # Views per step that the image tower encodes with each prompt. They take nearly all of the time.
 SEEN_POSITIVES, SEEN_NEGATIVES = 2, 4
 
-# Weights of the losses for other pictures, the choice of a picture, and phrases. The loss for the
-# concept's pictures has weight 1.
+# Weights of the losses for other pictures, the choice of a picture, and phrases, relative to that
+# for the concept's pictures. Other pictures weigh most, since most things that programs ask about
+# are not the concept; choices and phrases compare the same pictures once more.
 NOT_IT, CHOICE, PHRASE = 1.5, 0.5, 0.3
 
 # Number of words most similar to a picture of the concept. One of them may be true of it too.
 _LIKELIEST = 4
 
-# Most subsets of the pictures for training prompts that judge the others: all sets of four of seven
-# pictures.
+# Most subsets of the pictures for training prompts that judge the others: all sets of four of the
+# usual seven pictures; the time grows with their number.
 PARTS = 35
 
 # Least margin of a picture that is matched to the concept, in the matcher's own units. The margin
-# is its similarity to the concept minus that to all known words together.
+# is its similarity to the concept minus that to all known words together: slightly below 0, because
+# small sets of pictures train weaker prompts. Set on the `val` data.
 LEAST_MARGIN = -1.5
 
 # Pictures with a lower margin are wrong. From this margin on, the better half of the pictures is

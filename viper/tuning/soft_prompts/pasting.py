@@ -107,6 +107,7 @@ def masked_picture(picture: AnnotatedPicture, concept: str, source: int) -> Mask
 def is_of_colour(scenes: Sequence[MaskedPicture]) -> bool:
     """Return whether the concept's objects share a colour that others do not have."""
     colours, others = _chroma(scenes, True), _chroma(scenes, False)
+    # the median of fewer than three distances is chance
     if len(colours) < 3 or len(others) < 3:
         return True  # too little to tell: colours are left as they are
     among = _distances(colours, colours)[np.triu_indices(len(colours), 1)]
@@ -195,6 +196,7 @@ def _paste(
     top = int(rng.integers(0, height - high + 1))
     place = np.s_[top : top + high, left : left + wide]
     mask = np.zeros((height, width), np.bool_)
+    # a pixel belongs to what covers most of it
     mask[place] = opacity > 0.5
     if any((other.mask & mask).sum() > _MOST_COVERED * max(1, other.area) for other in things):
         return

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from viper.models.vision.adapter_inpainter import InpainterTraining, Masked
 
-# Steps and learning rate of Adam.
+# Steps and learning rate of Adam. Differs from the paper's rate of 5e-3: a larger rate takes fewer
+# steps, and each step runs the denoiser.
 STEPS, RATE = 150, 3e-2
 
 # Squares per step: each of the usual 5 training pictures (7 collected, 2 held out) two or three
@@ -48,7 +49,8 @@ BATCH = 14
 # Least number of pictures: one to learn from, one held out.
 LEAST_PICTURES = 2
 
-# Most held-out pictures; one if there are few pictures.
+# Most held-out pictures: two as in the paper, of seven. One if there are few pictures, because most
+# must stay to learn from.
 HELD_OUT = 2
 
 # Descriptions of a picture. They cover nouns and adjectives, since the word's class is unknown.

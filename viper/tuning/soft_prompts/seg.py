@@ -36,8 +36,9 @@ LEFT_ALONE = 0.998
 # `LEFT_ALONE` that chance gives.
 LEAST_NAMED = 0.1
 
-# A segment with at least the first mask IoU counts as the object. A segment with less than the
-# second IoU with every object counts as background.
+# A segment with at least the first mask IoU counts as the object, the usual bound of a right one. A
+# segment with less than the second IoU with every object counts as background; those between may be
+# either and train nothing.
 SAME, NOTHING = 0.5, 0.4
 
 

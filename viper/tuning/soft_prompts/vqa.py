@@ -29,20 +29,24 @@ from viper.tuning.soft_prompts import base
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Steps and learning rate of Adam for each prompt.
+# Steps of Adam for each prompt, the paper's. Differs in the rate (1e-3): start values here are
+# large (`viper.models.vision.adapter_vqa`), and small steps would leave them where they are.
 STEPS, RATE = 100, 0.03
 
-# Most steps for the first question of an answer. Training ends once the answer is predicted.
+# Most steps for the first question of an answer: it starts far from any answer, later ones from its
+# prompt. Training ends once the answer is predicted.
 FIRST_STEPS = 600
 
-# Largest share of already right questions that a prompt may turn wrong.
+# Largest share of already right questions that a prompt may turn wrong: one of 20, since a prompt
+# also reaches questions that are like its own by chance.
 MOST_HARMED = 0.05
 
 # A token counts as predicted if it is this many times as likely as any other token, so that it
 # stays predicted when prompts are mixed.
 _SAID = 1.3
 
-# Weight in the loss of tokens that are already predicted; others have weight 1.
+# Weight in the loss of tokens that are already predicted; others have weight 1. Above 0, so that
+# they do not become wrong again.
 _SETTLED = 0.2
 
 

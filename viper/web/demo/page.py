@@ -53,7 +53,8 @@ AT_ONCE = 4
 # must not wait behind questions.
 OTHER_AT_ONCE = 8
 
-# Seconds that gradio keeps an upload. The session has a copy by then.
+# Seconds that gradio keeps an upload: the session makes its own copy at once, so ten minutes are
+# ample, and the disk does not fill.
 UPLOAD_S = 600
 
 # Script that makes screen readers read out changes of an element.

@@ -24,9 +24,9 @@ import numpy as np
 
 from viper.data.sample import DatasetSpec
 from viper.errors import ModelError
+from viper.evaluate.campaign import run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import items, run
-from viper.evaluate.engines.sample_runner import SampleRunner
+from viper.evaluate.engines.sample_runner import SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report

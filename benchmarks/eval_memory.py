@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from viper.data.sample import DatasetSpec, Sample
+from viper.evaluate.campaign import RunProgress, bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import RunProgress, bound_arenas, items, run
-from viper.evaluate.engines.sample_runner import SampleRunner
+from viper.evaluate.engines.sample_runner import SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report

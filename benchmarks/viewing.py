@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 
 from viper import Reasoner, load_profile
 from viper.api.library import Library
-from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
+from viper.evaluate.runs.manifest import Manifest, RunEnvironment, SetDescription
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.reasoner import RunOptions
@@ -70,7 +70,7 @@ def a_run(folder: Path, rows: int, like: Trace) -> None:
     manifest = Manifest(
         set=SetDescription("world", "val", 0, rows, rows, "0" * 64), metric="world", seeds=(0,),
         strategy="program", api="abstract", settings={}, profile="embedded", document={}, models={},
-        environment=Environment.here(),
+        environment=RunEnvironment.here(),
     )  # fmt: skip
     with RunStore.create(folder, manifest) as store:
         for number in range(rows):

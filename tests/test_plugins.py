@@ -121,13 +121,13 @@ def test_an_unknown_name_lists_the_known_ones_and_a_near_one() -> None:
 
 
 def test_parts_are_offered_within_a_block_only() -> None:
-    with offered("viper.metrics", {"mine": "viper.evaluate.metrics.okvqa:OKVQA"}):
+    with offered("viper.metrics", {"mine": "viper.evaluate.metrics.knowledge:OKVQA"}):
         assert metric("mine").name == "okvqa"
     assert "mine" not in METRICS.names()
 
 
 def test_a_clash_matters_only_to_its_own_name() -> None:
-    with offered("viper.metrics", {"gqa": "viper.evaluate.metrics.okvqa:OKVQA"}):
+    with offered("viper.metrics", {"gqa": "viper.evaluate.metrics.knowledge:OKVQA"}):
         assert metric("okvqa").name == "okvqa"
         for use in (METRICS.names, lambda: metric("gqa")):
             with pytest.raises(UsageError, match="'gqa' of viper.evaluate.* is taken by viper"):

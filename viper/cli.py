@@ -36,7 +36,7 @@ _COMMANDS = {
     "demo-questions": ("viper.commands.demo:demo_questions", "", ""),
     "seek": ("viper.commands.seek:seek", "", ""),
     "env": ("viper.commands.env:env", "", ""),
-    "export": ("viper.commands.export:export",
+    "export": ("viper.commands.exported:export",
         "Write the program of an answer as a script of your own.", ""),
     "apply": ("viper.commands.apply:apply", "Run one program on all pictures of a folder.", ""),
 }

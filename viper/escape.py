@@ -6,17 +6,21 @@ of all pages escape by :func:`for_html`, whatever they show.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 if TYPE_CHECKING:
     import jinja2
 
+# Beginnings of formulas in spreadsheets, with the full-width signs that they take for the same.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#!|~$])")
 _SPACES = re.compile(r"\s+")
@@ -39,6 +43,13 @@ def for_csv(text: str) -> str:
     """
     cell = _visible(text)
     return f"'{cell}" if cell.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else cell
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Write rows as CSV; escape cells of untrusted text by :func:`for_csv` first."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
 
 
 def for_markdown(text: str) -> str:

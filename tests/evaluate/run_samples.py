@@ -8,7 +8,7 @@ from typing import Any
 
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures
-from viper.evaluate.runs.manifest import Environment, Manifest, SetDescription
+from viper.evaluate.runs.manifest import Manifest, RunEnvironment, SetDescription
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.schema import Answer, Query, Trace, Trial, Usage
 
@@ -25,7 +25,7 @@ def a_manifest(**changes: Any) -> Manifest:
         document={"llm": {"backend": "transformers", "model": "embedded:writer", "options": {}}},
         models={"llm": "writer-1234"},
         prompt_hash="p1",
-        environment=Environment({"viper": "0.1.0", "python": "3.11.9"}, "abc", "Linux"),
+        environment=RunEnvironment({"viper": "0.1.0", "python": "3.11.9"}, "abc", "Linux"),
         created="2026-01-01T00:00:00+00:00",
     )
     return replace(manifest, **changes)

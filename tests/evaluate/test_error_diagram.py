@@ -27,7 +27,7 @@ from viper.evaluate.reports.error_diagram import (
 )
 from viper.evaluate.reports.page import errors_page
 from viper.evaluate.reports.plots import COLORS, HATCHES, error_plot
-from viper.evaluate.reports.tables import NamedErrors, NamedReport, rendered, rendered_errors
+from viper.evaluate.reports.tables import NamedReport, rendered, rendered_errors
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import Prediction, SampleResult
 
@@ -125,8 +125,8 @@ def test_more_seeds_do_not_narrow_the_interval() -> None:
 def test_no_rows_at_all() -> None:
     found = diagram()
     assert found["n"] == 0 and found["failed"]["share"] == 0.0
-    assert error_plot([NamedErrors("empty", found)]) == ""
-    assert "0" in rendered_errors([NamedErrors("empty", found)], "table")
+    assert error_plot([NamedReport("empty", {"errors": found})]) == ""
+    assert "0" in rendered_errors([NamedReport("empty", {"errors": found})], "table")
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -134,10 +134,13 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert diagram(*rows) == diagram(*reversed(rows))
 
 
-def runs() -> list[NamedErrors]:
+def runs() -> list[NamedReport]:
     before = [boxed(n, n / 30) for n in range(30)] + [failed_row(n) for n in range(30, 40)]
     after = [boxed(n, 0.9) for n in range(38)] + [worded(n, 0.0) for n in range(38, 40)]
-    return [NamedErrors(name, diagram(*rows)) for name, rows in (("=a", before), ("b|<i>", after))]
+    return [
+        NamedReport(name, {"errors": diagram(*rows)})
+        for name, rows in (("=a", before), ("b|<i>", after))
+    ]
 
 
 def test_runs_stand_side_by_side() -> None:
@@ -176,7 +179,7 @@ def test_bars_are_told_without_colour() -> None:
 
 def test_a_drawing_has_the_shares_as_lengths() -> None:
     rows = [boxed(n, 0.9) for n in range(6)] + [failed_row(n) for n in range(6, 8)]
-    svg = error_plot([NamedErrors("a", diagram(*rows))])
+    svg = error_plot([NamedReport("a", {"errors": diagram(*rows)})])
     assert re.findall(r">(\d+)</text>", svg) == ["75", "25"]
 
 

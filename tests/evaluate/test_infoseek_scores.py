@@ -4,7 +4,7 @@ import pytest
 
 from viper.data.sample import Sample
 from viper.evaluate.metrics import metric
-from viper.evaluate.metrics.infoseek import infoseek_score, read_numbers
+from viper.evaluate.metrics.knowledge import infoseek_score, read_numbers
 from viper.evaluate.sample_result import Prediction
 
 TEXT = {"kind": "string", "answers": ["The John Smith", "J. Smith"]}

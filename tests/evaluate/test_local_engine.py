@@ -205,7 +205,3 @@ def test_no_more_outcomes_wait_than_a_few_for_each_thread() -> None:
     threading.Event().wait(0.3)
     assert len(started) < 30
     assert len(list(run)) == 499
-
-
-def test_says_how_it_is_spread() -> None:
-    assert an_engine(in_flight=7).describe() == {"engine": "local", "in_flight": 7}

@@ -13,8 +13,8 @@ from run_samples import a_manifest
 
 from viper.data.sample import DatasetSpec, Sample
 from viper.evaluate.runs.manifest import (
-    Environment,
     Manifest,
+    RunEnvironment,
     SetDescription,
     differences,
     revision,
@@ -53,7 +53,7 @@ def test_a_manifest_comes_back_from_its_file() -> None:
         {"created": "2030-01-01"},
         {"arguments": ("eval", "--resume")},
         {"execution": {"workers": 32, "engine": "ray"}},
-        {"environment": Environment({"viper": "0.1.0", "torch": "9"}, "def+changes", "BSD")},
+        {"environment": RunEnvironment({"viper": "0.1.0", "torch": "9"}, "def+changes", "BSD")},
         {"profile": "renamed"},
     ],
 )
@@ -75,7 +75,7 @@ def test_what_changes_no_answer_leaves_the_fingerprint(changes: dict[str, Any]) 
         ({"models": {"llm": "writer-1234", "vqa": "v"}}, "model of vqa: nothing in the run, v now"),
         ({"set": replace(a_manifest().set, split="val")}, "set split: test in the run, val now"),
         (
-            {"environment": Environment({"viper": "0.2.0"}, None, "Linux")},
+            {"environment": RunEnvironment({"viper": "0.2.0"}, None, "Linux")},
             "viper: 0.1.0 in the run, 0.2.0 now",
         ),
     ],
@@ -138,7 +138,7 @@ def test_samples_are_told_apart_by_what_is_asked_and_what_is_right() -> None:
 
 
 def test_the_environment_names_versions_without_importing() -> None:
-    here = Environment.here()
+    here = RunEnvironment.here()
     assert {"viper", "python", "torch", "transformers", "open_clip", "numpy"} <= set(here.versions)
 
 

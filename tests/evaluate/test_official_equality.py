@@ -15,8 +15,7 @@ from tests.evaluate.official import nextqa_counts, nlvr2_counts, nlvr_counts, re
 from viper.data.nextqa import NEXTQA
 from viper.data.nlvr import NLVR, NLVR2
 from viper.data.sample import DatasetSpec
-from viper.evaluate.predictions import score_predictions
-from viper.evaluate.predictions.score import percent
+from viper.evaluate.predictions import percent, score_predictions
 
 FILES = 20
 """Random predictions files for each real set."""

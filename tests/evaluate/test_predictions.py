@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from viper.data.sample import Sample
 from viper.errors import DataError, UnknownNameError
 from viper.evaluate.metrics import metric
-from viper.evaluate.predictions import score_predictions
-from viper.evaluate.predictions.read import key_of, pixel_box, read_predictions
-from viper.evaluate.predictions.score import rows_csv, summary
+from viper.evaluate.predictions import (
+    key_of,
+    pixel_box,
+    read_predictions,
+    rows_csv,
+    score_predictions,
+    summary,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -14,8 +14,8 @@ from run_samples import a_manifest
 from test_answering import Equal, Reasons, a_trace
 
 from viper.errors import MediaError
+from viper.evaluate.campaign import Budget, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Budget, run
 from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, Item, SampleRunner
 from viper.evaluate.runs.store import RunStore
 from viper.models.media import Media

@@ -20,13 +20,12 @@ from tests.evaluate.ray_backends import BrokenRecipe
 from viper.commands.evaluating import ProfileRecipe
 from viper.commands.options import ProfileChoice
 from viper.errors import ModelError, UsageError
+from viper.evaluate.campaign import run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.ray import RayEngine
+from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
 from viper.evaluate.engines.ray_actor import ActorSettings, Recipe
 from viper.evaluate.engines.ray_cluster import Share, connected
-from viper.evaluate.engines.ray_workers import WorkerPool, run_manifest
-from viper.evaluate.engines.runner import items, run
-from viper.evaluate.engines.sample_runner import SampleRunner
+from viper.evaluate.engines.sample_runner import SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.reports.report import report

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from engine_doubles import a_sample, an_engine, answered, some_items
@@ -13,8 +12,8 @@ from run_samples import a_manifest, failed_row
 
 from viper.data.sample import Sample
 from viper.errors import StoreError
-from viper.evaluate.engines.runner import Budget, RunProgress, items, run
-from viper.evaluate.engines.sample_runner import Item, ItemOutcome
+from viper.evaluate.campaign import Budget, RunProgress, run
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, items
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 
@@ -40,9 +39,6 @@ class InTurn:
         for item in items:
             self.asked.append(item.position)
             yield answered(item, self.cost_usd)
-
-    def describe(self) -> dict[str, Any]:
-        return {}
 
 
 def test_samples_of_one_picture_stand_together_and_positions_are_fixed() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from viper.agreement import normalise_answer
 from viper.evaluate.metrics.accuracy import answer_correct, choice_correct, statement_correct
-from viper.evaluate.metrics.grounding import ground_correct
-from viper.evaluate.metrics.okvqa import soft_accuracy, stemmed, vqa_normalised
+from viper.evaluate.metrics.boxes import ground_correct
+from viper.evaluate.metrics.knowledge import soft_accuracy, stemmed, vqa_normalised
 
 WORDS = st.text(st.sampled_from("abens 0123.,-_'?!THtwo\t²İ½"), max_size=12) | st.text(max_size=12)
 

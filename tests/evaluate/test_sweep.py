@@ -12,11 +12,10 @@ from engine_doubles import a_sample
 
 from tests.strategies.bench import Bench
 from viper.errors import UnknownNameError
-from viper.evaluate.engines.runner import RunProgress
+from viper.evaluate.campaign import RunProgress, SampledEvaluation
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sample_result import SampleResult
 from viper.evaluate.sweep import (
-    SampledEvaluation,
     SweepPoint,
     SweepResult,
     SweepSetup,

@@ -16,8 +16,7 @@ from tests.strategies.test_warnings import gray
 from tests.web.demo_bench import WAIT_S, Desked, desked
 from viper.errors import MediaError, UsageError
 from viper.evaluate.runs.feedback import read_feedback
-from viper.evaluate.runs.samples import samples_of_run
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.models.domain import Domain
 from viper.models.media import media_from
 from viper.web.demo.manager import (
@@ -232,7 +231,7 @@ def test_a_folder_of_something_else_is_refused(
 def test_a_row_names_no_file_outside_its_run(bench: Desked, chosen: DemoMedia) -> None:
     from dataclasses import replace
 
-    from viper.evaluate.runs.samples import kept_sample
+    from viper.evaluate.runs.store import kept_sample
 
     list(bench.manager.ask("me", DemoQuestion(chosen, "how many cubes?")))
     row = replace(bench.manager.run().row("asked-1"), files=("../../secret.png", "/etc/hostname"))

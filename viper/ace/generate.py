@@ -22,24 +22,20 @@ from viper.storage.files import write_file
 # Sampling temperature: warm, because the queries should differ.
 TEMPERATURE = 0.8
 
-# Queries requested in one prompt: models repeat themselves in longer lists, and fewer would send
-# the description more often.
+# Queries requested in one prompt: the prompt and some 2,000 tokens of reply fit a context of 4,096.
 A_REPLY = 40
 
-# Consecutive replies without a new query that end the generation. One may be an unlucky draw; after
-# three the model has no more to say, and each costs a request.
+# Consecutive replies without a new query that end the generation: at this temperature the next one
+# would bring none either, and each costs a request.
 BARREN = 3
 
-# Queries so far that a prompt shows, so that the model does not repeat them: more would take the
-# context, and repeats of the others are removed anyway.
+# Earlier queries shown, so that they are not written again; all of them would fill the context.
 _SHOWN = 60
 
-# Room for a long question or a choice with its options, and for a line around the list.
-_TOKENS_A_QUERY = 48
-_TOKENS_AROUND = 64
+# Room for the reply: a query of some 30 words with its options, and words around the list.
+_TOKENS_A_QUERY, _TOKENS_AROUND = 48, 64
 
-# 10,000 queries, the most of `viper ace describe`, take at most 503 requests, so runs with
-# neighbouring seeds share no seed.
+# Seeds of neighbouring --seed values never meet: no run has so many replies.
 _SEEDS_A_RUN = 1_000
 
 

@@ -20,6 +20,7 @@ from viper.schema import TASKS, Example
 
 _ENTRY = "execute_command"
 
+# Objects that programs handle without naming their type; a method of any of these is no mistake.
 _PLAIN_TYPES = (
     str, bytes, int, float, complex, bool, list, tuple, dict, set, frozenset, slice, range,
 )  # fmt: skip

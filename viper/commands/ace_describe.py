@@ -14,12 +14,11 @@ from viper.ace.generate import QueryStore, Request, generate, read_description, 
 from viper.ace.mining import ExampleSource, work_folder
 from viper.ace.select import AgreementResult, Candidate, agreed, best_first, kept
 from viper.commands import options as cli
-from viper.commands.ace_mine import rows_of, tell_spent, write_examples
-from viper.commands.terminal import hint_to_go_on, status
+from viper.commands.ace_mine import tell_spent, write_examples
+from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, UsageError
-from viper.evaluate.engines.runner import bound_arenas
-from viper.evaluate.evaluation import manifest_of
+from viper.evaluate.campaign import Budget, Campaign
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner
 from viper.schema import Example, Query, to_json
@@ -183,7 +182,6 @@ def _sampled(
     plan: _Plan, reasoner: Reasoner, queries: Sequence[Query], llm_calls: int
 ) -> list[list[list[Candidate]]]:
     """Answer what the store lacks, and return all programs by query and medium."""
-    bound_arenas()
     options, components = plan.options, reasoner.components
     evaluation = plan.drawing.evaluation()
     attempts = describing.media_queries(queries, plan.pool, plan.drawing)
@@ -192,11 +190,12 @@ def _sampled(
     api = components.settings.api
     with status("loading models"):
         document, execution = to_json(plan.profile.document), {"workers": options.workers}
-        manifest = manifest_of(evaluation, samples, reasoner, document, execution)
-    budget = None if options.budget is None else options.budget - llm_calls
+        campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
+    manifest = replace(campaign.manifest, metric=describing.METRIC)
+    campaign = replace(campaign, manifest=manifest, todo=todo)
+    budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
     folder = work_folder(options.out, api, plan.work)
-    judged = replace(manifest, metric=describing.METRIC)
-    rows, ended = rows_of(reasoner, evaluation.options, judged, todo, folder, budget)
+    rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
     running = ended.running
     answered = running.done - running.failed
     click.echo(f"programs: {running.done} of {running.total}, {answered} gave an answer", err=True)

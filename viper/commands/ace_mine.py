@@ -15,15 +15,9 @@ from viper.commands import options as cli
 from viper.commands.terminal import evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import Budget, RunEnd, bound_arenas, items, run
-from viper.evaluate.engines.sample_runner import Item, SampleRunner
-from viper.evaluate.evaluation import manifest_of, read_ids
-from viper.evaluate.metrics import metric
-from viper.evaluate.runs.manifest import Manifest
-from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
-from viper.reasoner import Reasoner, RunOptions
+from viper.evaluate.campaign import Budget, Campaign, RunEnd
+from viper.evaluate.evaluation import read_ids
+from viper.reasoner import Reasoner
 from viper.schema import Example, to_json
 
 
@@ -117,45 +111,18 @@ def _mined(
     options: MineOptions, api: str, llm_calls: int, shots: Shots, samples: list[Sample]
 ) -> tuple[list[Candidate], RunEnd]:
     """Answer what the store of the API lacks, and return all candidates and how the run ended."""
-    bound_arenas()
-    evaluation = shots.evaluation()
-    budget = None if options.budget is None else options.budget - llm_calls
-    todo = items(samples, evaluation.seeds)
+    budget = Budget(llm_calls=None if options.budget is None else options.budget - llm_calls)
     profile = cli.open_profile(replace(options, api=api)).without_examples()
-    folder = work_folder(options.out, api, options.work)
+    folder, evaluation = work_folder(options.out, api, options.work), shots.evaluation()
     with Reasoner(profile, preload=False) as reasoner:
         with status(f"{api}: loading models"):
             document, execution = to_json(profile.document), {"workers": options.workers}
-            manifest = manifest_of(evaluation, samples, reasoner, document, execution)
+            campaign = Campaign.of(evaluation, samples, reasoner, document, execution)
         with hint_to_go_on():
-            rows, ended = rows_of(reasoner, evaluation.options, manifest, todo, folder, budget)
+            rows, ended = campaign.answer(folder, options.workers, budget, evaluation_progress)
         components = reasoner.components
         source = ExampleSource(evaluation, api, components.library, components.llm.model_id)
         return candidates(rows, samples, source), ended
-
-
-def rows_of(
-    reasoner: Reasoner,
-    options: RunOptions,
-    manifest: Manifest,
-    todo: Sequence[Item],
-    folder: Path,
-    budget: int | None,
-) -> tuple[list[SampleResult], RunEnd]:
-    """Answer the items of `todo` that the store lacks, and return all its rows.
-
-    Args:
-        manifest: manifest of the run, with the metric and the number of workers.
-        budget: maximum number of requests to the language model, over all sessions.
-    """
-    workers = manifest.execution["workers"]
-    runner = SampleRunner.with_cache(reasoner, metric(manifest.metric), options, workers + 8)
-    engine = LocalEngine(runner, Bounds(workers))
-    with RunStore.resume(folder, manifest) as store:
-        with evaluation_progress(len(todo), len(store.done())) as progress:
-            ended = run(engine, todo, store, budget=Budget(llm_calls=budget),
-                        on_done=lambda _, so_far: progress(so_far))  # fmt: skip
-        return list(store.rows()), ended
 
 
 def tell_spent(budget: int | None, what: str = "") -> None:

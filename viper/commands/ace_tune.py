@@ -15,10 +15,10 @@ from viper.commands import options as cli
 from viper.commands.terminal import hint_to_go_on
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
+from viper.evaluate.campaign import SampledEvaluation
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.sweep import (
     TEMPERATURE,
-    SampledEvaluation,
     SweepResult,
     SweepSetup,
     current_value,
@@ -31,6 +31,7 @@ from viper.schema import to_json
 from viper.storage.files import write_file
 from viper.strategies.base import Components
 
+# From greedy to the models' own distribution; each value costs a run.
 TEMPERATURES = "0, 0.4, 0.8, 1.0"
 
 

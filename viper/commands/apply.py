@@ -21,9 +21,9 @@ from viper.data.own import folder_samples
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
 from viper.evaluate.answers_file import SUFFIXES, AnswersFile
+from viper.evaluate.campaign import RunProgress, bound_arenas, run
 from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import RunProgress, bound_arenas, items, run
-from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner
+from viper.evaluate.engines.sample_runner import SHARED_MEDIA_BYTES, ProgramRunner, items
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.manifest import PACKAGES, decisive_tables
 from viper.profiles.exported import ExportedProgram
@@ -40,7 +40,8 @@ MAX_SCRIPT_BYTES = 4 * MAX_PROGRAM_BYTES
 # some tens of megabytes.
 _READ_AHEAD = 16
 
-# Cached results, and again encodings, for each of these pictures. None is asked about twice.
+# Cached results, and again encodings, for each of these pictures: a program asks some eight
+# questions about one. A picture that is done is never asked about again.
 _RESULTS = 8
 
 

@@ -18,8 +18,7 @@ from viper.env.episode import Episode, RewardWeights, Rules
 from viper.env.export import TrainingData
 from viper.env.tasks import Tasks
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.runs.samples import samples_of_run
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.plugins import need_packages
 from viper.reasoner import Reasoner
 from viper.serve.settings import address_of, listening_at

@@ -20,13 +20,11 @@ from viper.commands.run_options import EvalOptions
 from viper.commands.terminal import evaluation_progress, status
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.ray import RayEngine
+from viper.evaluate.campaign import Budget, Campaign, RunEnd, run
+from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
 from viper.evaluate.engines.ray_actor import ActorSettings, BuiltReasoner
 from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
-from viper.evaluate.engines.ray_workers import WorkerPool, run_manifest
-from viper.evaluate.engines.runner import Budget, RunEnd, bound_arenas, items, run
-from viper.evaluate.engines.sample_runner import Engine, Item, SampleRunner
+from viper.evaluate.engines.sample_runner import Engine, Item, items
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
 from viper.evaluate.judgements import JudgementSheet, RecordingMetric
 from viper.evaluate.metrics import metric
@@ -34,7 +32,7 @@ from viper.evaluate.reports.report import report
 from viper.evaluate.reports.tables import NamedReport, rendered
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest, same_run
-from viper.evaluate.trackers.tracking import Tracker, open_tracker
+from viper.evaluate.trackers import Tracker, open_tracker
 from viper.profiles import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
@@ -88,18 +86,16 @@ def _first_media(samples: Sequence[Sample]) -> None:
 def _on_threads(
     evaluation: Evaluation, samples: list[Sample], options: EvalOptions
 ) -> Iterator[tuple[Engine, Manifest]]:
-    bound_arenas()
-    profile, workers = profile_of(options, options.examples), options.workers
+    profile = profile_of(options, options.examples)
     fetch_models(profile)
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             document = to_json(profile.document)
-            manifest = manifest_of(evaluation, samples, reasoner, document, options.execution)
+            campaign = Campaign.of(evaluation, samples, reasoner, document, options.execution)
         judge = metric(evaluation.metric)
         if options.judgements is not None:
             judge = RecordingMetric(judge, JudgementSheet(options.judgements))
-        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, workers + 8)
-        yield LocalEngine(runner, Bounds(workers, evaluation.deadline_s)), manifest
+        yield campaign.engine(options.workers, judge), campaign.manifest
 
 
 def _drive(

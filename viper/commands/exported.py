@@ -1,7 +1,13 @@
-"""The command line of a script that ``viper export`` wrote."""
+"""``viper export``: an answer's program as a script of your own, and the script's command line.
+
+`export` takes the trace of a run's sample, or of ``viper run --json``, and writes the script. The
+script calls `main` with its literal, which runs the program on the pictures of the command line.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +18,16 @@ import click
 from viper.commands import options as cli
 from viper.commands.present import answer_line
 from viper.commands.terminal import echo_json, end_with, status
-from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
+from viper.errors import EXIT_FAILED, EXIT_OK, MediaError, UsageError
 from viper.escape import for_terminal
+from viper.evaluate.runs.store import RunStore
 from viper.profiles.exported import ExportedProgram
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
-from viper.record import record_from_json, result_record
+from viper.record import RecordError, record_from_json, result_record, trace_from_record
 from viper.run_result import RunResult
+from viper.schema import Trace, to_json
+from viper.storage.files import write_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,3 +109,108 @@ def _answer(exported: ExportedProgram, options: ScriptOptions, pictures: Sequenc
 def _execute(reasoner: Reasoner, exported: ExportedProgram, media: Sequence[str]) -> RunResult:
     options = RunOptions(task=exported.task, options=exported.options)
     return reasoner.execute(exported.program, list(media), exported.query, options)
+
+
+_NEAR = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptExportOptions(cli.ProfileChoice):
+    """Options of ``viper export``."""
+
+    # fmt: off
+    out: Path = cli.option("-o", "--out", type=cli.OutPath(), required=True, metavar="FILE.py",
+        help="The script to write.")
+    force: bool = cli.option("--force",
+        help="Replace an existing file, and export a program that gave no answer or a wrong one.")
+    seed: int = cli.given_by(cli.seed_option("Seed of the sample, in a run with several."))
+    # fmt: on
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("sample", required=False)
+@cli.options_as(ScriptExportOptions)
+def export(options: ScriptExportOptions, run: Path, sample: str | None) -> None:
+    """Write the program of SAMPLE in RUN (a folder that viper eval wrote) as a Python script.
+
+    The script holds the program, its query, the thresholds of the trial that answered and the
+    resolved profile, and runs the program in the sandbox of viper. RUN may also be a file with the
+    output of viper run --json; its models are then those of --profile.
+
+    \b
+    viper export runs/first world-val-12 -o answer.py
+    viper run table.png "what color is the left cube?" --json > run.json
+    viper export run.json -o answer.py
+    python answer.py other.png
+    viper apply answer.py photos/ -o answers.csv
+    """
+    if options.out.suffix != ".py":
+        raise UsageError(f"-o {options.out}: the name of a script ends in .py")
+    if options.out.exists() and not options.force:
+        raise UsageError(f"{options.out}: there already; choose another name or give --force")
+    if run.is_file():
+        if sample is not None:
+            raise UsageError(f"{run}: holds one answer; leave out {sample!r}")
+        trace, document, models = _of_record(run, options)
+    elif sample is None:
+        raise UsageError(f"{run}: which sample? give its id, as viper view shows it")
+    else:
+        trace, document, models = _of_run(run, sample, options)
+    exported = ExportedProgram.of(trace, document, models)
+    write_file(options.out, exported.script(options.out.name))
+    click.echo(f"{options.out}: python {options.out} PICTURE...", err=True)
+
+
+def _of_run(
+    folder: Path, sample: str, options: ScriptExportOptions
+) -> tuple[Trace, Mapping[str, Any], Mapping[str, str]]:
+    with RunStore.read(folder) as store:
+        row = store.row(sample, options.seed)
+        if row is None:
+            raise UsageError(_unknown(store, sample, options.seed))
+        if not options.force:
+            _check_answered(sample, row.failure)
+            if row.score <= 0:
+                raise UsageError(
+                    f"sample {sample!r}: its answer is wrong (score {row.score:g}); choose "
+                    "another, or give --force"
+                )
+        values = store.trace(sample, options.seed)
+        if values is None:
+            raise UsageError(f"sample {sample!r}: no program ran ({row.failure}: {row.message})")
+        manifest = store.manifest
+    return record_from_json(Trace, values), manifest.document, manifest.models
+
+
+def _unknown(store: RunStore, sample: str, seed: int) -> str:
+    """Return the message about a sample that a run does not hold."""
+    keys = store.done()
+    seeds = sorted(other for name, other in keys if name == sample)
+    if seeds:
+        return f"sample {sample!r} has no seed {seed}; known: {', '.join(map(str, seeds))}"
+    near = difflib.get_close_matches(sample, sorted({name for name, _ in keys}), _NEAR, cutoff=0.0)
+    names = ", ".join(near) or "none, the run is empty"
+    return f"unknown sample {sample!r} in {store.folder}; the nearest are: {names}"
+
+
+def _of_record(
+    file: Path, options: ScriptExportOptions
+) -> tuple[Trace, Mapping[str, Any], Mapping[str, str]]:
+    try:
+        trace = trace_from_record(json.loads(file.read_text("utf-8")))
+    except (RecordError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{file}: neither the folder of a run nor the output of viper run --json "
+            f"({str(error)[:80]})"
+        ) from None
+    if trace.task == "choice":
+        raise UsageError(f"{file}: does not hold the options of the choice; export from a run")
+    if not options.force:
+        _check_answered(trace.query.text[:60], trace.failure.kind if trace.failure else None)
+    return trace, to_json(cli.open_profile(options).document), {}
+
+
+def _check_answered(name: str, failure: str | None) -> None:
+    if failure is not None:
+        raise UsageError(f"{name!r} has no answer ({failure}); choose another, or give --force")

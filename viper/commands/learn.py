@@ -21,10 +21,8 @@ from viper.commands.terminal import echo_json, echo_table, status
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, CancelledError, UnknownNameError, UsageError
-from viper.evaluate.engines.runner import items
-from viper.evaluate.engines.sample_runner import SampleRunner
-from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, read_ids
-from viper.evaluate.metrics import metric
+from viper.evaluate.campaign import Campaign
+from viper.evaluate.evaluation import Evaluation, default_folder, read_ids
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.models.vision.soft_prompts import NoSoftPrompts
@@ -221,22 +219,19 @@ def _learn(evaluation: Evaluation, samples: list[Sample], options: LearnOptions)
     with Reasoner(profile, preload=False) as reasoner:
         with status("loading models"):
             settings = {name: getattr(options, name) for name in _SETTINGS}
-            manifest = manifest_of(
-                evaluation, samples, _without_learned(reasoner), to_json(profile.document), settings
-            )
+            plain, document = _without_learned(reasoner), to_json(profile.document)
+            campaign = Campaign.of(evaluation, samples, plain, document, settings)
         of = (evaluation.set_name, evaluation.located().split or "")
         learner = learner_of(profile, reasoner, of, options, cancel, trained)
-        judge = metric(evaluation.metric)
-        runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, 8)
-        todo = items(samples, evaluation.seeds)
-        with RunStore.resume(folder, manifest) as store:
+        runner = replace(campaign, reasoner=reasoner).runner(1)
+        with RunStore.resume(folder, campaign.manifest) as store:
             click.echo(f"run: {folder}", err=True)
             journal = Journal(folder)
-            progress = _Progress(len(todo))
+            progress = _Progress(len(campaign.todo))
             progress.follow(learner)
             loop = LearningLoop(runner, learner, store, journal, progress.standing, trained.forget)
             try:
-                standing = loop.run(todo, cancel, background=options.background)
+                standing = loop.run(campaign.todo, cancel, background=options.background)
             except (KeyboardInterrupt, CancelledError):
                 cancel.set()
                 click.echo(f"\nstopped; to go on: the same line with --out {folder}", err=True)

@@ -20,11 +20,10 @@ from viper.evaluate.calibration import (
     labelled_answers,
     risk_coverage,
 )
-from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.campaign import SampledEvaluation, answer_all, bound_arenas
 from viper.evaluate.evaluation import Evaluation
 from viper.evaluate.reports.tables import with_interval
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.profiles.files import with_values
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions

@@ -22,11 +22,10 @@ from viper.commands.tune_agent import TuningOptions, tune_and_tell
 from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.campaign import SampledEvaluation, answer_all, bound_arenas
 from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.evaluate.intervals import PairedTest, paired
 from viper.evaluate.sample_result import SampleResult
-from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.profiles.document import WRITER
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner

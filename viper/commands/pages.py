@@ -14,8 +14,7 @@ from viper.data.sample import Sample
 from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.evaluate.reports.page import MOST_SAMPLES, report_page
 from viper.evaluate.runs.manifest import Manifest
-from viper.evaluate.runs.samples import samples_of_run
-from viper.evaluate.runs.store import PAGE, RunStore
+from viper.evaluate.runs.store import PAGE, RunStore, samples_of_run
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
 from viper.strategies.replay import Replayer

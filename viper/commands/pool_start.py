@@ -21,12 +21,11 @@ from viper.commands import options as cli
 from viper.commands.terminal import counter, evaluation_progress, hint_to_go_on, status
 from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError
-from viper.evaluate.engines.runner import Budget, bound_arenas
+from viper.evaluate.campaign import Budget, SampledEvaluation, answer_all, bound_arenas
 from viper.evaluate.evaluation import read_ids
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.profiles.files import state_dir
 from viper.profiles.wiring import Profile
 from viper.reasoner import RunOptions

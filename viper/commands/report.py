@@ -23,11 +23,8 @@ from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
 
-# A page of a terminal; each sample is one line.
-_LISTED = 20
-
-# Leaves room for id and scores on a line of about 120 characters.
-_TEXT_WIDTH = 70
+# A list that fits on one screen, in lines that fit a terminal of 100 columns beside the id.
+_LISTED, _TEXT_WIDTH = 20, 70
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +125,8 @@ def _errors(runs: Sequence[Path], form: tables.Format, out: Path | None, *, html
     diagrams = []
     for run in runs:
         with RunStore.read(run) as store:
-            diagrams.append(tables.NamedErrors(str(run), error_diagram(store.rows()).to_json()))
+            errors = error_diagram(store.rows()).to_json()
+            diagrams.append(tables.NamedReport(str(run), {"errors": errors}))
     if html:
         _deliver(errors_page(diagrams), out)
     else:

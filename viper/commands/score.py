@@ -15,9 +15,8 @@ from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import choose, data_set
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
+from viper.evaluate import predictions as scoring
 from viper.evaluate.judgements import read_judgements
-from viper.evaluate.predictions import ScoredPredictions, score_predictions
-from viper.evaluate.predictions import score as scoring
 from viper.storage.files import replace_file
 
 
@@ -75,7 +74,9 @@ def score(options: ScoreOptions, name: str) -> None:
     split = options.split or dataset.splits[0]
     spec = DatasetSpec(options.root, split, options.seed, options.limit)
     samples = choose(dataset.samples(spec), options.limit, options.seed)
-    scored = score_predictions(samples, dataset.metric, options.predictions, options.missing)
+    scored = scoring.score_predictions(
+        samples, dataset.metric, options.predictions, options.missing
+    )
     _warn(scored)
     if options.rows is not None:
         _write_rows(options.rows, scored)
@@ -100,7 +101,7 @@ def _judged(sheet: Path, missing: Literal["error", "wrong"], *, as_json: bool) -
     click.echo(f"correct {scoring.percent(judged.correct)}")
 
 
-def _warn(scored: ScoredPredictions) -> None:
+def _warn(scored: scoring.ScoredPredictions) -> None:
     if scored.duplicates:
         click.echo(
             f"viper: warning: {scored.duplicates} duplicate predictions; the last of each counts",
@@ -114,7 +115,7 @@ def _warn(scored: ScoredPredictions) -> None:
         )
 
 
-def _print(scored: ScoredPredictions, by_group: bool) -> None:
+def _print(scored: scoring.ScoredPredictions, by_group: bool) -> None:
     overall = scored.figures.overall
     # many figures, as NExT-QA's by type, are also shown side by side, as papers list them
     if len(overall) > 4:
@@ -123,7 +124,7 @@ def _print(scored: ScoredPredictions, by_group: bool) -> None:
     echo_table(scoring.HEADER, list(scoring.figure_rows(scored.figures, by_group)))
 
 
-def _write_rows(path: Path, scored: ScoredPredictions) -> None:
+def _write_rows(path: Path, scored: scoring.ScoredPredictions) -> None:
     try:
         replace_file(path, scoring.rows_csv(scored.rows).encode(errors="backslashreplace"))
     except OSError as error:

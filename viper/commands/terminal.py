@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from viper.evaluate.engines.runner import RunProgress
+    from viper.evaluate.campaign import RunProgress
 
 # Time between progress lines without a terminal; each tenth part also prints one. Logs of a day
 # then hold some thousands of lines.

@@ -23,7 +23,7 @@ from viper.data.registry import training_split
 from viper.data.sample import DatasetSpec
 from viper.errors import UsageError
 from viper.escape import for_terminal
-from viper.evaluate.engines.runner import Budget
+from viper.evaluate.campaign import Budget
 from viper.evaluate.evaluation import Evaluation, read_ids
 from viper.prompting.exploring import step_text
 from viper.reasoner import Reasoner, RunOptions

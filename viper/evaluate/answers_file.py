@@ -16,7 +16,7 @@ from typing import Any
 
 from viper.data.sample import Sample
 from viper.errors import UsageError
-from viper.escape import for_csv
+from viper.escape import csv_text, for_csv
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
@@ -38,7 +38,7 @@ _KEY = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}")
 class AnswersFile:
     """Rows of a table by the keys of its samples; see :class:`viper.data.own.FolderSamples`.
 
-    Implements :class:`viper.evaluate.engines.runner.ResultStore`. One process writes at a time.
+    Implements :class:`viper.evaluate.campaign.ResultStore`. One process writes at a time.
 
     Args:
         path: file with one of :data:`SUFFIXES`.
@@ -132,7 +132,7 @@ class AnswersFile:
         self._replace()
 
     def _replace(self) -> None:
-        header = _csv_line(COLUMNS) if self._is_csv else ""
+        header = csv_text([COLUMNS]) if self._is_csv else ""
         lines = (self._lines[key] for key in self._keys if key in self._lines)
         write_file(self.path, (header + "".join(lines)).encode("utf-8", "replace"))
 
@@ -140,7 +140,7 @@ class AnswersFile:
         if not self._is_csv:
             text = json.dumps(plain(values), ensure_ascii=False, allow_nan=False)
             return f"{text}\n"
-        return _csv_line([_cell(values[name]) for name in COLUMNS])
+        return csv_text([[_cell(values[name]) for name in COLUMNS]])
 
     def _read(self, fingerprint: str, retry: bool) -> None:
         with file_errors(self.path):
@@ -171,12 +171,6 @@ def _cell(value: Any) -> str:
     return dumps(value)[:MAX_CELL]
 
 
-def _csv_line(cells: Sequence[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(cells)
-    return out.getvalue()
-
-
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     table = csv.reader(io.StringIO(text, newline=""))
@@ -195,7 +189,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
             return
         if not is_whole:
             raise _not_ours(path, number)
-        yield values["key"], values["failure"] or None, _csv_line(row)
+        yield values["key"], values["failure"] or None, csv_text([row])
 
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:

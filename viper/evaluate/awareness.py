@@ -23,8 +23,7 @@ from viper.api.library import Library
 from viper.data.sample import Sample, kind_of
 from viper.errors import StoreError, ViperError
 from viper.evaluate.intervals import Estimate, mean, proportion, share
-from viper.evaluate.runs.samples import samples_of_run
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.evaluate.sample_result import SampleResult
 from viper.prompting.exploring import FINAL
 from viper.record import record_from_json

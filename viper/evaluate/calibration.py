@@ -19,22 +19,17 @@ from viper.record import record_from_json
 from viper.schema import Trace
 from viper.strategies.confidence import UNCALIBRATED, Confidence, features, probability
 
-# A fit has a weight for each of some ten features; from fewer answers it would follow chance.
-LEAST_ANSWERS = 50
-# Least number of right and of wrong answers to fit: with fewer, chance decides the weights.
-LEAST_OF_EACH = 5
+# Each of ten folds must hold an answer or so of either kind, or its fit says nothing about them.
+LEAST_ANSWERS, LEAST_OF_EACH = 50, 5
 
-# The usual ten: each fit keeps nine tenths of the answers, and ten fits take milliseconds.
-FOLDS = 10
+# Ten folds leave 90 % of few answers to fit on; ten bins are those of Guo et al. 2017.
+FOLDS, BINS = 10, 10
 
-# Points of a curve: smooth in a drawing 6 inches wide, and a few lines of a report.
+# Points of the curve of risk by coverage, which stands in the profile for people to read.
 STEPS = 24
 
-# The usual number for the expected calibration error, so that values compare with papers.
-BINS = 10
-
-# A Gaussian prior of deviation 1 on log-odds, the default of logistic regression elsewhere: weights
-# stay finite if a feature separates right from wrong.
+# Weight of the quadratic penalty, as a standard normal prior of each weight: a feature that few
+# answers have keeps a small one.
 _PENALTY = 1.0
 
 
@@ -133,13 +128,14 @@ class RiskCoverage(NamedTuple):
     at: Mapping[str, Estimate]
 
 
-# Half, as the middle of the curve, and the range in which a service would leave answers out.
+# Each resample sorts all answers twice, and reports are built often.
+_RESAMPLES = 200
+
+# Half of the answers, all of them, and the range between in which people abstain.
 COVERAGES = (0.5, 0.7, 0.8, 0.9, 1.0)
 
 
-def risk_coverage(
-    confidence: Sequence[float], right: Iterable[bool], resamples: int = 200
-) -> RiskCoverage:
+def risk_coverage(confidence: Sequence[float], right: Iterable[bool]) -> RiskCoverage:
     """Measure the confidence of answers; intervals are of a bootstrap over answers.
 
     Args:
@@ -148,7 +144,7 @@ def risk_coverage(
     given, hits = np.array(confidence, dtype=float), np.array(list(right), dtype=bool)
     order = np.argsort(-given, kind="stable")
     random = np.random.default_rng(0)
-    draws = [random.integers(0, len(given), len(given)) for _ in range(resamples)]
+    draws = [random.integers(0, len(given), len(given)) for _ in range(_RESAMPLES)]
 
     def estimate(measure: Any) -> Estimate:
         value = measure(given, hits)

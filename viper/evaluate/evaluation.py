@@ -14,8 +14,7 @@ import numpy as np
 from viper.data.registry import choose, data_set, samples_by_id
 from viper.data.sample import DatasetSpec, Sample
 from viper.errors import DataError, UsageError, ViperError
-from viper.evaluate.engines.runner import items
-from viper.evaluate.engines.sample_runner import Item
+from viper.evaluate.engines.sample_runner import Item, items
 from viper.evaluate.runs.manifest import Manifest, SetDescription
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
@@ -25,6 +24,8 @@ from viper.strategies.demonstration_pool import LearnedExamples, without_pool
 # Enough to see the pattern of a wrong list, on one line.
 _NAMED_IDS = 3
 
+# Stands for the queries in the hash of the prompt: the hash says whether the prompt's text changed,
+# and must not depend on which samples were drawn.
 _PROBE = "the probe that stands for every query"
 
 # The smallest media of each kind: prompts depend on the kind and not on the pixels.

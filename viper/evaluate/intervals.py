@@ -67,31 +67,27 @@ def proportion(hits: int, n: int) -> Estimate:
     return Estimate(0.0, 0, 0.0, 1.0) if n == 0 else _wilson(hits / n, n, n)
 
 
-def mean(
-    values: Sequence[float], resamples: int = RESAMPLES, clusters: Sequence[str] | None = None
-) -> Estimate:
+def mean(values: Sequence[float], clusters: Sequence[str] | None = None) -> Estimate:
     """Return a mean with its bootstrap percentile interval; 0 if there are no values.
 
     Args:
         values: one value per sample.
-        resamples: number of resamples.
         clusters: each value's cluster. Values of a cluster are drawn together; "" is alone.
     """
-    return ratio(values, [1.0] * len(values), clusters, resamples)
+    return ratio(values, [1.0] * len(values), clusters)
 
 
 def ratio(
     numerators: Sequence[float],
     denominators: Sequence[float],
     clusters: Sequence[str] | None = None,
-    resamples: int = RESAMPLES,
 ) -> Estimate:
     """Return sum over sum with its bootstrap percentile interval; 0 if the divisor is 0."""
     if len(numerators) == 0:
         return Estimate(0.0, 0, 0.0, 0.0)
     below = math.fsum(denominators)
     value = math.fsum(numerators) / below if below else 0.0
-    low, high = percentile_interval(sums_of(numerators, denominators, clusters), resamples)
+    low, high = percentile_interval(sums_of(numerators, denominators, clusters))
     return Estimate(value, len(numerators), min(low, value), max(high, value))
 
 
@@ -139,6 +135,17 @@ def paired(
         equal=len(gains) - sum(ups) - sum(downs),
         p_value=float(binomtest(rises, decided).pvalue) if decided else 1.0,
     )
+
+
+def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
+    """Average a figure over seeds, and its interval's ends.
+
+    Seeds answer the same samples, so more seeds do not make the set larger, or the interval
+    narrower.
+    """
+    values = [(estimate.value, estimate.low, estimate.high) for estimate in estimates]
+    value, low, high = (sum(column) / len(values) for column in zip(*values, strict=True))
+    return Estimate(value, max(estimate.n for estimate in estimates), low, high)
 
 
 def over_seeds(values: Sequence[float]) -> OverSeeds:
@@ -197,7 +204,7 @@ def sums_of(
     return Sums(above.astype(np.float64), below.astype(np.float64))
 
 
-def percentile_interval(sums: Sums, resamples: int = RESAMPLES) -> tuple[float, float]:
+def percentile_interval(sums: Sums) -> tuple[float, float]:
     """Return the middle 95% of ``sum(numerators) / sum(denominators)`` over resampled clusters.
 
     Draws as many clusters as there are, with replacement; the same for the same arguments.
@@ -205,10 +212,10 @@ def percentile_interval(sums: Sums, resamples: int = RESAMPLES) -> tuple[float, 
     Source: Efron and Tibshirani 1993, ch. 13; clusters as units as in Field and Welsh 2007.
     """
     random = np.random.default_rng(0)
-    ratios = np.empty(resamples)
+    ratios = np.empty(RESAMPLES)
     step = max(1, _AT_ONCE // sums.count)
-    for start in range(0, resamples, step):
-        stop = min(start + step, resamples)
+    for start in range(0, RESAMPLES, step):
+        stop = min(start + step, RESAMPLES)
         draws = random.integers(0, sums.count, (stop - start, sums.count))
         below = sums.denominators[draws].sum(axis=1)
         above = sums.numerators[draws].sum(axis=1)

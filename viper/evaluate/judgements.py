@@ -9,9 +9,7 @@ Source: CLOVA (Gao et al. 2024, sec. 4.1) has people check whether edits are sem
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,11 +17,11 @@ from typing import Literal
 from viper.data.sample import Sample
 from viper.data.source import SourceFile, brief
 from viper.errors import DataError, UsageError
-from viper.escape import for_csv
+from viper.escape import csv_text, for_csv
 from viper.evaluate.intervals import Estimate, proportion
 from viper.evaluate.metrics import Figures, Metric
 from viper.evaluate.metrics.editing import JudgeOf, NeedsEditJudge
-from viper.evaluate.predictions.score import first_few
+from viper.evaluate.predictions import first_few
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
 from viper.models.vision.roles import Pixels
@@ -69,14 +67,12 @@ class JudgementSheet:
             UsageError: it cannot be written.
         """
         edits = {row.sample_id: row for row in rows if row.task == "edit"}
-        out = io.StringIO()
-        table = csv.writer(out, lineterminator="\n")
-        table.writerow(COLUMNS)
+        lines: list[Sequence[str]] = [COLUMNS]
         for row in edits.values():
             pictures = [self._relative_path(row.sample_id, which) for which in ("before", "after")]
-            table.writerow([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
+            lines.append([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
         try:
-            replace_file(self.path, out.getvalue().encode(errors="backslashreplace"))
+            replace_file(self.path, csv_text(lines).encode(errors="backslashreplace"))
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror or error}") from None
         return len(edits)

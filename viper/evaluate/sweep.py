@@ -7,81 +7,13 @@ close to their order on the whole validation set. Here both orders are measured 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from viper.data.sample import Sample
-from viper.evaluate.engines.local import Bounds, LocalEngine
-from viper.evaluate.engines.runner import UNBOUNDED, Budget, RunProgress, items, run
-from viper.evaluate.engines.sample_runner import SampleRunner
-from viper.evaluate.evaluation import Evaluation, manifest_of
-from viper.evaluate.metrics import metric
-from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
-from viper.reasoner import Reasoner, RunOptions
+from viper.evaluate.campaign import RunProgress, SampledEvaluation, answer_all
 from viper.strategies.base import Components
-
-# Samples under way at the same time, as the default of `viper eval --workers`: programs wait for
-# models most of the time, and models batch their calls.
-IN_FLIGHT = 16
-
-
-@dataclass(frozen=True)
-class SampledEvaluation:
-    """Evaluation with its samples, which are generated or read once for many runs."""
-
-    evaluation: Evaluation
-    samples: Sequence[Sample]
-
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> SampledEvaluation:
-        """Read or generate the samples of an evaluation.
-
-        Raises:
-            DataError: files are missing or broken, or there are no samples.
-        """
-        return cls(evaluation, evaluation.samples())
-
-    def under(self, options: RunOptions) -> SampledEvaluation:
-        """Return the same samples with other settings."""
-        return replace(self, evaluation=replace(self.evaluation, options=options))
-
-
-def answer_all(
-    components: Components,
-    sampled: SampledEvaluation,
-    folder: Path,
-    document: Mapping[str, Any],
-    on_done: Callable[[RunProgress], None] = lambda running: None,
-    budget: Budget = UNBOUNDED,
-) -> list[SampleResult]:
-    """Return one result for each sample and seed, in the evaluation's order.
-
-    Results that the folder holds are not answered again.
-
-    Args:
-        document: the profile as JSON values, for the run's manifest.
-        on_done: called after every new result.
-        budget: budget of all sessions; results beyond it are missing.
-
-    Raises:
-        UsageError: the folder holds a run of another configuration.
-    """
-    evaluation, samples = sampled.evaluation, sampled.samples
-    reasoner = Reasoner(components, preload=False)
-    execution = {"engine": "local", "workers": IN_FLIGHT}
-    manifest = manifest_of(evaluation, samples, reasoner, document, execution)
-    judge = metric(evaluation.metric)
-    runner = SampleRunner.with_cache(reasoner, judge, evaluation.options, IN_FLIGHT + 8)
-    engine = LocalEngine(runner, Bounds(IN_FLIGHT, evaluation.deadline_s))
-    with RunStore.resume(folder, manifest) as store:
-        todo = items(samples, evaluation.seeds)
-        run(engine, todo, store, budget=budget, on_done=lambda _, running: on_done(running))
-        results = {(result.sample_id, result.seed): result for result in store.rows()}
-    return [results[item.key] for item in todo if item.key in results]
-
 
 TEMPERATURE = "temperature"
 

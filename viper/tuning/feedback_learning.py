@@ -22,8 +22,7 @@ from typing import Any
 from viper.errors import CancelledError, UsageError, ViperError
 from viper.evaluate.runs.feedback import COMMENT_ALONE, FEEDBACK, Feedback, read_feedback
 from viper.evaluate.runs.learning_record import Journal
-from viper.evaluate.runs.samples import samples_of_run
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.store import RunStore, samples_of_run
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.record import record_from_json

@@ -14,11 +14,10 @@ from viper.ace.select import Selection, select
 from viper.data.registry import choose
 from viper.data.sample import Sample
 from viper.errors import StoreError, UsageError
-from viper.evaluate.engines.runner import RunProgress
+from viper.evaluate.campaign import RunProgress, SampledEvaluation, answer_all
 from viper.evaluate.evaluation import Evaluation, model_ids
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult, mean_score
-from viper.evaluate.sweep import SampledEvaluation, answer_all
 from viper.models.llm.wrapped import CachedLLM
 from viper.reasoner import Reasoner, RunOptions
 from viper.storage.cache import ComputeCache

@@ -14,7 +14,7 @@ from dataclasses import replace
 from viper.commands.terminal import hint_to_go_on, status
 from viper.data.registry import data_set
 from viper.errors import UsageError
-from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.sample_result import SampleResult
 from viper.schema import to_json
 from viper.strategies.base import Components

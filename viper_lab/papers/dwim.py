@@ -27,7 +27,7 @@ from viper.evaluate.awareness import (
     causes_of,
     perfect_tools,
 )
-from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.campaign import bound_arenas
 from viper.evaluate.evaluation import model_ids
 from viper.evaluate.intervals import RESAMPLES, Estimate, over_seeds, paired, sums_of
 from viper.evaluate.sample_result import SampleResult

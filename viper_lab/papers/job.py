@@ -15,7 +15,7 @@ import click
 
 from viper.commands.terminal import hint_to_go_on, status
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.evaluate.engines.runner import bound_arenas
+from viper.evaluate.campaign import bound_arenas
 from viper.profiles.files import known_profiles
 from viper.schema import to_json
 from viper.strategies.base import Components

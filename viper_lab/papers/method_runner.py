@@ -15,14 +15,13 @@ from pathlib import Path
 from viper.ace.mining import ExampleSource, candidates
 from viper.ace.select import Selection, select
 from viper.data.sample import DatasetSpec
-from viper.evaluate.engines.runner import items
-from viper.evaluate.engines.sample_runner import SampleRunner
+from viper.evaluate.campaign import answer_all
+from viper.evaluate.engines.sample_runner import SampleRunner, items
 from viper.evaluate.evaluation import Evaluation, manifest_of
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.learning_record import Journal
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
-from viper.evaluate.sweep import answer_all
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
 from viper.reasoner import Reasoner, RunOptions

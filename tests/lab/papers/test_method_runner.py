@@ -13,8 +13,8 @@ import pytest
 from tests.ace.demonstrated import demonstrated
 from tests.lab.papers.fake_study import Questions
 from tests.tuning.prompt_fakes import learned
+from viper.evaluate.campaign import SampledEvaluation
 from viper.evaluate.sample_result import SampleResult
-from viper.evaluate.sweep import SampledEvaluation
 from viper.models.vision.prompt_pool import FOLDER as PROMPTS
 from viper.models.vision.prompt_pool import PromptPool
 from viper.profiles import load_profile

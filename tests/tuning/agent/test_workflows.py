@@ -12,7 +12,7 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.data.sample import Sample
 from viper.errors import CancelledError, StoreError, UsageError
-from viper.evaluate.engines.runner import Budget
+from viper.evaluate.campaign import Budget
 from viper.models.llm.scripted import ScriptedLLM
 from viper.reasoner import RunOptions
 from viper.strategies.explore.workflow import Workflow

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import Empty, Full, Queue, SimpleQueue
-from typing import Any
 
-from viper.evaluate.engines.sample_runner import Item, ItemOutcome, Outcomes, SampleRunner, gave_up
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome, ItemRunner, Outcomes, gave_up
 from viper.schema import Failure
 from viper.strategies.base import UsageMeter
 
@@ -65,12 +65,8 @@ class LocalEngine:
         bounds: limits on parallel samples and time.
     """
 
-    def __init__(self, runner: SampleRunner, bounds: Bounds) -> None:
+    def __init__(self, runner: ItemRunner, bounds: Bounds) -> None:
         self._runner, self._bounds = runner, bounds
-
-    def describe(self) -> dict[str, Any]:
-        """Return ``{"engine": "local", "in_flight": …}``."""
-        return {"engine": "local", "in_flight": self._bounds.in_flight}
 
     def run(
         self, items: Iterable[Item], stop: threading.Event, upcoming: Sequence[Item] = ()
@@ -86,13 +82,17 @@ class LocalEngine:
                 pool.start_readers()
             for _ in range(self._bounds.in_flight):
                 pool.start()
-            while pool.working:
-                if stop.is_set():
-                    return
+            while pool.working and not stop.is_set():
                 outcome = pool.next_outcome(_LOOK_EVERY_S)
                 if outcome is not None:
                     yield outcome
                 yield from self._fail_overdue(pool)
+        except (Exception, KeyboardInterrupt):
+            stop.set()
+            yield from pool.ended()
+            raise
+        else:
+            yield from pool.ended()
         finally:
             pool.stop()
 
@@ -110,7 +110,7 @@ class _ThreadPool:
     """Threads of one run. Each takes the next item when it is free."""
 
     def __init__(
-        self, runner: SampleRunner, feed: Iterator[Item], upcoming: Sequence[Item], size: int
+        self, runner: ItemRunner, feed: Iterator[Item], upcoming: Sequence[Item], size: int
     ) -> None:
         self._runner, self._feed, self._size = runner, feed, size
         self._upcoming, self._to_read = upcoming, SimpleQueue[Item | None]()
@@ -153,6 +153,19 @@ class _ThreadPool:
         if outcome is None:
             self.working -= 1
         return outcome
+
+    def ended(self) -> Iterator[ItemOutcome]:
+        """Stop, and yield the answers that nobody has taken yet.
+
+        Failures are left out: Ctrl-C also reaches child processes, and what they fail at would be
+        stored as a failure of the sample.
+        """
+        self.stop()
+        with suppress(Empty):
+            while True:
+                outcome = self._done.get_nowait()
+                if isinstance(outcome, ItemOutcome) and outcome.row.failure is None:
+                    yield outcome
 
     def older_than(self, seconds: float) -> list[InFlight]:
         """Remove and return the items under way for longer than this.
@@ -231,9 +244,10 @@ class _ThreadPool:
 
     def _report(self, what: ItemOutcome | BaseException | None) -> None:
         """Pass an outcome to the run's thread. Wait while its queue is full and the run goes on."""
-        while not self._leaving.is_set():
+        while True:
             try:
                 self._done.put(what, timeout=_LOOK_EVERY_S)
                 return
             except Full:
-                continue
+                if self._leaving.is_set():
+                    return

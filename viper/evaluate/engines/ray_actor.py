@@ -25,13 +25,9 @@ if TYPE_CHECKING:
     from viper.evaluate.evaluation import Evaluation
     from viper.reasoner import Reasoner
 
-# Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome: an idle actor then sends
-# one empty reply a second.
+# Seconds that :meth:`ReasonerActor.exchange` waits for a first outcome. The driver cannot hand out
+# items to this actor meanwhile.
 _ANSWER_WITHIN_S = 1.0
-
-# Media kept beyond one for every sample under way, because neighbouring samples often ask about one
-# picture.
-_MORE_PICTURES = 8
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class ReasonerActor:
         self._done: SimpleQueue[ItemOutcome | BaseException] = SimpleQueue()
         self._stop = threading.Event()
         self._open = 0
-        self._items: list[Item] = []
+        self._items: Sequence[Item] = ()
         self._reasoner: Reasoner | None = None
 
     def begin(self) -> Ready | StartFailure:
@@ -123,31 +119,18 @@ class ReasonerActor:
             self._reasoner.close()
 
     def _begin(self) -> dict[str, Any]:
-        from viper.evaluate.engines.runner import bound_arenas
-
-        bound_arenas()
         settings = self._settings
         _settle(settings)
         built = settings.recipe()
-        from viper.evaluate.engines.local import Bounds, LocalEngine
-        from viper.evaluate.engines.runner import items
-        from viper.evaluate.engines.sample_runner import SampleRunner
-        from viper.evaluate.evaluation import manifest_of
-        from viper.evaluate.metrics import metric
+        from viper.evaluate.campaign import Campaign
 
         evaluation, self._reasoner = settings.evaluation, built.reasoner
         samples = evaluation.samples()
-        self._items = items(samples, evaluation.seeds)
-        manifest = manifest_of(evaluation, samples, built.reasoner, built.document, {})
-        runner = SampleRunner.with_cache(
-            built.reasoner,
-            metric(evaluation.metric),
-            evaluation.options,
-            settings.in_flight + _MORE_PICTURES,
-        )
-        engine = LocalEngine(runner, Bounds(settings.in_flight, evaluation.deadline_s))
+        campaign = Campaign.of(evaluation, samples, built.reasoner, built.document, {})
+        self._items = campaign.todo
+        engine = campaign.engine(settings.in_flight)
         threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
-        return manifest.to_json()
+        return campaign.manifest.to_json()
 
     def _pump(self, engine: Any) -> None:
         try:

@@ -15,7 +15,7 @@ from typing import Any
 from viper.errors import MissingExtraError, ModelError, UsageError
 from viper.threads import available_cores
 
-# Rows are small, and a container's shared memory often is, too.
+# A little more than Ray's least. Rows are small, and a container's shared memory often is, too.
 _OBJECT_STORE_BYTES = 128 << 20
 
 # Unix sockets lie below the folder, and their whole path may have 107 characters.

@@ -40,11 +40,33 @@ class Item:
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """Outcome of one item; ``trace`` is None if the media could not be read."""
+    """Outcome of one item.
+
+    ``trace`` is what the runner keeps beside the row: a :class:`viper.schema.Trace`, None if the
+    media could not be read, or a record of its own.
+    """
 
     position: int
     row: SampleResult
-    trace: Trace | None = None
+    trace: Any = None
+
+
+def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
+    """Return all items of a run. Samples of the same files are next to each other.
+
+    Neighbours share what was read and computed of their picture. The order, and so each
+    item's position, depends on nothing but the samples and seeds.
+    """
+    groups: dict[tuple[str, ...], list[Sample]] = {}
+    for number, sample in enumerate(samples):
+        groups.setdefault(sample.files or (f"#{number}",), []).append(sample)
+    ordered = [sample for group in groups.values() for sample in group]
+    return [
+        Item(position, sample, seed)
+        for position, (sample, seed) in enumerate(
+            (sample, seed) for sample in ordered for seed in seeds
+        )
+    ]
 
 
 Outcomes = Generator[ItemOutcome, None, None]
@@ -60,13 +82,26 @@ class Engine(Protocol):
 
         Args:
             items: taken one by one as there is room, so that the caller may end them early.
-            stop: set it to stop at once: items under way are cancelled and not yielded.
+            stop: set it to stop at once: items under way are cancelled, and only those that have
+                ended are still yielded.
             upcoming: the items that were not taken yet, in order; taking one removes it. An engine
                 may read their media ahead.
         """
 
-    def describe(self) -> dict[str, Any]:
-        """Return how the run is spread, for the manifest and the progress line."""
+
+class ItemRunner(Protocol):
+    """Protocol of what answers one item, in several threads at once."""
+
+    def answer(
+        self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
+    ) -> ItemOutcome | None:
+        """See :meth:`SampleRunner.answer`."""
+
+    def ahead(self, in_flight: int) -> int:
+        """Return the number of items whose media may be read ahead."""
+
+    def prefetch(self, item: Item) -> None:
+        """Read the item's media ahead. Errors are left to :meth:`answer`."""
 
 
 # Seven photographs of 12 megapixels or hundreds of web size: samples are read ahead as far.

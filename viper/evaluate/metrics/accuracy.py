@@ -1,19 +1,32 @@
-"""Accuracy: the share of right answers, for plain answers and sets that count by groups."""
+"""Accuracy: the share of right answers, for plain answers and sets that count by groups.
+
+`right_by_task` and its parts decide whether one answer is right; `Accuracy` and its subclasses
+count. `Mixed` is the metric of a user's own set, whose tasks have a score each.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from viper.agreement import is_correct, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
-from viper.evaluate.metrics.figures import Figures, clusters, figures_of, scores, share_of
-from viper.evaluate.metrics.grounding import ground_correct
-from viper.evaluate.metrics.tagging import match_tags
+from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct, match_tags
+from viper.evaluate.metrics.figures import (
+    Figures,
+    Metric,
+    clusters,
+    failure_shares,
+    figures_of,
+    mean_of,
+    scores,
+    share_of,
+)
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
@@ -109,28 +122,9 @@ def right_by_task(sample: Sample, prediction: Prediction) -> bool:
     return right_answer(sample, prediction)
 
 
-def gqa() -> Accuracy:
-    """Build the metric of GQA: exact match, overall and by structural, semantic and detailed type.
-
-    Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised, see
-    :func:`answer_correct`.
-    """
-    return Accuracy("gqa", right_answer)
-
-
-def answers() -> Accuracy:
-    """Build the metric of free answers: exact match with an accepted text after normalisation."""
-    return Accuracy("answers", right_by_task)
-
-
 def came_out(sample: Sample, prediction: Prediction) -> bool:
     """Return True: every prediction counts."""
     return True
-
-
-def answered() -> Accuracy:
-    """Build the metric ``answered``: answers of any kind / all samples, right or wrong."""
-    return Accuracy("answered", came_out, "answered")
 
 
 # Causal (why, how), temporal (next and previous, current), descriptive (count, place, other).
@@ -152,22 +146,12 @@ class NextQA(Accuracy):
         results = list(results)
         of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
         for result in results:
-            kind = type_of(result)
+            # Previous (TP) counts as next (TN), as in the official report.
+            kind = result.groups.get("type", "").replace("TP", "TN")
             for name in {kind, kind[:1]} & of_type.keys():
                 of_type[name].append(result)
         estimates = {name: share_of(mine) for name, mine in of_type.items()}
         return figures_of(results, {**estimates, "overall": share_of(results)}, share_of)
-
-
-def nextqa() -> NextQA:
-    """Build the metric of NExT-QA: the index is the target's."""
-    return NextQA("nextqa", right_choice)
-
-
-def type_of(result: SampleResult) -> str:
-    """Return the question's type. Previous (TP) counts as next (TN), as in the official report."""
-    kind = result.groups.get("type", "")
-    return "TN" if kind == "TP" else kind
 
 
 # Groups with few results each. They get no breakdown.
@@ -196,33 +180,6 @@ def _consistency(results: Sequence[SampleResult]) -> Estimate:
     for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
         whole[result.cluster or f"\0{index}"] &= is_correct(score)
     return proportion(sum(whole.values()), len(whole))
-
-
-def hrbench() -> Consistency:
-    """Build the metric of HR-Bench: a result is one order of the options, a cluster a question.
-
-    Source: ``HRBenchDataset.evaluate`` of https://github.com/DreamMr/HR-Bench averages the
-    accuracies of the four orders. That is the accuracy over all rows, since each order has every
-    question. Differs: no language model judges whether an answer is right.
-    """
-    return Consistency("hrbench", right_choice)
-
-
-def nlvr() -> Consistency:
-    """Build the metric of NLVR: a result is a PNG, a cluster the first number of its identifier.
-
-    Source: ``metrics_images.py`` of NLVR (Suhr et al. 2017), which calls accuracy precision.
-    """
-    return Consistency("nlvr", right_statement)
-
-
-def nlvr2() -> Consistency:
-    """Build the metric of NLVR2: a result is a sentence with two pictures, a cluster the sentence.
-
-    The sentence is the identifier without the number of its pair: ``dev-SET-PAIR-SENTENCE``.
-    Source: ``nlvr2/eval/metrics.py`` (Suhr et al. 2019).
-    """
-    return Consistency("nlvr2", right_statement)
 
 
 @dataclass(frozen=True)
@@ -255,17 +212,74 @@ class Balanced(Accuracy):
         return [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
 
 
-def blink() -> Balanced:
-    """Build the metric of BLINK: the mean of the subtasks' accuracies.
+_OF_TASK: Mapping[str, Metric] = {
+    "ground": Grounding(),
+    "question": Accuracy("answers", right_by_task),
+    "choice": Accuracy("choice", right_choice),
+    "statement": Accuracy("statement", right_statement),
+    "tag": Tagging(),
+}
 
-    Source: ``eval/evaluate.py`` of https://github.com/zeyofu/BLINK_Benchmark (Fu et al. 2024).
+_EDIT = Accuracy("edit", came_out)
+
+
+class Mixed:
+    """``mean_score`` over all samples but edits, and every task's own figures as ``TASK.FIGURE``.
+
+    Scores: the IoU of a box, 0 or 1 of an answer, a choice, a statement, the F1 of tags.
+    ``edit.came_out`` only says how often there was a picture. Its content is not judged, so it is
+    not part of the mean.
     """
-    return Balanced("blink", right_choice, by=("subtask",))
+
+    name = "mixed"
+
+    def score(self, sample: Sample, prediction: Prediction | None) -> Score:
+        """Return the score of the sample's task; for an edit, whether there is a picture."""
+        return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
+
+    def figures(self, results: Iterable[SampleResult]) -> Figures:
+        """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
+        results = list(results)
+        judged = [result for result in results if result.task in _OF_TASK]
+        edits = [result for result in results if result.task not in _OF_TASK]
+        overall = {"mean_score": mean_of(judged)}
+        for task, scorer in _OF_TASK.items():
+            if mine := [result for result in judged if result.task == task]:
+                of_task = scorer.figures(mine).overall
+                overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
+        if edits:
+            overall["edit.came_out"] = share_of(edits)
+        figures = figures_of(judged, overall, mean_of)
+        return replace(figures, failures=failure_shares(results), n=len(results))
 
 
-def cvbench() -> Balanced:
-    """Build the metric of CV-Bench: the mean of 2D, itself that of ADE20K and COCO, and 3D.
+# Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised (answer_correct).
+gqa = partial(Accuracy, "gqa", right_answer)
 
-    Source: the card of https://huggingface.co/datasets/nyu-visionx/CV-Bench (Tong et al. 2024).
-    """
-    return Balanced("cvbench", right_choice, by=("type", "source"))
+nextqa = partial(NextQA, "nextqa", right_choice)
+
+# A result is a PNG, a cluster the first number of its identifier. Source: metrics_images.py of NLVR
+# (Suhr et al. 2017), which calls accuracy precision.
+nlvr = partial(Consistency, "nlvr", right_statement)
+
+# A result is a sentence with two pictures, a cluster the sentence: the identifier
+# dev-SET-PAIR-SENTENCE without its PAIR. Source: nlvr2/eval/metrics.py (Suhr et al. 2019).
+nlvr2 = partial(Consistency, "nlvr2", right_statement)
+
+# A result is one order of the options, a cluster a question. Source: HRBenchDataset.evaluate of
+# https://github.com/DreamMr/HR-Bench averages the accuracies of the four orders. That is the
+# accuracy over all rows, since each order has every question. Differs: no language model judges
+# whether an answer is right.
+hrbench = partial(Consistency, "hrbench", right_choice)
+
+# The mean of the subtasks' accuracies. Source: eval/evaluate.py of
+# https://github.com/zeyofu/BLINK_Benchmark (Fu et al. 2024).
+blink = partial(Balanced, "blink", right_choice, by=("subtask",))
+
+# The mean of 2D, itself that of ADE20K and COCO, and 3D. Source: the card of
+# https://huggingface.co/datasets/nyu-visionx/CV-Bench (Tong et al. 2024).
+cvbench = partial(Balanced, "cvbench", right_choice, by=("type", "source"))
+
+answers = partial(Accuracy, "answers", right_by_task)
+
+answered = partial(Accuracy, "answered", came_out, "answered")

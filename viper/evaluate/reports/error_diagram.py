@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.agreement import is_correct
-from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.intervals import Estimate, mean_of_estimates, proportion
 from viper.evaluate.sample_result import SampleResult
 
 # The highest IoU of each range, itself included. The paper tells 0 and above .7 apart; .5 is the
@@ -106,12 +106,8 @@ def _occurring(counts: Mapping[str, int]) -> Iterator[str]:
 
 def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
     parts = tuple(parts)
-    each = [proportion(sum(counts[part] for part in parts), counts.total()) for counts in seeds]
-    return Estimate(
-        value=sum(counts.value for counts in each) / len(each),
-        n=max(counts.n for counts in each),
-        low=sum(counts.low for counts in each) / len(each),
-        high=sum(counts.high for counts in each) / len(each),
+    return mean_of_estimates(
+        [proportion(sum(counts[part] for part in parts), counts.total()) for counts in seeds]
     )
 
 

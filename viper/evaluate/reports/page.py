@@ -53,7 +53,7 @@ def report_page(
     for kind, groups in report["groups"].items():
         if groups:
             plots[f"by {kind}"] = group_plot(kind, groups, headline)
-    plots["errors"] = error_plot([tables.NamedErrors("all answers", report["errors"])])
+    plots["errors"] = error_plot([tables.NamedReport("all answers", report)])
     plots["failures"] = failure_plot(report)
     plots["confidence"] = risk_plot(report.get("confidence"))
     return rendered_page(
@@ -73,7 +73,7 @@ def report_page(
     )
 
 
-def errors_page(runs: Sequence[tables.NamedErrors]) -> str:
+def errors_page(runs: Sequence[tables.NamedReport]) -> str:
     """Return a page with the error diagrams of several runs side by side."""
     return rendered_page(
         "errors.html",

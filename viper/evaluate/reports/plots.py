@@ -19,9 +19,10 @@ from markupsafe import Markup
 
 from viper.escape import for_html, for_terminal
 from viper.evaluate.reports.error_diagram import PARTS
-from viper.evaluate.reports.tables import NamedErrors, parts_of
+from viper.evaluate.reports.tables import NamedReport, parts_of
 
-# Placeholders that the page's colours replace in the finished drawing.
+# Placeholders that the page's colours replace in the finished drawing: Matplotlib does not know
+# variables of CSS, and no other colour has these values.
 INK, BAR, PAPER = "#010203", "#040506", "#070809"
 
 # Placeholders of the parts: ``--part-0`` to ``--part-10`` of the page.
@@ -94,13 +95,10 @@ def _inline(svg: str, salt: str, title: str) -> Markup:
 
 # Lines only: a pattern of dots is 150 KB of SVG.
 _BAR_HATCHES = ("", "///", "xxx", "\\\\\\", "---", "|||", "+++", "//--")
-
-# Inches: the default width of Matplotlib, a bar as high as two lines of text, and the axis below.
+# The width of the page's column at 9 points; a bar with room for one line of text.
 _WIDTH_IN, _BAR_IN, _MARGIN_IN = 6.4, 0.34, 0.75
-
-# Characters that fit the 30 % of the width left of the bars, and bars that fit a screen.
-_LONGEST_BAR_LABEL = 28
-_MOST_BARS = 24
+# What fits left of the bars, and on one screen.
+_LONGEST_BAR_LABEL, _MOST_BARS = 28, 24
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ _LONGEST_LABEL = 18
 _SMALLEST_LABELLED = 0.05
 
 
-def error_plot(runs: Sequence[NamedErrors]) -> str:
+def error_plot(runs: Sequence[NamedReport]) -> str:
     """Return stacked bars of the shares in percent; empty if no run has an answer."""
     plotted = [run for run in runs if run.errors["n"]]
     if not plotted:
@@ -216,7 +214,7 @@ def error_plot(runs: Sequence[NamedErrors]) -> str:
     return drawing("errors", title, (_WIDTH_IN, height), draw)
 
 
-def _stack(axes: Any, runs: Sequence[NamedErrors], parts: Sequence[str]) -> None:
+def _stack(axes: Any, runs: Sequence[NamedReport], parts: Sequence[str]) -> None:
     ends = [0.0] * len(runs)
     for part in parts:
         shares = [run.errors["parts"].get(part, {"share": 0.0})["share"] for run in runs]

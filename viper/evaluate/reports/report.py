@@ -16,7 +16,7 @@ import numpy as np
 
 from viper.agreement import is_correct
 from viper.evaluate.calibration import risk_coverage
-from viper.evaluate.intervals import Estimate, over_seeds, proportion
+from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, proportion
 from viper.evaluate.metrics import Figures, Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
 from viper.evaluate.runs.manifest import Manifest
@@ -100,16 +100,12 @@ def _timing(store: RunStore, tally: Tally) -> dict[str, Any]:
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
     """Return each figure's mean over the seeds that have it."""
     names = dict.fromkeys(name for part in parts for name in part)
-    return {name: _mean([part[name] for part in parts if name in part]) for name in names}
-
-
-def _mean(estimates: Sequence[Estimate]) -> dict[str, Any]:
-    count = len(estimates)
+    means = {
+        name: mean_of_estimates([part[name] for part in parts if name in part]) for name in names
+    }
     return {
-        "value": sum(estimate.value for estimate in estimates) / count,
-        "low": sum(estimate.low for estimate in estimates) / count,
-        "high": sum(estimate.high for estimate in estimates) / count,
-        "n": max(estimate.n for estimate in estimates),
+        name: {key: getattr(mean, key) for key in ("value", "low", "high", "n")}
+        for name, mean in means.items()
     }
 
 
@@ -194,6 +190,9 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
     return notes
 
 
+_USAGE = ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")
+
+
 @dataclass
 class Kinds:
     """Count of each kind, with the ids of its first samples."""
@@ -233,33 +232,27 @@ class Tally:
     def of(cls, results: Iterable[SampleResult]) -> Tally:
         tally = cls()
         for result in results:
-            tally.add(result)
+            tally.n += 1
+            if result.failure is not None:
+                tally.failures.add(result.failure, result.sample_id)
+            for mark in result.marks:
+                tally.marks.add(mark, result.sample_id)
+            tally.not_own += is_fallback(result)
+            tally.seconds.append(result.seconds)
+            for name in _USAGE:
+                tally.usage[name] += getattr(result.usage, name)
+            tally.without_cost += result.usage.cost_usd is None
+            tally.cost_usd += result.usage.cost_usd or 0.0
         return tally
-
-    def add(self, result: SampleResult) -> None:
-        self.n += 1
-        if result.failure is not None:
-            self.failures.add(result.failure, result.sample_id)
-        for mark in result.marks:
-            self.marks.add(mark, result.sample_id)
-        self.not_own += is_fallback(result)
-        self.seconds.append(result.seconds)
-        for name in ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls"):
-            self.usage[name] += getattr(result.usage, name)
-        if result.usage.cost_usd is None:
-            self.without_cost += 1
-        else:
-            self.cost_usd += result.usage.cost_usd
 
     def usage_json(self) -> dict[str, Any]:
         """Return totals, and how many results have no cost. The cost is None if none is known."""
         has_cost = self.without_cost < self.n
         return {
-            **{name: self.usage[name] for name in
-               ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")},
+            **{name: self.usage[name] for name in _USAGE},
             "cost_usd": round(self.cost_usd, 6) if has_cost else None,
             "samples_without_cost": self.without_cost,
-        }  # fmt: skip
+        }
 
     def seconds_json(self) -> Mapping[str, float]:
         """Return the seconds per sample, waiting for shared models included."""

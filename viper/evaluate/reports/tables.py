@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from viper.escape import for_csv, for_markdown, for_terminal
+from viper.escape import csv_text, for_csv, for_markdown, for_terminal
 from viper.evaluate.reports.error_diagram import PARTS
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
@@ -23,10 +21,16 @@ _ABOUT = ("run", "set", "split", "strategy", "api", "profile")
 
 @dataclass(frozen=True)
 class NamedReport:
-    """A run's report under the name that tables give it."""
+    """A run's report under the name that tables give it; tables of errors read ``errors`` alone."""
 
     name: str
     report: Mapping[str, Any]
+
+    @property
+    def errors(self) -> Mapping[str, Any]:
+        """The error diagram, as ``ErrorDiagram.to_json`` gives it."""
+        errors: Mapping[str, Any] = self.report["errors"]
+        return errors
 
 
 def rendered(reports: Sequence[NamedReport], form: Format) -> str:
@@ -66,7 +70,7 @@ def _as_csv(reports: Sequence[NamedReport]) -> str:
         for kind, group, name, estimate in _figures(run.report):
             numbers = [estimate[key] for key in ("value", "low", "high", "n")]
             lines.append([*about, kind, for_csv(group), for_csv(name), *numbers])
-    return _csv(lines)
+    return csv_text(lines)
 
 
 _FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
@@ -163,15 +167,7 @@ def _figures(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping
             yield what, "", kind, {**kind_json, "value": kind_json["share"], "n": report["n"]}
 
 
-@dataclass(frozen=True)
-class NamedErrors:
-    """A run's error diagram, as ``ErrorDiagram.to_json`` gives it, under its name."""
-
-    name: str
-    errors: Mapping[str, Any]
-
-
-def rendered_errors(runs: Sequence[NamedErrors], form: Format) -> str:
+def rendered_errors(runs: Sequence[NamedReport], form: Format) -> str:
     """Render the diagrams in this format, ending with a line end."""
     if form == "json":
         return _json([{"run": run.name, **run.errors} for run in runs])
@@ -181,17 +177,17 @@ def rendered_errors(runs: Sequence[NamedErrors], form: Format) -> str:
     return aligned(lines) if form == "table" else _markdown_table(lines)
 
 
-def error_lines(runs: Sequence[NamedErrors]) -> list[list[str]]:
+def error_lines(runs: Sequence[NamedReport]) -> list[list[str]]:
     """Return the lines of a table: header first, a line for each part, a column for each run."""
     lines = [["share of answers [95% interval]", *[run.name for run in runs]]]
     for part in parts_of(runs):
         lines.append([part, *[_share(run.errors["parts"].get(part)) for run in runs]])
     lines.append([FAILED, *[_share(run.errors["failed"]) for run in runs]])
-    lines.append(["n", *[f"{run.errors['n']:,}" for run in runs]])
+    lines.append(["n", *[f"{run.report['errors']['n']:,}" for run in runs]])
     return lines
 
 
-def parts_of(runs: Sequence[NamedErrors]) -> list[str]:
+def parts_of(runs: Sequence[NamedReport]) -> list[str]:
     """Return the parts that any of the runs has, from best to worst."""
     return [part for part in PARTS if any(part in run.errors["parts"] for run in runs)]
 
@@ -200,19 +196,13 @@ def _share(entry: Mapping[str, Any] | None) -> str:
     return "-" if entry is None else with_interval({**entry, "value": entry["share"]})
 
 
-def _errors_csv(runs: Sequence[NamedErrors]) -> str:
+def _errors_csv(runs: Sequence[NamedReport]) -> str:
     lines = [["run", "part", "count", "share", "low", "high", "n"]]
     for run in runs:
         for part, entry in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
             numbers = [entry[name] for name in ("count", "share", "low", "high")]
             lines.append([for_csv(run.name), part, *numbers, run.errors["n"]])
-    return _csv(lines)
-
-
-def _csv(lines: Sequence[Sequence[Any]]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(lines)
-    return out.getvalue()
+    return csv_text(lines)
 
 
 def _json(runs: Sequence[Mapping[str, Any]]) -> str:

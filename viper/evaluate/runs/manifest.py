@@ -41,6 +41,8 @@ _GIT_TIMEOUT_S = 10.0
 
 HIDDEN = "[hidden]"
 
+# Hidden: what options and keys of this name hold, what looks like a key of a known service, and
+# users in addresses. Rather too much than a key in a shared run.
 _SECRET_NAME = re.compile(
     r"(^|[-_])(api[-_]?key|key|secret|passw(or)?d|token|authorization|credentials?)$", re.IGNORECASE
 )
@@ -76,7 +78,7 @@ class SetDescription:
 
 
 @dataclass(frozen=True)
-class Environment:
+class RunEnvironment:
     """Software and machine of a run.
 
     Attributes:
@@ -91,7 +93,7 @@ class Environment:
     platform: str
 
     @classmethod
-    def here(cls) -> Environment:
+    def here(cls) -> RunEnvironment:
         """Return the environment of this process. None of the packages is imported."""
         versions = {"python": platform.python_version()}
         for name, distribution in PACKAGES.items():
@@ -133,7 +135,7 @@ class Manifest:
     bank_hash: str | None = None
     arguments: tuple[str, ...] = ()
     execution: Mapping[str, Any] = field(default_factory=dict)
-    environment: Environment = field(default_factory=Environment.here)
+    environment: RunEnvironment = field(default_factory=RunEnvironment.here)
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     schema: int = MANIFEST_VERSION
 

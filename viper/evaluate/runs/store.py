@@ -1,4 +1,11 @@
-"""Store of a run in a folder: manifest (``run.json``), results (SQLite) and reports."""
+"""Store of a run in a folder: manifest (``run.json``), results (SQLite) and reports.
+
+`RunStore.create` and `RunStore.resume` take the writer's lock, check or write the manifest and open
+the database; `add` stores one result per transaction; `RunStore.read` opens any run for reading.
+`samples_of_run` finds the samples again, in the data set, or in the run's own folder: a run of
+``viper demo`` stores pictures and clips itself, since no data set has them, and the files of its
+results are names below the folder ``media``.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +13,24 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from viper.data.registry import choose
-from viper.data.sample import Sample
+from viper.data.registry import choose, samples_by_id
+from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
-from viper.evaluate.runs.rows import COLUMNS, ROW_COLUMNS, RUN, row_from, values_of
-from viper.evaluate.sample_result import SampleResult
+from viper.evaluate.sample_result import (
+    COLUMNS,
+    ROW_COLUMNS,
+    RUN,
+    SampleResult,
+    row_from,
+    values_of,
+)
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import dumps
@@ -32,6 +45,8 @@ _PAGE_ROWS = 200
 
 # Enough to recognise the folder, on one line.
 _NAMED_FILES = 3
+
+# Both mean that the sample, or its place, is taken.
 _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 
 _INSERT = (
@@ -358,3 +373,49 @@ def _is_left_over(name: str) -> bool:
 
 def _indented(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=2, allow_nan=False) + "\n"
+
+
+# Name of the data set in the manifest of such a run.
+KEPT_SET = "asked"
+
+# Folder in the run's folder.
+MEDIA = "media"
+
+
+def keeps_media(store: RunStore) -> bool:
+    """Return whether a run's samples lie in its own folder."""
+    return store.manifest.set.name == KEPT_SET
+
+
+def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> dict[str, Sample]:
+    """Return the samples of a run by id. Samples that cannot be read are absent.
+
+    Args:
+        root: folder of the set's official files.
+
+    Raises:
+        UnknownNameError: the run's set or split is not known here.
+        DataError: files of the set are missing or broken.
+    """
+    described = store.manifest.set
+    if not keeps_media(store):
+        return samples_by_id(
+            described.name, DatasetSpec(root, described.split, described.seed), ids
+        )
+    rows = [store.row(name, seed) for name in dict.fromkeys(ids) for seed in store.manifest.seeds]
+    return {row.sample_id: kept_sample(store.folder, row) for row in rows if row is not None}
+
+
+def kept_sample(folder: Path, result: SampleResult) -> Sample:
+    """Return the sample of a result. Only files below ``media`` are used."""
+    names = tuple(f"{MEDIA}/{Path(name).name}" for name in result.files)
+    return Sample(
+        result.sample_id,
+        result.text,
+        task=result.task,
+        media="",
+        target=result.target,
+        load=MediaFiles(folder, names),
+        options=result.options,
+        files=names,
+    )

@@ -1,7 +1,8 @@
 """Collection of an agent's workflows on a set's samples, as training data.
 
-Each workflow is one line of JSON, appended when it ends. Stored workflows are not made again, so
-an interrupted run resumes. Several workflows are made in parallel.
+`make_workflows` runs the samples as a campaign (`viper/evaluate/campaign.py`): `_WorkflowRunner`
+makes a workflow with `workflow_of`, and `_WorkflowStore` appends it as a line of JSON when it ends.
+Stored workflows are not made again, so an interrupted run resumes.
 
 Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data utilisation.
 """
@@ -9,21 +10,24 @@ Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from viper.data.sample import Sample, kind_of
 from viper.errors import CancelledError, DataError, StoreError, UsageError
-from viper.evaluate.engines.runner import UNBOUNDED, Budget
+from viper.evaluate.campaign import UNBOUNDED, Budget, run
+from viper.evaluate.engines.local import Bounds, LocalEngine
+from viper.evaluate.engines.sample_runner import Item, ItemOutcome
 from viper.evaluate.intervals import Estimate, proportion
+from viper.evaluate.sample_result import SampleResult
 from viper.models.media import media_from
 from viper.reasoner import Reasoner, RunOptions
 from viper.schema import Usage
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.answers import is_desired
+from viper.strategies.base import UsageMeter
 from viper.strategies.explore import ExploreSettings
 from viper.strategies.explore.strategy import ExploreStrategy, Verifier
 from viper.strategies.explore.workflow import MODES, Workflow, outcome_of
@@ -118,76 +122,132 @@ def make_workflows(
                 f"sample {sample.sample_id} is of task {sample.task}; workflows are made of "
                 "grounding, questions, choices and statements"
             )
-    file = folder / WORKFLOWS
-    folder.mkdir(parents=True, exist_ok=True)
-    made_by = _maker(reasoner, settings)
-    stored = {}
-    spent = _Cost()
-    for workflow in read_lines(file, Workflow, "a workflow"):
-        spent.add(workflow)
-        if workflow.set != settings.set_name:
-            raise UsageError(
-                f"{folder} holds workflows of {workflow.set}, not of {settings.set_name}; give "
-                "another folder"
-            )
-        same_mode = (workflow.manner, workflow.seed) == (settings.mode, settings.seed)
-        if same_mode and workflow.made_by != made_by:
-            raise UsageError(
-                f"{folder} holds workflows of another agent or of other settings "
-                f"({workflow.made_by}; now {made_by}); give another folder"
-            )
-        stored[workflow.id, workflow.manner, workflow.seed] = workflow
-    workflows: dict[str, Workflow] = {}
-    todo = []
-    for sample in samples:
-        existing = stored.get((sample.sample_id, settings.mode, settings.seed))
-        if existing is None:
-            todo.append(sample)
-        elif existing.query.text != sample.text:
-            raise UsageError(
-                f"{folder} holds a workflow of another sample {sample.sample_id} "
-                f"({existing.query.text!r}, now {sample.text!r}); give another folder"
-            )
+    store = _WorkflowStore(folder, settings, _maker(reasoner, settings), on_made)
+    kept = store.of(samples)
+    for workflow in kept:
+        on_kept(workflow)
+    todo = [Item(place, sample, settings.seed) for place, sample in enumerate(samples)]
+    engine = LocalEngine(_WorkflowRunner(reasoner, settings), Bounds(workers))
+    run(engine, todo, store, budget=settings.budget, stop=cancel)
+    if cancel.is_set():
+        raise CancelledError("making workflows was cancelled")
+    store.finish(len(samples) - len(kept))
+    return store.of(samples)
+
+
+@dataclass(frozen=True)
+class _WorkflowRunner:
+    """Makes the workflow of an item. Beside the row stand the workflow and the error, if any."""
+
+    reasoner: Reasoner
+    settings: WorkflowSettings
+
+    def answer(
+        self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
+    ) -> ItemOutcome:
+        sample, seed = item.sample, item.seed
+        try:
+            workflow = workflow_of(self.reasoner, sample, self.settings, cancel)
+        except BaseException as error:  # noqa: BLE001 (the store decides which errors end the run)
+            row = SampleResult.of(sample, seed, failure=type(error).__name__)
+            return ItemOutcome(item.position, row, (_failed(sample, self.settings, error), error))
+        row = SampleResult.of(sample, seed, usage=workflow.usage)
+        return ItemOutcome(item.position, row, (workflow, None))
+
+    def ahead(self, in_flight: int) -> int:
+        return 0  # reading a picture takes no time beside the many requests of an exploration
+
+    def prefetch(self, item: Item) -> None: ...
+
+
+class _WorkflowStore:
+    """The folder's file of workflows; see :class:`viper.evaluate.campaign.ResultStore`.
+
+    A sample that failed is held back until a later one succeeds or the run ends.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: WorkflowSettings,
+        made_by: str,
+        on_made: Callable[[Workflow], None],
+    ) -> None:
+        self._folder, self._settings, self._made_by = folder, settings, made_by
+        self._on_made = on_made
+        self._failed: list[tuple[Workflow, Exception]] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._all = read_lines(folder / WORKFLOWS, Workflow, "a workflow")
+        self._of_mode: dict[str, Workflow] = {}
+        for workflow in self._all:
+            if workflow.set != settings.set_name:
+                raise UsageError(
+                    f"{folder} holds workflows of {workflow.set}, not of {settings.set_name}; give "
+                    "another folder"
+                )
+            if (workflow.manner, workflow.seed) != (settings.mode, settings.seed):
+                continue
+            if workflow.made_by != made_by:
+                raise UsageError(
+                    f"{folder} holds workflows of another agent or of other settings "
+                    f"({workflow.made_by}; now {made_by}); give another folder"
+                )
+            self._of_mode[workflow.id] = workflow
+
+    def of(self, samples: Sequence[Sample]) -> list[Workflow]:
+        """Return the workflows of those samples that have one."""
+        workflows = []
+        for sample in samples:
+            workflow = self._of_mode.get(sample.sample_id)
+            if workflow is None:
+                continue
+            if workflow.query.text != sample.text:
+                raise UsageError(
+                    f"{self._folder} holds a workflow of another sample {sample.sample_id} "
+                    f"({workflow.query.text!r}, now {sample.text!r}); give another folder"
+                )
+            workflows.append(workflow)
+        return workflows
+
+    def rows(self) -> Iterator[SampleResult]:
+        """Yield the cost of every workflow of the folder: the budget is for all modes together."""
+        for workflow in self._all:
+            yield SampleResult(workflow.id, workflow.seed, 0.0, usage=workflow.usage)
+
+    def done(self) -> set[tuple[str, int]]:
+        return {(sample_id, self._settings.seed) for sample_id in self._of_mode}
+
+    def add(
+        self, position: int, result: SampleResult, trace: tuple[Workflow, BaseException | None]
+    ) -> None:
+        workflow, error = trace
+        if error is None:
+            self._keep_failed()
+            self._keep(workflow)
+        elif isinstance(error, CancelledError | StoreError) or not isinstance(error, Exception):
+            raise error
         else:
-            workflows[sample.sample_id] = existing
-            on_kept(existing)
+            self._failed.append((workflow, error))
+            if len(self._failed) == IN_A_ROW:
+                self._failed.clear()
+                raise error
 
-    def keep(workflow: Workflow) -> None:
-        workflow = replace(workflow, made_by=made_by)
-        append_line(file, workflow)
-        workflows[workflow.id] = workflow
-        spent.add(workflow)
-        on_made(workflow)
+    def finish(self, tried: int) -> None:
+        """Store the samples that failed last, or raise if all of ``tried`` did."""
+        if self._failed and len(self._failed) == tried:
+            raise self._failed[-1][1]
+        self._keep_failed()
 
-    failed: list[tuple[Sample, Exception]] = []
+    def _keep_failed(self) -> None:
+        for workflow, _ in self._failed:
+            self._keep(workflow)
+        self._failed.clear()
 
-    def settle(sample: Sample, outcome: Workflow | Exception) -> None:
-        if isinstance(outcome, Exception):
-            failed.append((sample, outcome))
-            if len(failed) == IN_A_ROW:
-                failed.clear()
-                raise outcome
-            return
-        keep_failed()
-        keep(outcome)
-
-    def keep_failed() -> None:
-        for sample, error in failed:
-            keep(_failed(sample, settings, error))
-        failed.clear()
-
-    _each(
-        todo,
-        lambda sample: workflow_of(reasoner, sample, settings, cancel),
-        settle,
-        workers,
-        cancel,
-        lambda under_way: settings.budget.allows(spent.usd, spent.llm_calls, under_way),
-    )
-    if failed and len(failed) == len(todo):
-        raise failed[-1][1]
-    keep_failed()
-    return [workflows[sample.sample_id] for sample in samples if sample.sample_id in workflows]
+    def _keep(self, workflow: Workflow) -> None:
+        workflow = replace(workflow, made_by=self._made_by)
+        append_line(self._folder / WORKFLOWS, workflow)
+        self._of_mode[workflow.id] = workflow
+        self._on_made(workflow)
 
 
 def workflow_of(
@@ -241,7 +301,7 @@ def workflow_of(
     )
 
 
-def _failed(sample: Sample, settings: WorkflowSettings, error: Exception) -> Workflow:
+def _failed(sample: Sample, settings: WorkflowSettings, error: BaseException) -> Workflow:
     """Build the unanswered workflow of a sample that could not be explored."""
     return Workflow(
         id=sample.sample_id,
@@ -300,18 +360,6 @@ def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
     return tuple(captions)
 
 
-@dataclass
-class _Cost:
-    """Sum of the costs of workflows."""
-
-    usd: float = 0.0
-    llm_calls: int = 0
-
-    def add(self, workflow: Workflow) -> None:
-        self.usd += workflow.usage.cost_usd or 0.0
-        self.llm_calls += workflow.usage.llm_calls
-
-
 def _maker(reasoner: Reasoner, settings: WorkflowSettings) -> str:
     """Describe in one line the agent and the settings that determine its workflows."""
     components = reasoner.components
@@ -322,48 +370,3 @@ def _maker(reasoner: Reasoner, settings: WorkflowSettings) -> str:
         f"{agent.model_id}, api {run_settings.api}, temperature {run_settings.temperature:g}, "
         f"{run_settings.of(ExploreSettings).max_turns} turns{checks}"
     )
-
-
-def _each(
-    todo: Sequence[Sample],
-    work: Callable[[Sample], Workflow],
-    settle: Callable[[Sample, Workflow | Exception], None],
-    workers: int,
-    cancel: threading.Event,
-    has_room: Callable[[int], bool],
-) -> None:
-    """Work on several samples in parallel and settle each result or error.
-
-    Finished samples are settled even if an error or Ctrl-C ends the others. A cancellation or a
-    store error is raised instead of settled.
-    """
-    waiting, running = list(todo), dict[Future[Workflow], Sample]()
-
-    def settle_future(future: Future[Workflow]) -> None:
-        sample, error = running.pop(future), future.exception()
-        if error is None:
-            settle(sample, future.result())
-        elif isinstance(error, CancelledError | StoreError) or not isinstance(error, Exception):
-            raise error
-        else:
-            settle(sample, error)
-
-    with ThreadPoolExecutor(workers, thread_name_prefix="viper-workflow") as pool:
-        try:
-            while waiting or running:
-                while waiting and len(running) < workers and has_room(len(running)):
-                    sample = waiting.pop(0)
-                    running[pool.submit(work, sample)] = sample
-                if not running:
-                    return
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in sorted(done, key=lambda each: each.exception() is not None):
-                    settle_future(future)
-                if cancel.is_set():
-                    raise CancelledError("making workflows was cancelled")
-        except BaseException:
-            cancel.set()
-            for future, sample in list(running.items()):
-                if not future.cancel() and future.exception() is None:
-                    settle(sample, future.result())
-            raise

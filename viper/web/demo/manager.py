@@ -27,8 +27,15 @@ from viper.evaluate.evaluation import model_ids
 from viper.evaluate.metrics import metric
 from viper.evaluate.runs.feedback import give_feedback
 from viper.evaluate.runs.manifest import Manifest, SetDescription, samples_hash
-from viper.evaluate.runs.samples import KEPT_SET, MEDIA, kept_sample
-from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest
+from viper.evaluate.runs.store import (
+    KEPT_SET,
+    MANIFEST,
+    MEDIA,
+    RunStore,
+    check_free,
+    kept_sample,
+    read_manifest,
+)
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner, RunOptions

@@ -13,8 +13,7 @@ import numpy as np
 
 from viper.data.sample import Sample
 from viper.errors import ViperError
-from viper.evaluate.runs.samples import keeps_media, samples_of_run
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.store import RunStore, keeps_media, samples_of_run
 from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of

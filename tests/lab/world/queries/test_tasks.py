@@ -11,8 +11,8 @@ import pytest
 from viper.api.prelude import PRELUDE
 from viper.data.sample import EditTarget
 from viper.errors import UnknownNameError
+from viper.evaluate.metrics.boxes import match_tags
 from viper.evaluate.metrics.editing import edit_verdict
-from viper.evaluate.metrics.tagging import match_tags
 from viper.sandbox import Limits, Sandbox
 from viper.schema import Answer, to_json
 from viper_lab.datasets.tasks import task_sample

@@ -1,1 +1,0 @@
-"""Experiment trackers, one file each; see :mod:`viper.evaluate.trackers.tracking`."""

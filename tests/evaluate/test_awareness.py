@@ -14,6 +14,7 @@ from viper.evaluate.awareness import awareness, cause_of
 from viper.models.media import media_from
 from viper.sandbox import Limits, Ref, Sandbox
 from viper.schema import ToolCall, Turn, Usage
+from viper.strategies.exact import ExactInput
 from viper.strategies.explore.workflow import Workflow
 
 WRONG = code("final_answer = answer", "3")
@@ -96,7 +97,7 @@ def test_logic_is_right_where_tools_without_error_give_the_label(
 ) -> None:
     with Sandbox(prelude=PRELUDE, limits=Limits(time_s=2)) as sandbox:
         one = replace(made(*turns), answer="3")
-        assert cause_of(one, lambda one: Perfect(), sandbox) == cause
+        assert cause_of(one, lambda one: ExactInput(Perfect.media, Perfect()), sandbox) == cause
 
 
 def test_what_code_stores_again_is_one_answer_of_the_tool_that_was_asked() -> None:

@@ -65,7 +65,8 @@ def _fields(record: Any) -> dict[str, Any]:
     """Return one level of a record, because ``viper.schema.to_json`` has no depth limit."""
     if isinstance(record, type):
         return {"type": record.__name__}
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+    fields = record.__dataclass_fields__.items()
+    return {name: getattr(record, name) for name, item in fields if "exclude" not in item.metadata}
 
 
 def append_line(path: Path, record: Any) -> None:

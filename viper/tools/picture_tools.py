@@ -166,13 +166,13 @@ class _Canvas:
         """Return bool [h, w] of the part: True inside any object, or its box if it has no
         outline.
         """
-        from scipy.ndimage import binary_dilation
-
         whole = box_mask(self.region.image_size, (0, 0, 0, 0))
         for ref, place in self.objects:
             mask = self._mask_of(ref, place)
             steps = round(MARGIN_SHARE * min(self.region.image_size))
             if with_margin and _outline_name(ref) and steps:
+                from scipy.ndimage import binary_dilation
+
                 mask = binary_dilation(mask, iterations=steps)
             whole |= mask
         return _cut(whole, self.region.box)

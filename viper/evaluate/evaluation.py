@@ -1,4 +1,9 @@
-"""Description of an evaluation: samples, settings and folder."""
+"""Description of an evaluation: samples, settings and folder.
+
+An `Evaluation` resolves set, split and ids to samples, and these with the seeds to items.
+`manifest_of` writes down everything that decides the answers: models and weights, the hash of the
+prompts, the bank, what was learned, all settings. Runs are resumed and compared by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Values with their 95% intervals, and comparisons of two runs on the same samples."""
+"""Values with their 95% intervals, and comparisons of two runs on the same samples.
+
+Metrics call `share`, `mean` or `ratio` on the values of their samples, and comparisons call
+`paired`. Independent shares get Wilson's interval (`_wilson`). Everything else is summed by cluster
+(`sums_of`) and resampled (`percentile_interval`), since samples of one picture are not independent.
+"""
 
 from __future__ import annotations
 

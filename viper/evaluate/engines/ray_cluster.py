@@ -1,4 +1,8 @@
-"""Connection to Ray, started here or joined, and the share of it that each actor gets."""
+"""Connection to Ray, started here or joined, and the share of it that each actor gets.
+
+`connected` joins a cluster or starts a Ray of its own, with settings for sockets, priority and logs
+(`_arguments`), and yields the nodes. `share_of` divides their processors and GPUs among the actors.
+"""
 
 from __future__ import annotations
 

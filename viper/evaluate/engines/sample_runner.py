@@ -1,4 +1,10 @@
-"""Answering and scoring of one sample. Every failure becomes a result."""
+"""Answering and scoring of one sample. Every failure becomes a result.
+
+`SampleRunner.stream` reads the sample's media from a shared cache, answers with the reasoner, and
+has the metric score the answer (`_score`). An error becomes a trace with the failure, which is
+scored as well. An `Engine` calls `answer` for many items at once; `ProgramRunner` runs one given
+program instead.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Comparison of two runs over the same samples, pair by pair."""
+"""Comparison of two runs over the same samples, pair by pair.
+
+`compare` matches the results of both runs by sample and seed, checks that they asked the same, and
+tests the paired gain; `_changes` lists the samples that became right or wrong or got another
+program or failure. `routine_effect` tells what routines change: the same samples, with and without
+them.
+"""
 
 from __future__ import annotations
 

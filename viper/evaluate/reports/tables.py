@@ -1,4 +1,9 @@
-"""Reports and error diagrams of runs side by side: terminal, CSV, Markdown, JSON."""
+"""Reports and error diagrams of runs side by side: terminal, CSV, Markdown, JSON.
+
+`rendered` and `rendered_errors` choose the writer of a format. Table and Markdown share their cells
+(`_cells`: a line for each run, a column for each figure); CSV has a line for each figure.
+`sections` adds the groups, failures and costs of a single report.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A bank of in-context examples: JSON lines, one :class:`~viper.schema.Example` each."""
+"""A bank of in-context examples: JSON lines, one :class:`~viper.schema.Example` each.
+
+`read_bank` parses the lines once. `select` then serves every query: `_rank` keeps, per task, API
+and retrieval, the fitting examples with their ranking, `best_first` sorts them by the query's text,
+and what demonstrates the query's own sample is left out. `write_bank` and `merged` serve the
+commands that make banks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper ace``: banks of in-context examples, and settings tuned on labelled samples."""
+"""``viper ace``: banks of in-context examples, and settings tuned on labelled samples.
+
+Subcommands that load models have modules of their own (`_COMMANDS`); the others are here. `check`
+reads the bank, `_checked` parses each program against its API, and `_run` runs those that hold on
+their own sample, with one reasoner for all APIs of one library.
+"""
 
 from __future__ import annotations
 

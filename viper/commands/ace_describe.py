@@ -1,4 +1,9 @@
-"""``viper ace describe``: examples without labels, from a description of a data set."""
+"""``viper ace describe``: examples without labels, from a description of a data set.
+
+`describe` draws media (`_Plan`), lets the language model write queries for them (`_queries`,
+resumable), and answers each query on several media in a stored run (`_sampled`). `_chosen` keeps
+the queries whose programs agree and writes the bank.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper ace mine``: in-context examples from labelled samples, answered zero-shot."""
+"""``viper ace mine``: in-context examples from labelled samples, answered zero-shot.
+
+`mine` chooses the samples and calls `_mined` for each API: a `Campaign` answers what the stored run
+lacks, and its rows become candidates. `select` keeps the best of all, and `write_examples` writes
+the bank. `tell_spent` and `write_examples` also serve ``viper ace describe``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper ace tune``: tune temperature and thresholds on a few labelled samples."""
+"""``viper ace tune``: tune temperature and thresholds on a few labelled samples.
+
+`_plan` lists the settings with the values to try. For each setting, `sweep` answers the samples
+once with every value, in stored runs, while the others stay as they are. `_write` puts the best
+values into a copy of the profile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper apply``: run one program on all pictures of a folder."""
+"""``viper apply``: run one program on all pictures of a folder.
+
+`apply` reads a program, or a script of ``viper export`` with its own profile and query.
+`folder_samples` lists the pictures, and `AnswersFile` holds the answers of earlier calls whose
+fingerprint is the same. `_answer` runs the program on the others, on threads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper setup doctor``: a check of this machine, with the command that fixes each problem."""
+"""``viper setup doctor``: a check of this machine, with the command that fixes each problem.
+
+`doctor` collects the findings of one function for each subject, which loads no weights, and prints
+them as text or JSON. It fails if the embedded profile cannot run or a layer that the strict sandbox
+requires is missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Evaluation of a data set by ``viper eval``, on threads or on actors of Ray."""
+"""Evaluation of a data set by ``viper eval``, on threads or on actors of Ray.
+
+`evaluate_set` reads the samples, opens an engine with its manifest (`_on_threads` or `on_ray`),
+begins or resumes the store of the run, and answers what it lacks (`_drive`). `_finish` writes the
+report from the store. With ``--dry-run``, `tell_cost` runs instead.
+"""
 
 from __future__ import annotations
 

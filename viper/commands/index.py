@@ -1,4 +1,9 @@
-"""``viper setup index``: indexes of images and texts on this disk."""
+"""``viper setup index``: indexes of images and texts on this disk.
+
+`images` embeds the pictures of a folder by the profile's matcher, `text` cuts documents into
+passages; both read only what changed. `like` and `search` query an index as the tools of programs
+do.
+"""
 
 from __future__ import annotations
 

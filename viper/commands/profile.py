@@ -1,4 +1,9 @@
-"""``viper setup profile``: profiles of models, thresholds and limits."""
+"""``viper setup profile``: profiles of models, thresholds and limits.
+
+`list_profiles` and `show` only read profiles. `check` adds up what the inventory of the models, the
+wiring and the memory of this machine find wrong. `new` copies a profile with its paths made
+absolute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper report``: tables and pages of evaluation runs, and comparisons of two runs."""
+"""``viper report``: tables and pages of evaluation runs, and comparisons of two runs.
+
+`report` decides by the options what is made: tables, pages, error diagrams, a comparison or a log
+for Inspect. Each opens the stores of the runs, computes reports from their rows, and delivers to
+stdout or a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``viper setup``: propose a profile for this machine, download its models and try it."""
+"""``viper setup``: propose a profile for this machine, download its models and try it.
+
+`set_up` describes the machine, proposes the best profile that fits (`_propose`), and lists the
+problems (`report_fit`). It then downloads the missing models, asks one question (`_try_out`), and
+writes the default. With ``check`` it stops after the problems.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Protocol of data sets: labelled samples, and a check of their files."""
+"""Protocol of data sets: labelled samples, and a check of their files.
+
+A `DataSet` returns the samples of a `DatasetSpec`: query, right answer and groups. Their media are
+read later, by `MediaFiles`, where a sample is answered. Sets that draw their samples also are a
+`DrawnSet` or an `EndlessSet`. `EditTarget` is the label of an instruction to edit.
+"""
 
 from __future__ import annotations
 

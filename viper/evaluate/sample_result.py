@@ -1,4 +1,9 @@
-"""Result of one sample, the unit of figures, reports and the run store, and its stored line."""
+"""Result of one sample, the unit of figures, reports and the run store, and its stored line.
+
+A metric turns the sample and its `Prediction` into a `Score`, and `SampleResult.of` adds what
+figures and reports group by. The store writes a result as the columns of `values_of` and reads it
+back by `row_from`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a profile holds: the models by role, and settings. Its tables are checked here."""
+"""What a profile holds: the models by role, and settings. Its tables are checked here.
+
+`document_of` checks the names of all tables and keys, then reads each table into its record: a
+`BackendChoice` for each model, and settings of tools, runs and limits. A wrong key raises with its
+place, from which the reader of the file finds the line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Whether a profile fits a machine: memory by weights, caches and activations, and downloads."""
+"""Whether a profile fits a machine: memory by weights, caches and activations, and downloads.
+
+`needs` estimates each model once, even if roles share it, and `fit` adds them up and compares with
+a memory. `shortfall` says why a profile does not fit the `Machine`, and `fitting` lists the
+proposed profiles that do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Inventory of a profile's models: source, size, problems. Nothing is loaded."""
+"""Inventory of a profile's models: source, size, problems. Nothing is loaded.
+
+`inventory` calls `_state` for each role: it resolves the backend, checks packages and options, and
+then looks where the weights are (`_of_source`): a folder, the cache, or still on the hub.
+`downloads` and `readiness` summarise the states.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Builds the components of a Reasoner from a checked profile."""
+"""Builds the components of a Reasoner from a checked profile.
+
+`load_profile` reads the file of a name and returns a `Profile`. `components` checks every backend
+and then builds the parts: models that load on first use, the toolbox with soft prompts, the sandbox
+with the library of routines, and the store of examples. `problems` runs the checks alone and lists
+what fails.
+"""
 
 from __future__ import annotations
 

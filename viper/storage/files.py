@@ -1,4 +1,9 @@
-"""Files that are written completely or not at all, locks for one writer, and one-line errors."""
+"""Files that are written completely or not at all, locks for one writer, and one-line errors.
+
+`replace_file` is the one way to write: temporary name, sync, rename, sync of the folder;
+`write_file` turns its errors into a `StoreError`. `read_plain_file` and `files_below` read what
+others may have written, and `WriterLock` keeps a second process out.
+"""
 
 from __future__ import annotations
 

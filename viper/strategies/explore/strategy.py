@@ -139,7 +139,6 @@ class Agent:
         return self._stop_early(f"max_turns {self.max_turns} reached")
 
     def _request_action(self, is_last: bool) -> Completion:
-        """Request the next action and return the reply."""
         settings = self.context.settings
         prompt = self.prompt(self._steps, is_last)
         self.first_prompt = self.first_prompt or as_text(prompt)

@@ -111,6 +111,7 @@ def _execute(reasoner: Reasoner, exported: ExportedProgram, media: Sequence[str]
     return reasoner.execute(exported.program, list(media), exported.query, options)
 
 
+# Ids that differ in a digit are alike; more than three would not help to find the typing error.
 _NEAR = 3
 
 

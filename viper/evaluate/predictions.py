@@ -336,6 +336,7 @@ def score_predictions(
 def first_few(names: Sequence[str]) -> str:
     """Return the first three names, with "…" if there are more."""
     listed = ", ".join(brief(name) for name in names[:3])
+    # three show the pattern of wrong ids, on one line
     return f"{listed}, …" if len(names) > 3 else listed
 
 
@@ -402,6 +403,7 @@ def percent(estimate: Estimate) -> str:
     They divide 100 times the count by n; the share times 100 can fall on the other side of a tie.
     """
     hits = estimate.value * estimate.n
+    # a sum of whole scores, but for rounding; graded ones are further from whole numbers
     if estimate.n and abs(hits - round(hits)) < 1e-6:
         return f"{round(hits) * 100.0 / estimate.n:.2f}"
     return f"{100 * estimate.value:.2f}"

@@ -28,6 +28,7 @@ class Grounding:
         """Return the IoU, with ``iou``, ``acc@0.5`` and ``acc@0.7`` in the details."""
         box = prediction.box if prediction is not None else None
         iou = box_iou(box, sample.target) if box is not None else 0.0
+        # at least .5 but above .7: each as its source counts, see above
         return Score(iou, {"iou": iou, "acc@0.5": float(iou >= 0.5), "acc@0.7": float(iou > 0.7)})
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:

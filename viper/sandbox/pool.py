@@ -45,6 +45,8 @@ POOL_SIZE = 2
 
 # A zygote imports the API and numpy first; a minute covers a machine that swaps.
 _BOOT_S = 60.0
+
+# 0 where the system lacks the flag.
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 # What a zygote imports; it finds the folders of these packages and no others.
 _PACKAGES = ("viper", "RestrictedPython", "msgpack", "numpy", "pyseccomp", "landlockpy")

@@ -38,7 +38,8 @@ FORMS = ("{}", "{}", "{}", "{} object", "a {}", "{} thing", "a photo of a {}")
 # so many cost little; five negatives to a positive, as things are rarely the concept.
 POSITIVES, NEGATIVES = 8, 40
 
-# Views per step that the image tower encodes with each prompt. They take nearly all of the time.
+# Views per step that the image tower encodes with each prompt. They take nearly all of the time, so
+# they are a small part of those above.
 SEEN_POSITIVES, SEEN_NEGATIVES = 2, 4
 
 # Weights of the losses for other pictures, the choice of a picture, and phrases, relative to that

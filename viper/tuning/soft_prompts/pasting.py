@@ -20,7 +20,7 @@ from viper.models.vision.roles import Floats, Mask, Pixels
 from viper.tools.edits import box_mask
 from viper.tuning.training_data import AnnotatedPicture, plain
 
-# Possible orders of a picture's colour channels.
+# All orders of a picture's colour channels; the first changes nothing and stands for no exchange.
 ORDERS = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
 
 # Largest ratio of the colour distance among a concept's objects to their distance from other

@@ -38,7 +38,8 @@ _PASS_TOKENS = 48
 _RECENT = 8
 
 
-# Separator between the texts to take guesses from.
+# Separator between the texts to take guesses from: no token has this number, so no guess crosses
+# it.
 _BREAK = -1
 
 

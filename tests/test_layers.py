@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -164,3 +166,42 @@ def test_the_check_itself_sees_a_breach(tmp_path: Path, monkeypatch: pytest.Monk
         "viper.profiles",
         "viper_lab.world.scene:",
     ]
+
+
+# Lines of code that the product may have, in at most so many files. Whoever adds a feature takes
+# something of its size out, or raises the ceiling with a reason in the commit.
+CEILING_LINES, CEILING_FILES = 50_000, 430
+
+
+def code_lines(path: Path) -> int:
+    """Count a file's lines without blank ones, comments and docstrings."""
+    text = path.read_text(encoding="utf-8")
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    documentation = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    code = {
+        line
+        for token in tokens
+        if token.type not in layout and token.type != tokenize.ENDMARKER
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - documentation)
+
+
+def test_the_house_stays_below_its_ceiling() -> None:
+    lines = sum(code_lines(path) for path in modules())
+    assert lines <= CEILING_LINES, f"{lines} lines of code"
+    assert len(modules()) <= CEILING_FILES
+
+
+def test_code_lines_leave_out_blank_lines_comments_and_docstrings(tmp_path: Path) -> None:
+    path = tmp_path / "small.py"
+    lines = ['"""Two', 'lines."""', "", "# why", "X = 1", "", "def f():", '    """One."""']
+    path.write_text("\n".join([*lines, "    return (", "        X", "    )"]))
+    assert code_lines(path) == 5

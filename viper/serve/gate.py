@@ -70,12 +70,16 @@ class AccessRules:
 
     @classmethod
     def to_pages(
-        cls, host: str, *, always_token: bool = True, **more: Callable[[str], bool]
+        cls,
+        host: str,
+        *,
+        always_token: bool = True,
+        offers: Callable[[str], bool] = lambda path: True,
     ) -> AccessRules:
         """Declare the access to pages, behind a random token unless only this machine may call."""
         # 144 random bits: nobody guesses them, and the address still fits in a line.
         token = secrets.token_urlsafe(18) if always_token or not is_loopback(host) else None
-        return cls(host, token, in_path=True, **more)
+        return cls(host, token, in_path=True, offers=offers)
 
     @property
     def prefix(self) -> str:

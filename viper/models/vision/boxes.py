@@ -50,7 +50,7 @@ def mask_box(mask: Mask) -> tuple[int, int, int, int]:
     return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def clip_corners(corners: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
+def clip_corners(corners: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float32]:
     """Return corners [N, 4] moved into a picture of that (height, width)."""
     limit = np.array([size[1], size[0]] * 2, np.float32)
     return np.clip(corners, 0, limit).astype(np.float32)

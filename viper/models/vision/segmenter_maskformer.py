@@ -118,7 +118,8 @@ class MaskFormerSegmenter(Checkpoint):
             ProfileError: a threshold or an overlap outside [0, 1].
         """
         if options.get("background") is None:
-            options["background"] = stated(source, "background", _labels, ())
+            none: tuple[str, ...] = ()
+            options["background"] = stated(source, "background", _labels, none)
         return super().from_pretrained(source, **options)
 
     @property

@@ -285,7 +285,7 @@ def test_an_engine_that_takes_a_share_of_the_device_starts_before_other_models(
             order.append("engine")
 
     monkeypatch.setattr("viper.models.llm.vllm_llm.VllmLLM", Engine)
-    monkeypatch.setattr("viper.profiles.wiring.check_packages", lambda *_: None)
+    monkeypatch.setattr("viper.profiles.backends.need_packages", lambda *_: None)
     (tmp_path / "mine.toml").write_text(
         'extends = "embedded"\nplanner = false\nseeker = false\nexplorer = false\n'
         '[llm]\nbackend = "vllm"\nmodel = "some/model"\n'

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.commands.test_bad_input import refused, viper
+from tests.commands.test_run import WITHOUT_LIBRARIES
 from tests.evaluate.fake_backends import PROFILE, a_set
 from viper.evaluate.runs.store import RunStore
 
@@ -264,12 +265,8 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(bench: Bench) -> N
 
 @pytest.mark.parametrize("more", [["--help"], ["world", "--limit", "4", "--dry-run"]])
 def test_help_and_a_dry_run_import_no_torch(more: list[str]) -> None:
-    code = (
-        "import sys; sys.modules.update(torch=None, transformers=None, open_clip=None)\n"
-        "from viper.cli import main\n"
-        f"main(['eval', *{more!r}])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    command = [sys.executable, "-c", WITHOUT_LIBRARIES, "eval", *more]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 

@@ -29,10 +29,18 @@ WAIT_S = 120
 WITHOUT_LIBRARIES = """
 import sys
 
+from importlib.util import spec_from_loader
+
 class Forbidden:
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name, path=None, target=None):  # to look for a package is no import
         if name.partition(".")[0] in ("torch", "torchvision", "transformers"):
-            raise AssertionError(f"imported {name}")
+            return spec_from_loader(name, self)
+
+    def create_module(self, spec):
+        raise AssertionError(f"imported {spec.name}")
+
+    def exec_module(self, module):
+        pass
 
 sys.meta_path.insert(0, Forbidden())
 from viper.__main__ import main

@@ -239,7 +239,7 @@ def mask_features(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
     for values in maps[1:]:
         channels_last = values.float().movedim(1, -1)
         even = functional.layer_norm(channels_last, values.shape[1:2]).movedim(-1, 1)
-        cover = functional.adaptive_avg_pool2d(covers, tuple(values.shape[-2:]))
+        cover = functional.adaptive_avg_pool2d(covers, (values.shape[-2], values.shape[-1]))
         parts += [placed(even * cover, _CELLS), *_within(cover, even)]
     features: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
     return Descriptions(features, tuple(part.shape[1] for part in parts))

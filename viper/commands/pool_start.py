@@ -199,6 +199,10 @@ def _mined(
 ) -> tuple[list[SampleResult], list[finding.SolvedSample]]:
     """Answer the samples that the run lacks, and return all rows and the solved samples."""
     sampled, budget = plan.sampled, plan.options.budget
+    if budget is not None:
+        # A third is left for trying solved samples as examples: with none left, a small budget
+        # would end without a demonstration.
+        budget -= max(1, budget // 3)
     each = 2 + MAX_RESAMPLES if sampled.evaluation.options.strategy == "plan" else 1
     document = to_json(plan.profile.document)
     done = 0

@@ -1,18 +1,17 @@
 """Ranks texts by their fit to a query: by shared words, or by meaning.
 
-Prompts need every text's exact score and lists of up to some thousand texts, so BM25 is computed
-here. An index of millions of passages on disk is :mod:`viper.search.text_index`; its engine rounds
-lengths and has other constants, which would choose other examples for 4 to 15 of 100 prompts.
+Prompts need every text's exact score, and their lists fit in memory: the library bm25s. An index of
+millions of passages on disk is :mod:`viper.search.text_index`, by tantivy, which rounds lengths and
+has other constants: it would choose other examples for 4 to 15 of 96 prompts.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,48 +52,28 @@ def ranker(name: str, embed: Embed | None = None) -> Rank:
     raise UnknownNameError("ranking", name, RANKERS)
 
 
-# Saturation of a repeated word and weight of a text's length: the usual values of the literature.
-# Others would choose other examples, and the prompts of all profiles would change.
-K1, B = 1.5, 0.75
-
-# Words of two letters and more that are not in Lucene's English list of stop words.
-_WORD = re.compile(
-    r"\b(?!(?:an|and|are|as|at|be|but|by|for|if|in|into|is|it|no|not|of|on|or|such|that|the|their"
-    r"|then|there|these|they|this|to|was|will|with)\b)\w\w+\b"
-)
-
-
 def by_words(texts: Sequence[str]) -> Scores:
     """Rank by BM25 over stemmed words.
 
-    Source: Robertson and Zaragoza 2009, with the inverse document frequency of Lucene.
+    Source: Robertson and Zaragoza 2009, as implemented by the library bm25s.
     """
     return _by_words(tuple(texts))
 
 
 @lru_cache(maxsize=16)  # a bank and an API for each task of some running profiles
 def _by_words(texts: tuple[str, ...]) -> Scores:
+    bm25s = _bm25s()
     corpus = _words(texts)
-    lengths = np.array([len(words) for words in corpus])
-    saturation = K1 * (1 - B + B * lengths / (lengths.mean() if lengths.any() else 1))
-    places: dict[str, list[tuple[int, int]]] = {}
-    for place, words in enumerate(corpus):
-        for word, count in Counter(words).items():
-            places.setdefault(word, []).append((place, count))
-    weights = {}
-    for word, pairs in places.items():
-        rows, counts = np.array(pairs).T
-        # Lucene's form: the 1 keeps words of more than half of the texts from counting negative
-        rarity = np.float32(math.log(1 + (len(corpus) - len(rows) + 0.5) / (len(rows) + 0.5)))
-        weights[word] = rows, (rarity * (counts / (saturation[rows] + counts))).astype(np.float32)
+    vocabulary = {word for entry in corpus for word in entry}
+    index = bm25s.BM25()
+    if vocabulary:
+        index.index(corpus, show_progress=False)
 
     def scores(query: str) -> list[float]:
-        total = np.zeros(len(corpus), np.float32)
-        for word in _words([query])[0]:
-            if word in weights:
-                rows, values = weights[word]
-                total[rows] += values
-        return [float(score) for score in total]
+        words = [word for word in _words([query])[0] if word in vocabulary]
+        if not words:
+            return [0.0] * len(corpus)
+        return [float(score) for score in index.get_scores(words)]
 
     return scores
 
@@ -135,5 +114,17 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
     """Return the stemmed words of each text, without stop words."""
     import Stemmer
 
+    bm25s = _bm25s()
     stemmer = Stemmer.Stemmer("english")  # one per call: a stemmer is not thread-safe
-    return [stemmer.stemWords(_WORD.findall(text.lower())) for text in texts]
+    tokens = bm25s.tokenize(
+        list(texts), stopwords="en", stemmer=stemmer, return_ids=False, show_progress=False
+    )
+    return [list(words) for words in tokens]
+
+
+def _bm25s() -> Any:
+    """Import the library and silence its logger, which reports every detail."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s

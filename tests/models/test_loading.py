@@ -162,7 +162,7 @@ def test_four_bits_are_nf4_with_quantised_scales(
 ) -> None:
     import torch
 
-    monkeypatch.setattr(loading, "_need", lambda *_: None)
+    monkeypatch.setattr(loading, "need_packages", lambda *_: None)
     monkeypatch.setattr("transformers.BitsAndBytesConfig.post_init", lambda _: None)
     options = LoadOptions(quantize="4bit", dtype=dtype, device="cpu")
     config: Any = loading._quantization(options)

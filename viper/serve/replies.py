@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from viper.errors import MediaError, UnknownNameError, UsageError, ViperError
 from viper.models.llm.messages import Picture
 from viper.record import result_record
 from viper.run_result import RunResult
+
+if TYPE_CHECKING:
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
 
 _HIDDEN = "the server could not finish this request; its log knows it as {request_id}"
 
@@ -149,6 +151,9 @@ def error_body(error: BaseException, request_id: str) -> dict[str, Any]:
 
 def error_response(error: BaseException, request_id: str) -> Response:
     """Build the JSON answer to an error."""
+    # Here, since commands know the refusals before they serve anything, and their help is fast.
+    from starlette.responses import Response
+
     return Response(
         encoded(error_body(error, request_id)),
         status_code=status_of(error),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_origin
 
 import viper
 from viper.strategies import STRATEGIES
@@ -27,11 +26,10 @@ def _lines() -> Iterator[str]:
         for setting in all_settings().values()
         if not setting.strategy or setting.strategy in STRATEGIES
     ]
-    yield "| key | default | allowed | meaning |"
-    yield "|---|---|---|---|"
+    yield "| key | default | option, or meaning |"
+    yield "|---|---|---|"
     for setting in settings:
-        cells = [f"`{setting.name}`", f"`{_default(setting)}`", _allowed(setting)]
-        cells.append(setting.help.removesuffix("."))
+        cells = [f"`{setting.name}`", f"`{_default(setting)}`", _meaning(setting)]
         yield "| " + " | ".join(cells) + " |"
     local = [f"`{setting.name}`" for setting in settings if not setting.declaration.http]
     yield ""
@@ -44,18 +42,21 @@ def _default(setting: Setting) -> str:
     )
 
 
+def _meaning(setting: Setting) -> str:
+    """Return the option, which ``viper run --help`` explains, or the help text and the values."""
+    if setting.declaration.cli:
+        return f"`{setting.option}`"
+    return f"{setting.help.removesuffix('.')} ({_allowed(setting)})"
+
+
 def _allowed(setting: Setting) -> str:
     declared = setting.declaration
     if declared.allowed:
         return declared.allowed
-    if get_origin(setting.type) is tuple:
-        return "a list of " + ", ".join(f"`{text}`" for text in declared.choices)
     if declared.choices:
         return ", ".join(f"`{text}`" for text in declared.choices)
     if setting.type is bool:
         return "true, false"
-    if setting.type is str:
-        return ", ".join(f"`{text}`" for text in declared.metavar.split("|"))
     if declared.unbounded:
         return "≥ 0"
     if declared.most is None:

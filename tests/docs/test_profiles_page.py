@@ -37,11 +37,7 @@ def documented(section: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("section", "kind"),
-    [
-        ("`[tools]`", ToolSettings),
-        ("The text is that of the [declarations]", ProfileDocument),
-        ("`[limits]`", Limits),
-    ],
+    [("`[tools]`", ToolSettings), ("`[run]` also has", ProfileDocument), ("`[limits]`", Limits)],
 )
 def test_the_tables_have_every_key_and_its_default(section: str, kind: type) -> None:
     expected = {one.name: default_of(one) for one in fields(kind) if one.name != "sensitivities"}

@@ -1,4 +1,7 @@
-"""``docs/extending.md`` followed literally: its files written, its commands run, in order."""
+"""``docs/extending.md`` followed literally: its files written, its commands run, in order.
+
+The longer files of the page are in ``examples/extending``.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ _BLOCK = re.compile(r"^```(\w+)[ ]?(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 @pytest.mark.timeout(600)
 def test_every_snippet_of_the_page_works(tmp_path: Path) -> None:
     shutil.copy(PACKAGE / "embedded" / "media" / "table.png", tmp_path)
+    shutil.copytree(PACKAGE.parent / "examples" / "extending", tmp_path, dirs_exist_ok=True)
     scripts = Path(sys.executable).parent
     environment = {
         **os.environ,

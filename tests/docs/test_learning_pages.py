@@ -1,4 +1,7 @@
-"""The Python examples of the pages on learning run; only names of folders are put in."""
+"""The Python examples of the pages on learning and of ``examples/training_pictures`` run.
+
+Only names of folders are put in.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from PIL import Image
 import viper
 from tests.data.lvis_files import write_lvis
 from viper import Reasoner, load_profile
-from viper.evaluate.runs.feedback import COMMENT_ALONE
 
 PACKAGE = Path(viper.__file__).parent
 DOCS = PACKAGE.parent / "docs"
+EXAMPLES = PACKAGE.parent / "examples" / "training_pictures"
 
 
 def python_blocks(page: str) -> dict[str, str]:
@@ -24,15 +27,8 @@ def python_blocks(page: str) -> dict[str, str]:
     return dict(re.findall(r"^```python[ ]?(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
-BLOCKS = python_blocks("learning-tools.md")
-
-
-def test_there_are_four_examples_of_collecting():
-    assert set(BLOCKS) == {"", "lvis", "folder", "web"}
-
-
 @pytest.mark.parametrize(
-    "name", ["", "lvis", "web", pytest.param("folder", marks=pytest.mark.models)]
+    "name", ["annotated", "lvis", "web", pytest.param("folder", marks=pytest.mark.models)]
 )
 def test_an_example_of_collecting_runs(name, tmp_path, capsys):
     for number, folder in enumerate(("pyramid", "cone", "cube")):
@@ -40,7 +36,7 @@ def test_an_example_of_collecting_runs(name, tmp_path, capsys):
         pixels = np.full((40, 40, 3), 60 * number, np.uint8)
         Image.fromarray(pixels).save(tmp_path / "pictures" / folder / "1.png")
     write_lvis(tmp_path / "lvis")
-    text = BLOCKS[name]
+    text = (EXAMPLES / f"{name}.py").read_text("utf-8")
     for word, path in (
         ("ROOT", tmp_path / "lvis"),
         ("PICTURES", tmp_path / "pictures"),
@@ -48,9 +44,9 @@ def test_an_example_of_collecting_runs(name, tmp_path, capsys):
         ("STATE", tmp_path / "state"),
     ):
         text = text.replace(f'"{word}', f'"{path}')
-    exec(compile(text, "docs/learning-tools.md", "exec"), {})
+    exec(compile(text, f"examples/training_pictures/{name}.py", "exec"), {})
     output = capsys.readouterr().out
-    expected = {"": "(144, 192, 3)", "lvis": "('mug',)\n3\n", "folder": "1 2", "web": ""}
+    expected = {"annotated": "(144, 192, 3)", "lvis": "('mug',)\n3\n", "folder": "1 2", "web": ""}
     assert expected[name] in output
 
 
@@ -58,10 +54,6 @@ def test_the_example_of_learned_models_runs(tmp_path):
     scope = {"STATE": tmp_path / "state"}
     exec(compile(python_blocks("learning.md")["learn"], "docs/learning.md", "exec"), scope)
     assert isinstance(scope["reasoner"], Reasoner)
-
-
-def test_the_page_quotes_the_answer_to_a_comment_alone():
-    assert COMMENT_ALONE in (DOCS / "learning.md").read_text("utf-8")
 
 
 @pytest.mark.models

@@ -1,16 +1,15 @@
 """A bank of in-context examples: JSON lines, one :class:`~viper.schema.Example` each.
 
 `read_bank` parses the lines once. `select` then serves every query: `_rank` keeps, per task, API
-and retrieval, the fitting examples with their ranking, `best_first` sorts them by the query's text,
-and what demonstrates the query's own sample is left out. `write_bank` and `merged` serve the
-commands that make banks.
+and retrieval, the fitting examples with their ranking, the query's text sorts them, and what
+demonstrates the query's own sample is left out. `write_bank` and `merged` serve the commands that
+make banks.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -29,21 +28,6 @@ from viper.strategies.examples import Demonstration, ExampleRequest, SelectedExa
 _LISTS_KEPT = 32
 
 
-@dataclass(frozen=True)
-class _Fitting:
-    """The examples of a task and API in the bank's order, and the scores to rank them by."""
-
-    items: tuple[Example, ...]
-    scores: Scores | None = None
-
-    def best_first(self, query: str) -> list[Example]:
-        if self.scores is None or not self.items:
-            return list(self.items)
-        scores = self.scores(query)
-        order = sorted(range(len(self.items)), key=lambda index: -scores[index])
-        return [self.items[index] for index in order]
-
-
 class Bank:
     """Examples in order of merit. Safe to use from several threads.
 
@@ -53,8 +37,8 @@ class Bank:
 
     def __init__(self, items: Iterable[Example]) -> None:
         self.items = tuple(items)
-        cached: Callable[[Callable[..., _Fitting]], Any] = lru_cache(_LISTS_KEPT)
-        self._fitting = cached(self._rank)
+        cached: Callable[[Callable[..., Any]], Any] = lru_cache(_LISTS_KEPT)
+        self._ranking = cached(self._rank)
 
     def select(self, query: Query, request: ExampleRequest) -> SelectedExamples:
         """Return the best correct examples of the task and API, best first.
@@ -70,26 +54,27 @@ class Bank:
             UnknownNameError: there is no such retrieval.
         """
         sets = frozenset(split_api(request.api))
-        fitting = self._fitting(request.task, sets, request.retrieval, request.embed)
-        others = (item for item in fitting.best_first(query.text) if not demonstrates(item, query))
-        best = islice(others, request.correct)
+        items, scores = self._ranking(request.task, sets, request.retrieval, request.embed)
+        if scores is not None:
+            ranks = scores(query.text)
+            items = [items[index] for index in sorted(range(len(items)), key=lambda i: -ranks[i])]
+        best = islice((item for item in items if not demonstrates(item, query)), request.correct)
         return SelectedExamples([Demonstration("", example) for example in best])
 
     def _rank(
         self, task: str, sets: frozenset[str], retrieval: str, embed: Embed | None
-    ) -> _Fitting:
-        items = tuple(
+    ) -> tuple[list[Example], Scores | None]:
+        """Return the examples that fit, in the bank's order, and the scores to rank them by."""
+        items = [
             item
             for item in self.items
             if item.task == task
             and set(split_api(item.api)) <= sets
             and item.polarity == "correct"
             and item.part != "plan"
-        )
-        if retrieval == "fixed":
-            return _Fitting(items)
-        rank = ranker(retrieval, embed)
-        return _Fitting(items, rank([item.query for item in items]) if items else None)
+        ]
+        rank = None if retrieval == "fixed" else ranker(retrieval, embed)
+        return items, rank([item.query for item in items]) if rank and items else None
 
 
 def read_bank(path: Path) -> Bank:
@@ -104,8 +89,18 @@ def read_bank(path: Path) -> Bank:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as text ({error})") from None
-    lines = enumerate(text.split("\n"), start=1)
-    return Bank(_example(path, number, line) for number, line in lines if line.strip())
+    items = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            try:
+                items.append(record_from_json(Example, json.loads(line)))
+            except json.JSONDecodeError as error:
+                why = f"not JSON ({error.msg}); one example a line"
+                raise UsageError(f"{path}:{number}: {why}") from None
+            except RecordError as error:
+                why = f"not an example ({error}); see viper ace mine"
+                raise UsageError(f"{path}:{number}: {why}") from None
+    return Bank(items)
 
 
 def write_bank(path: Path, items: Iterable[Example]) -> None:
@@ -119,29 +114,6 @@ def write_bank(path: Path, items: Iterable[Example]) -> None:
         replace_file(path, text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})") from None
-
-
-def example_of(record: Any) -> Example:
-    """Build an example from its JSON values.
-
-    Raises:
-        UsageError: the values are not an example; says why.
-    """
-    try:
-        return record_from_json(Example, record)
-    except RecordError as error:
-        raise UsageError(f"not an example ({error}); see viper ace mine") from None
-
-
-def _example(path: Path, number: int, line: str) -> Example:
-    try:
-        record: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{path}:{number}: not JSON ({error.msg}); one example a line") from None
-    try:
-        return example_of(record)
-    except UsageError as error:
-        raise UsageError(f"{path}:{number}: {error}") from None
 
 
 def merged(banks: Iterable[Bank], keep: int | None = None) -> list[Example]:

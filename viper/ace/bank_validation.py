@@ -93,9 +93,18 @@ def samples_of(examples: Sequence[Example], data: SampleSource) -> list[ExampleS
             split = data.spec.split or example.split or None
             places_by_set.setdefault((name, split), []).append(place)
     for (name, split), places in places_by_set.items():
-        loaded = _load_samples(name, replace(data.spec, split=split), [examples[i] for i in places])
-        for place, sample in zip(places, loaded, strict=True):
-            results[place] = sample
+        ids = [examples[place].sample_id for place in places]
+        try:
+            samples = samples_by_id(name, replace(data.spec, split=split), ids)
+            judge = data_set(name).metric
+        except ViperError as error:
+            for place in places:
+                results[place] = ExampleSample(why=str(error))
+            continue
+        for place, sample_id in zip(places, ids, strict=True):
+            sample = samples.get(sample_id)
+            why = "" if sample else f"{name} has no sample {sample_id!r}"
+            results[place] = ExampleSample(sample, judge, why)
     return results
 
 
@@ -121,7 +130,9 @@ def check_program(
     example, sample = checked.example, example_sample.sample
     assert sample is not None
     if example.kind == DESCRIPTION:
-        sample = _with_example_query(example, sample)
+        # the medium with the example's own query; a video question has no options
+        task = "question" if example.task == "choice" and not example.options else example.task
+        sample = replace(sample, text=example.query, task=task, options=example.options)
     options = RunOptions(
         task=sample.task,
         options=sample.options,
@@ -147,23 +158,3 @@ def check_program(
         return replace(checked, state="ok", score=score)
     why = f"scores {score:.2f}, {example.score:.2f} when it was mined"
     return replace(checked, state="broken", why=why, score=score)
-
-
-def _with_example_query(example: Example, sample: Sample) -> Sample:
-    """Return the sample's media with the example's own query. A video question has no options."""
-    task = "question" if example.task == "choice" and not example.options else example.task
-    return replace(sample, text=example.query, task=task, options=example.options, target=None)
-
-
-def _load_samples(name: str, spec: DatasetSpec, examples: Sequence[Example]) -> list[ExampleSample]:
-    try:
-        samples = samples_by_id(name, spec, [example.sample_id for example in examples])
-        judge = data_set(name).metric
-    except ViperError as error:
-        return [ExampleSample(why=str(error))] * len(examples)
-    return [
-        ExampleSample(samples[example.sample_id], judge)
-        if example.sample_id in samples
-        else ExampleSample(why=f"{name} has no sample {example.sample_id!r}")
-        for example in examples
-    ]

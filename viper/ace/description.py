@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -57,9 +58,8 @@ class SamplingPlan:
         shots = Shots(
             self.set_name, self.spec, programs=self.programs, temperature=self.temperature
         )
-        first = self.spec.seed
-        seeds = tuple(range(first, first + self.media * self.programs))
-        return replace(shots.evaluation(), limit=None, seeds=seeds)
+        seeds = range(self.spec.seed, self.spec.seed + self.media * self.programs)
+        return replace(shots.evaluation(), limit=None, seeds=tuple(seeds))
 
     def pool(self) -> list[Sample]:
         """Return samples with different media: samples of the task if the set has any, else all
@@ -110,23 +110,30 @@ def media_queries(
     pairs = []
     for place, query in enumerate(queries):
         random = Random(f"{drawing.spec.seed} {query.text}")
+        words = "\n".join((query.task, query.text, *query.options))
+        name = f"{DESCRIPTION}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
         media = random.sample(list(pool), min(drawing.media, len(pool)))
-        pairs += [
-            MediaQuery(place, number, _unlabelled(query, sample), sample.sample_id)
-            for number, sample in enumerate(media)
-        ]
+        for number, medium in enumerate(media):
+            unlabelled = replace(
+                medium,
+                sample_id=f"{name}-{medium.sample_id}",
+                text=query.text,
+                task=query.task,
+                target=None,
+                options=query.options,
+                groups={"query_type": DESCRIPTION},
+            )
+            pairs.append(MediaQuery(place, number, unlabelled, medium.sample_id))
     return pairs
 
 
 def work_items(pairs: Sequence[MediaQuery], drawing: SamplingPlan) -> list[Item]:
     """Return all work items, query by query, so that a budget ends between queries."""
     first, count = drawing.spec.seed, drawing.programs
-    todo = [
-        (pair.sample, first + pair.medium * count + number)
-        for pair in pairs
-        for number in range(count)
+    return [
+        Item(position, pair.sample, first + pair.medium * count + number)
+        for position, (pair, number) in enumerate(itertools.product(pairs, range(count)))
     ]
-    return [Item(position, sample, seed) for position, (sample, seed) in enumerate(todo)]
 
 
 def programs_by_query(
@@ -147,20 +154,3 @@ def programs_by_query(
         example = replace(candidate.example, sample_id=pair.medium_id)
         programs[pair.query][pair.medium].append(replace(candidate, example=example))
     return programs
-
-
-def _unlabelled(query: Query, medium: Sample) -> Sample:
-    words = "\n".join((query.task, query.text, *query.options))
-    name = hashlib.sha256(words.encode()).hexdigest()[:12]
-    return Sample(
-        f"{DESCRIPTION}-{name}-{medium.sample_id}",
-        query.text,
-        task=query.task,
-        media=medium.media,
-        target=None,
-        load=medium.load,
-        options=query.options,
-        groups={"query_type": DESCRIPTION},
-        cluster=medium.cluster,
-        files=medium.files,
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,22 +98,18 @@ def generate(
     state = so_far or GeneratedQueries()
     limit = request.most_replies if most is None else min(most, request.most_replies)
     while len(state.queries) < request.count and state.replies < limit and state.barren < BARREN:
-        state = _request_more(llm, request, state)
+        prompt, tokens = _fit_prompt(llm, request, [query.text for query in state.queries])
+        seed = request.seed * _SEEDS_A_RUN + state.replies
+        completion = llm.generate([prompt], Sampling(TEMPERATURE, seed, tokens))[0][0]
+        reply = completion.text
+        if completion.finish_reason == "length":
+            reply = reply.rpartition("\n")[0]  # its last line is cut
+        read = query_lines.read_queries(reply, request.task)
+        queries = tuple(query_lines.without_repeats([*state.queries, *read]))[: request.count]
+        barren = state.barren + 1 if len(queries) == len(state.queries) else 0
+        state = GeneratedQueries(queries, state.replies + 1, barren)
         on_reply(state)
     return state
-
-
-def _request_more(llm: LLM, request: Request, state: GeneratedQueries) -> GeneratedQueries:
-    prompt, tokens = _fit_prompt(llm, request, [query.text for query in state.queries])
-    seed = request.seed * _SEEDS_A_RUN + state.replies
-    completion = llm.generate([prompt], Sampling(TEMPERATURE, seed, tokens))[0][0]
-    reply = completion.text
-    if completion.finish_reason == "length":
-        reply = reply.rpartition("\n")[0]  # its last line is cut
-    read = query_lines.read_queries(reply, request.task)
-    queries = tuple(query_lines.without_repeats([*state.queries, *read]))[: request.count]
-    is_barren = len(queries) == len(state.queries)
-    return GeneratedQueries(queries, state.replies + 1, state.barren + 1 if is_barren else 0)
 
 
 def _fit_prompt(llm: LLM, request: Request, queries: list[str]) -> tuple[str, int]:
@@ -168,11 +164,10 @@ def read_query_file(path: Path, task: str) -> list[Query]:
     for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
-        query = query_lines.read_line(line, task)
-        wrong = query_lines.fault(query)
+        queries.append(query_lines.read_line(line, task))
+        wrong = query_lines.fault(queries[-1])
         if wrong is not None:
             raise UsageError(f"{path}:{number}: {wrong}; one query a line")
-        queries.append(query)
     if not queries:
         raise UsageError(f"{path}: no query; one a line")
     return query_lines.without_repeats(queries)
@@ -207,8 +202,8 @@ class QueryStore:
             return GeneratedQueries()
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            before, replies, barren = dict(record["asked"]), record["replies"], record["barren"]
-            counts = int(replies), int(barren)
+            before = dict(record["asked"])
+            counts = int(record["replies"]), int(record["barren"])
         except (OSError, ValueError, KeyError, TypeError):
             raise StoreError(f"{path}: damaged; choose another --work") from None
         changed = [
@@ -231,17 +226,14 @@ class QueryStore:
         """
         if not generated.queries:
             return
+        records = (
+            {"query": query.text, **({"options": query.options} if query.options else {})}
+            for query in generated.queries
+        )
+        lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        write_file(self._folder / QUERIES, "".join(lines))
         counts = {"replies": generated.replies, "barren": generated.barren}
-        write_file(self._folder / QUERIES, _lines(generated.queries))
         write_file(self._folder / REQUEST, json.dumps({"asked": self._asked, **counts}) + "\n")
-
-
-def _lines(queries: Iterable[Query]) -> str:
-    records = (
-        {"query": query.text, **({"options": query.options} if query.options else {})}
-        for query in queries
-    )
-    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 def _text(path: Path) -> str:

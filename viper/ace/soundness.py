@@ -18,8 +18,6 @@ from viper.sandbox.names import BUILTIN_NAMES
 from viper.sandbox.policy import PolicyError, compile_program
 from viper.schema import TASKS, Example
 
-_ENTRY = "execute_command"
-
 # Objects that programs handle without naming their type; a method of any of these is no mistake.
 _PLAIN_TYPES = (
     str, bytes, int, float, complex, bool, list, tuple, dict, set, frozenset, slice, range,
@@ -53,12 +51,19 @@ def problems(example: Example, library: Library, *, listed: bool = False) -> lis
         f"calls {name}, which no API has{near}" for name, near in _missing(program.tree, library)
     ]
     if listed:
-        lines += [
-            f"calls {name}, which {example.api} does not list"
-            for name in sorted(_unlisted(program.tree, library, example))
-        ]
-    if not program.defines(_ENTRY):
-        lines.append(f"defines no {_ENTRY}")
+        here, elsewhere = (
+            {entry.name for api in apis for entry in library.api_set(api).entries(example.task)}
+            for apis in ([example.api], api_names())
+        )
+        called = {
+            node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            for node in ast.walk(program.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+        }
+        unlisted = (called & elsewhere) - here - _own_names(program.tree)
+        lines += [f"calls {name}, which {example.api} does not list" for name in sorted(unlisted)]
+    if not program.defines("execute_command"):
+        lines.append("defines no execute_command")
     return lines
 
 
@@ -69,7 +74,10 @@ def api_changed(example: Example, library: Library) -> bool:
 
 def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
     """Return the called names that nothing defines, each with a hint at a similar name."""
-    functions, methods = _offered(library)
+    routines = {routine.name for file in library.files for routine in file.routines}
+    functions = {*BUILTIN_NAMES, *reserved_names(), *routines}
+    methods = {name for kind in _PLAIN_TYPES for name in dir(kind)}
+    methods |= READABLE[ImagePatch] | READABLE[VideoSegment]
     own = _own_names(tree)
     imports = any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
     seen = set()
@@ -79,7 +87,7 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
         called = node.func
         if isinstance(called, ast.Name) and called.id not in own:
             name, names = called.id, functions
-        elif isinstance(called, ast.Attribute) and _judged(called, imports=imports):
+        elif isinstance(called, ast.Attribute) and not (imports or _is_of_module(called)):
             name, names = called.attr, methods | own
         else:
             continue
@@ -87,30 +95,6 @@ def _missing(tree: ast.Module, library: Library) -> Iterator[tuple[str, str]]:
             seen.add(name)
             near = difflib.get_close_matches(name, names, 1)
             yield name, f"; near: {near[0]}" if near else ""
-
-
-def _unlisted(tree: ast.Module, library: Library, example: Example) -> set[str]:
-    """Return the called names that only other APIs list for the task, not the example's own."""
-    own = {entry.name for entry in library.api_set(example.api).entries(example.task)}
-    elsewhere = {
-        entry.name for api in api_names() for entry in library.api_set(api).entries(example.task)
-    }
-    called = {
-        node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-    }
-    return (called & elsewhere) - own - _own_names(tree)
-
-
-def _offered(library: Library) -> tuple[set[str], set[str]]:
-    """Return the functions and methods that programs may call."""
-    routines = {routine.name for file in library.files for routine in file.routines}
-    functions = {*BUILTIN_NAMES, *reserved_names(), *routines}
-    methods = {name for kind in _PLAIN_TYPES for name in dir(kind)}
-    for kind in (ImagePatch, VideoSegment):
-        methods |= READABLE[kind]
-    return functions, methods
 
 
 def _own_names(tree: ast.Module) -> set[str]:
@@ -130,12 +114,9 @@ def _own_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def _judged(called: ast.Attribute, *, imports: bool) -> bool:
-    """Return whether a method can be checked by its name.
-
-    That is impossible for methods of objects from modules.
-    """
+def _is_of_module(called: ast.Attribute) -> bool:
+    """Return whether a method is of a module or its objects, so that its name says nothing."""
     base: ast.expr = called.value
     while isinstance(base, ast.Attribute):
         base = base.value
-    return not imports and not (isinstance(base, ast.Name) and base.id in _MODULE_NAMES)
+    return isinstance(base, ast.Name) and base.id in _MODULE_NAMES

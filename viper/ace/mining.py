@@ -22,7 +22,7 @@ from viper.data.registry import data_set, training_split
 from viper.data.sample import DatasetSpec, DrawnSet, Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.evaluation import Evaluation
-from viper.evaluate.sample_result import Prediction, SampleResult
+from viper.evaluate.sample_result import SampleResult
 from viper.reasoner import RunOptions
 from viper.schema import Example
 from viper.strategies.prompts import query_for_prompt
@@ -86,12 +86,14 @@ class Shots:
                 f"one; give --temperature {WARM}, or --programs 1"
             )
         split = self.spec.split or training_split(self.set_name)
-        first = self.spec.seed
+        data = data_set(self.set_name)
+        families = data.families if isinstance(data, DrawnSet) else ()
+        parts = sum(f"{split}:{family}" in data.splits for family in families) or 1
         return Evaluation(
             set_name=self.set_name,
             spec=replace(self.spec, split=split),
-            limit=len(set(self.ids)) if self.ids else self.count * self._parts(split),
-            seeds=tuple(range(first, first + self.programs)),
+            limit=len(set(self.ids)) if self.ids else self.count * parts,
+            seeds=tuple(range(self.spec.seed, self.spec.seed + self.programs)),
             options=zero_shot(warmth),
             ids=self.ids,
         )
@@ -103,9 +105,8 @@ class Shots:
             DataError: files are missing, or the split has no sample with one of the ids.
         """
         evaluation = self.evaluation()
-        return self._spread(evaluation) if self.spread else evaluation.samples()
-
-    def _spread(self, evaluation: Evaluation) -> list[Sample]:
+        if not self.spread:
+            return evaluation.samples()
         assert evaluation.limit is not None
         pool = replace(evaluation, limit=evaluation.limit * _SPREAD_OVER).samples()
         if evaluation.limit == self.count:
@@ -114,12 +115,6 @@ class Shots:
         for sample in pool:
             families.setdefault(sample.task, []).append(sample)
         return [sample for group in families.values() for sample in of_each_kind(group, self.count)]
-
-    def _parts(self, split: str) -> int:
-        """Return the number of families of the set's samples."""
-        data = data_set(self.set_name)
-        families = data.families if isinstance(data, DrawnSet) else ()
-        return sum(f"{split}:{family}" in data.splits for family in families) or 1
 
 
 @dataclass(frozen=True)
@@ -138,34 +133,31 @@ def candidates(
     """Return every written program as a candidate example."""
     by_id = {sample.sample_id: sample for sample in samples}
     hashes: dict[str, str] = {}
-    return [
-        Candidate(_example(result, by_id[result.sample_id], source, hashes), _answered(result))
-        for result in results
-        if result.program
-    ]
-
-
-def _example(
-    result: SampleResult, sample: Sample, source: ExampleSource, hashes: dict[str, str]
-) -> Example:
-    query = query_for_prompt(sample.query)
-    if query.task not in hashes:
-        hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
-    return Example(
-        query=query.text,
-        program=result.program or "",
-        task=query.task,
-        api=source.api,
-        score=result.score,
-        sample_id=sample.sample_id,
-        seed=result.seed,
-        llm=source.llm,
-        api_hash=hashes[query.task],
-        options=query.options,
-        kind=kind_of(sample.groups),
-        set=source.evaluation.set_name,
-        split=source.evaluation.spec.split or "",
-    )
+    every = []
+    for result in results:
+        if not result.program:
+            continue
+        sample = by_id[result.sample_id]
+        query = query_for_prompt(sample.query)
+        if query.task not in hashes:
+            hashes[query.task] = api_hash(source.library.api_set(source.api).entries(query.task))
+        example = Example(
+            query=query.text,
+            program=result.program,
+            task=query.task,
+            api=source.api,
+            score=result.score,
+            sample_id=sample.sample_id,
+            seed=result.seed,
+            llm=source.llm,
+            api_hash=hashes[query.task],
+            options=query.options,
+            kind=kind_of(sample.groups),
+            set=source.evaluation.set_name,
+            split=source.evaluation.spec.split or "",
+        )
+        every.append(Candidate(example, _answered(result)))
+    return every
 
 
 def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
@@ -180,7 +172,7 @@ def of_each_kind(samples: Sequence[Sample], count: int) -> list[Sample]:
 def _answered(result: SampleResult) -> Answered | None:
     if result.failure is not None or result.prediction is None:
         return None
-    prediction: Prediction = result.prediction
+    prediction = result.prediction
     if prediction.box is not None:
         return prediction.box
     return str(prediction.value if prediction.choice_index is None else prediction.choice_index)

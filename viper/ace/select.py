@@ -60,13 +60,20 @@ class Selection:
 def select(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
     """Select one example per sample, by merit; see :func:`best_first`."""
     if selection.at_random:
-        return _at_random(candidates, selection)
+        random = Random(selection.seed)
+        by_sample: dict[tuple[str, str], list[Example]] = defaultdict(list)
+        for each in candidates:
+            if each.answer is not None:
+                by_sample[each.example.api, each.example.sample_id].append(each.example)
+        examples = [random.choice(group) for _, group in sorted(by_sample.items())]
+        random.shuffle(examples)
+        return kept(examples, selection.keep)
     right = [candidate for candidate in candidates if _right(candidate)]
-    if not selection.agree:
-        return kept(best_first(one_a_sample(each.example for each in right)), selection.keep)
-    borne_out = supports(candidates)
-    examples = one_a_sample((each.example for each in confirmed(right, candidates)), borne_out)
-    return kept(best_first(examples, borne_out), selection.keep)
+    support = None
+    if selection.agree:
+        right, support = confirmed(right, candidates), supports(candidates)
+    examples = one_a_sample((each.example for each in right), support)
+    return kept(best_first(examples, support), selection.keep)
 
 
 def confirmed(right: Sequence[Candidate], candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -188,17 +195,6 @@ def same_answer(first: Answered | None, second: Answered | None) -> bool:
     return same_box(first, second)
 
 
-def _at_random(candidates: Sequence[Candidate], selection: Selection) -> list[Example]:
-    random = Random(selection.seed)
-    by_sample: dict[tuple[str, str], list[Example]] = defaultdict(list)
-    for candidate in candidates:
-        if candidate.answer is not None:
-            by_sample[candidate.example.api, candidate.example.sample_id].append(candidate.example)
-    one_each = [random.choice(examples) for _, examples in sorted(by_sample.items())]
-    random.shuffle(one_each)
-    return kept(one_each, selection.keep)
-
-
 def _right(candidate: Candidate) -> bool:
     return candidate.answer is not None and is_correct(candidate.example.score)
 
@@ -221,39 +217,30 @@ def diverse(examples: Iterable[Example]) -> list[Example]:
     program, then the smaller sample id.
     """
     left = [
-        (example, shape(example.program), frozenset(normalise_answer(example.query).split()))
+        (example, shape(example.program), set(normalise_answer(example.query).split()))
         for example in examples
     ]
     kinds: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
     likest = [0.0] * len(left)
     placed: list[Example] = []
+
+    def rank(n: int) -> tuple[int, int, float, int, str]:
+        example, program_shape, _ = left[n]
+        repeats = kinds[example.kind], shapes[program_shape]
+        return (*repeats, likest[n], len(example.program), example.sample_id)
+
     while left:
-        place = min(
-            range(len(left)),
-            key=lambda n: (
-                kinds[left[n][0].kind],
-                shapes[left[n][1]],
-                likest[n],
-                len(left[n][0].program),
-                left[n][0].sample_id,
-            ),
-        )
+        place = min(range(len(left)), key=rank)
         chosen, program_shape, words = left.pop(place)
-        likest.pop(place)
+        del likest[place]
         kinds[chosen.kind] += 1
         shapes[program_shape] += 1
-        likest = [
-            max(so_far, _likeness(words, others))
-            for so_far, (_, _, others) in zip(likest, left, strict=True)
-        ]
+        for n, (_, _, others) in enumerate(left):
+            share = len(words & others) / len(words | others) if words | others else 1.0
+            likest[n] = max(likest[n], share)
         placed.append(chosen)
     return placed
-
-
-def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
-    """Return the share of words that two queries have in common, in [0, 1]."""
-    return len(words & others) / len(words | others) if words | others else 1.0
 
 
 # The kind of examples that were kept by agreement.
@@ -286,34 +273,26 @@ def agreed(media: Sequence[Sequence[Candidate]], at_least: int) -> AgreementResu
         media: the programs drawn on each medium, including failed ones.
         at_least: number of programs that must agree, 2 or more.
     """
-    by_medium = [list(programs) for programs in media if programs]
-    commonest = [_commonest(programs) for programs in by_medium]
+    commonest, shares = [], []
+    for programs in media:
+        answered = [each for each in programs if _says_something(each.answer)]
+        groups = ([o for o in answered if same_answer(one.answer, o.answer)] for one in answered)
+        group = max(groups, key=len, default=[])  # of equal groups the first
+        if group:
+            commonest.append(group)
+            shares.append(len(group) / len(programs))
     agreeing = [candidate for group in commonest if len(group) >= at_least for candidate in group]
     if not agreeing:
-        answered = any(commonest)
-        return AgreementResult(
-            None, "disagreed" if answered else "unanswered" if by_medium else "unasked"
-        )
+        unanswered: Literal["unanswered", "unasked"] = "unanswered" if any(media) else "unasked"
+        return AgreementResult(None, "disagreed" if commonest else unanswered)
     shapes = Counter(shape(candidate.example.program) for candidate in agreeing)
 
     def rank(candidate: Candidate) -> tuple[int, int, int]:
         program = candidate.example.program
         return -shapes[shape(program)], len(program), candidate.example.seed
 
-    shares = [
-        len(group) / len(programs)
-        for group, programs in zip(commonest, by_medium, strict=True)
-        if group
-    ]
     best = min(agreeing, key=rank)
     return AgreementResult(replace(best.example, score=round(fmean(shares), 4)), "agreed")
-
-
-def _commonest(programs: Sequence[Candidate]) -> list[Candidate]:
-    """Return the largest group of programs with the same answer; of equal groups the first."""
-    answered = [candidate for candidate in programs if _says_something(candidate.answer)]
-    groups = ([o for o in answered if same_answer(one.answer, o.answer)] for one in answered)
-    return max(groups, key=len, default=[])
 
 
 def _says_something(answer: Answered | None) -> bool:

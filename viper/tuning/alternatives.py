@@ -101,15 +101,14 @@ class _Call:
 
     def __init__(self, call: ToolCall) -> None:
         self.logged = call
-        self._args = [restore_references(value) for value in call.args]
-        self._kwargs = {name: restore_references(value) for name, value in call.kwargs.items()}
+        self.result = restore_references(call.result)
 
-    def argument(self, place: int, name: str, default: Any = None) -> Any:
-        return self._args[place] if place < len(self._args) else self._kwargs.get(name, default)
+    def argument(self, place: int, name: str) -> Any:
+        args, kwargs = self.logged.args, self.logged.kwargs
+        return restore_references(args[place] if place < len(args) else kwargs.get(name))
 
-    @property
-    def result(self) -> Any:
-        return restore_references(self.logged.result)
+    def texts(self, place: int, name: str) -> list[str]:
+        return [str(text).strip() for text in self.argument(place, name)]
 
 
 def _log_odds(score: float) -> float:
@@ -134,9 +133,8 @@ def _find(call: _Call, context: CallContext) -> Iterator[Alternative]:
             cost = odds - threshold + threshold - weak
             yield Alternative([*fewer, other], cost, f"'{name}' with another box instead")
         if ref is not result[0]:
-            yield Alternative(
-                [ref, *fewer], strong[0][1] - odds, f"'{name}' with another box first"
-            )
+            cost = strong[0][1] - odds
+            yield Alternative([ref, *fewer], cost, f"'{name}' with another box first")
     for (box, first), (other_box, second) in itertools.combinations(strong[-3:], 2):
         fewer = [other for other in result if other is not box and other is not other_box]
         yield Alternative(fewer, first + second - 2 * threshold, f"'{name}' with two boxes fewer")
@@ -176,13 +174,13 @@ def _choices(
 
 
 def _best_text_match(call: _Call, context: CallContext) -> Iterator[Alternative]:
-    options = [str(option).strip() for option in call.argument(1, "option_list")]
+    options = call.texts(1, "option_list")
     scores = candidates.text_fits(context.session, call.argument(0, "patch"), options)
     yield from _choices(options, call.result, scores, "the best match")
 
 
 def _best_description(call: _Call, context: CallContext) -> Iterator[Alternative]:
-    options = [str(option).strip() for option in call.argument(2, "options")]
+    options = call.texts(2, "options")
     texts = [f"{option} {call.argument(1, 'object_name')}" for option in options]
     scores = candidates.text_fits(context.session, call.argument(0, "patch"), texts)
     yield from _choices(options, call.result, scores, "the best description")
@@ -205,20 +203,14 @@ def _simple_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
         return
     families = context.session.toolbox.settings.attribute_families
     answer = str(call.result)
-    words = [*context.desired, *itertools.chain(*families), *_other_answers(context)]
+    results = (other.result for other in context.log if other.tool == "simple_query")
+    given = [result for result in results if isinstance(result, str)]
+    words = [*context.desired, *itertools.chain(*families), *given]
     answers = [answer, *(word for word in dict.fromkeys(words) if word and word != answer)]
     text = "what is this?" if question is None else str(question).strip()
     scores = candidates.answer_likelihoods(context.session, patch, text, answers)
     ranked = sorted(_choices(answers, answer, scores, "the answer"), key=lambda option: option.cost)
     yield from ranked[: MOST_ANSWERS if scores is not None else None]
-
-
-def _other_answers(context: CallContext) -> list[str]:
-    return [
-        call.result
-        for call in context.log
-        if call.tool == "simple_query" and isinstance(call.result, str)
-    ]
 
 
 def _compute_depth(call: _Call, context: CallContext) -> Iterator[Alternative]:
@@ -229,29 +221,24 @@ def _compute_depth(call: _Call, context: CallContext) -> Iterator[Alternative]:
             continue
         apart = math.log(depth / own)
         beyond = depth * (1 + math.copysign(1e-4, apart))
-        where = "farther" if apart > 0 else "nearer"
-        yield Alternative(
-            beyond, abs(apart) / DEPTH_ERROR, f"it is {where} than the patch at {depth}"
-        )
+        what = f"it is {'farther' if apart > 0 else 'nearer'} than the patch at {depth}"
+        yield Alternative(beyond, abs(apart) / DEPTH_ERROR, what)
 
 
 def _locate_event(call: _Call, context: CallContext) -> Iterator[Alternative]:
     session, event = context.session, str(call.argument(1, "event"))
     threshold = _log_odds(session.threshold("video.threshold"))
     start, end = call.result
-    for window in candidates.windows(session, call.argument(0, "segment"), event):
+    windows = candidates.windows(session, call.argument(0, "segment"), event)
+    best = max((_log_odds(window.score) for window in windows), default=threshold)
+    for window in windows:
         odds = _log_odds(window.score)
         if [window.start, window.end] == [start, end]:
             yield Alternative([start, start], odds - threshold, f"'{event}' is not there")
         else:
-            cost = (_best_odds(call, context, event) if start < end else threshold) - odds
             what = f"'{event}' is in frames {window.start} to {window.end}"
+            cost = (best if start < end else threshold) - odds
             yield Alternative([window.start, window.end], cost, what)
-
-
-def _best_odds(call: _Call, context: CallContext, event: str) -> float:
-    windows = candidates.windows(context.session, call.argument(0, "segment"), event)
-    return max(_log_odds(window.score) for window in windows)
 
 
 def _caption_video(call: _Call, context: CallContext) -> Iterator[Alternative]:
@@ -268,8 +255,8 @@ def _llm_query(call: _Call, context: CallContext) -> Iterator[Alternative]:
 
 def _select_answer(call: _Call, context: CallContext) -> Iterator[Alternative]:
     info, question = call.argument(0, "info"), str(call.argument(1, "question"))
-    options = [str(option).strip() for option in call.argument(2, "options") or ()]
-    if options:
+    if call.argument(2, "options"):
+        options = call.texts(2, "options")
         scores = candidates.option_likelihoods(context.session, info, question, options)
         for change in _choices(options, call.result, scores, "the choice"):
             # This option is likelier than the chosen one, so likelihood did not decide.
@@ -277,8 +264,8 @@ def _select_answer(call: _Call, context: CallContext) -> Iterator[Alternative]:
 
 
 def _process_guesses(call: _Call, context: CallContext) -> Iterator[Alternative]:
-    guesses = [str(guess).strip() for guess in call.argument(1, "guesses")]
-    yield from _choices(list(dict.fromkeys(guesses)), call.result, None, "the common answer")
+    guesses = list(dict.fromkeys(call.texts(1, "guesses")))
+    yield from _choices(guesses, call.result, None, "the common answer")
 
 
 _CHANGES: Mapping[str, Callable[[_Call, CallContext], Iterator[Alternative]]] = {

@@ -42,9 +42,21 @@ class Case:
     plan: str = ""
 
     def __post_init__(self) -> None:
-        expected = _expected(self.desired, self.query)
-        if expected:
-            raise UsageError(f"the desired answer is {self.desired!r}; expected {expected}")
+        desired, query, expected = self.desired, self.query, ""
+        if query.task == "ground" and not (
+            isinstance(desired, list | tuple)
+            and len(desired) == 4
+            and all(isinstance(side, int | float) and math.isfinite(side) for side in desired)
+        ):
+            expected = "a box, x0, y0, x1, y1 in pixels"
+        elif query.task == "choice" and not (
+            type(desired) is int and 0 <= desired < len(query.options)
+        ):
+            expected = f"the index of one of the {len(query.options)} options"
+        elif query.task == "statement" and not isinstance(desired, bool):
+            expected = "true or false"
+        if desired is not None and expected:
+            raise UsageError(f"the desired answer is {desired!r}; expected {expected}")
 
     @classmethod
     def of(
@@ -54,31 +66,10 @@ class Case:
 
         Return None if the run wrote no program.
         """
-        trials = [trial for trial in trace.trials if trial.program]
-        if trace.chosen is not None and trace.trials[trace.chosen].program:
-            trials = [trace.trials[trace.chosen]]
-        if not trials:
+        trial = trace.answering
+        if trial is None:
             return None
-        return cls(trace.query, media, trials[-1], trace.answer, desired, comment, plan)
-
-
-def _expected(desired: Any, query: Query) -> str:
-    """Return the form that a desired answer should have, or "" if it is valid."""
-    if desired is None:
-        return ""
-    if query.task == "ground" and not _is_box(desired):
-        return "a box, x0, y0, x1, y1 in pixels"
-    if query.task == "choice" and not (type(desired) is int and 0 <= desired < len(query.options)):
-        return f"the index of one of the {len(query.options)} options"
-    return "true or false" if query.task == "statement" and not isinstance(desired, bool) else ""
-
-
-def _is_box(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) == 4
-        and all(isinstance(side, int | float) and math.isfinite(side) for side in value)
-    )
+        return cls(trace.query, media, trial, trace.answer, desired, comment, plan)
 
 
 def desired_texts(case: Case) -> list[str]:
@@ -94,22 +85,17 @@ def desired_texts(case: Case) -> list[str]:
 
 
 def desired_text(case: Case) -> str:
-    """Return the desired answer in words, or "" if none is known; boxes as :func:`box_text`."""
-    if case.query.task == "ground" and case.desired is not None:
-        height = case.media.images[0].shape[0] if case.media.images else None
-        return box_text(case.desired, height)
-    return " or ".join(desired_texts(case))
+    """Return the desired answer in words, or "" if none is known.
 
-
-def box_text(box: Sequence[float], image_height: float | None = None) -> str:
-    """Return ``[left, lower, right, upper]`` of a box in pixels from the top-left corner, y up.
-
-    Programs use these coordinates. Without the picture's height the box is not converted.
+    A box becomes ``[left, lower, right, upper]``, y up, as programs use it.
     """
-    x0, y0, x1, y1 = box
-    if image_height is not None:
-        y0, y1 = image_height - y1, image_height - y0
-    return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
+    if case.query.task == "ground" and case.desired is not None:
+        x0, y0, x1, y1 = case.desired
+        if case.media.images:  # else its height is not known
+            height = case.media.images[0].shape[0]
+            y0, y1 = height - y1, height - y0
+        return f"[{x0:.0f}, {y0:.0f}, {x1:.0f}, {y1:.0f}]"
+    return " or ".join(desired_texts(case))
 
 
 def is_reference(value: Any) -> bool:

@@ -11,6 +11,7 @@ coordinates that programs see, with y pointing up. The length of all text is bou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from viper.errors import ViperError
@@ -40,15 +41,12 @@ def step_texts(log: Sequence[ToolCall], session: ToolSession | None = None) -> l
     Args:
         session: captions patches and pictures with the VQA model; None gives no captions.
     """
-    names, caption = _Names(log), _captions(session)
-    calls = list(log)
-    if len(calls) > MOST_STEPS:
-        half = MOST_STEPS // 2
-        first, last = calls[:half], calls[-half:]
-        texts = [_step(call, names, caption) for call in first]
-        texts.append(f"({len(calls) - 2 * half} more calls)")
-        return texts + [_step(call, names, caption) for call in last]
-    return [_step(call, names, caption) for call in calls]
+    names, caption, half = _Names(log), _captions(session), MOST_STEPS // 2
+    calls = log if len(log) <= MOST_STEPS else [*log[:half], *log[-half:]]
+    texts = [_step(call, names, caption) for call in calls]
+    if len(log) > MOST_STEPS:
+        texts.insert(half, f"({len(log) - 2 * half} more calls)")
+    return texts
 
 
 def compact_steps(log: Sequence[ToolCall], items: int = MOST_ITEMS) -> list[str]:
@@ -76,15 +74,9 @@ class _Names:
                     self._names.setdefault(str(item["fields"]), f"{call.index}.{place}")
             for item in call.args:
                 if is_reference(item) and item["kind"] == "patch" and len(item["fields"]) == 5:
-                    self._widen(*item["fields"])
-
-    def _widen(self, image: Any, left: float, lower: float, right: float, upper: float) -> None:
-        width, height = self._extents.get(str(image), (0.0, 0.0))
-        self._extents[str(image)] = (max(width, right), max(height, upper))
-
-    def _is_whole(self, fields: Sequence[Any]) -> bool:
-        """Return whether a patch covers the extent of its picture, as far as the run shows it."""
-        return list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
+                    image, _, _, right, upper = item["fields"]
+                    width, height = self._extents.get(str(image), (0.0, 0.0))
+                    self._extents[str(image)] = (max(width, right), max(height, upper))
 
     def of(self, reference: Mapping[str, Any]) -> str:
         fields = reference["fields"]
@@ -93,10 +85,10 @@ class _Names:
             return name
         if reference["kind"] == "segment":
             return f"frames {fields[1]} to {fields[2]}"
-        if reference["kind"] == "patch" and self._is_whole(fields):
-            return str(fields[0])
         if reference["kind"] == "patch":
-            return f"part {_box(fields)}"
+            # whether it covers the extent of its picture, as far as the run shows it
+            is_whole = list(fields[1:]) == [0, 0, *self._extents.get(str(fields[0]), ())]
+            return str(fields[0]) if is_whole else f"part {_box(fields)}"
         return str(fields[0]) if fields else str(reference["kind"])
 
 
@@ -127,36 +119,31 @@ def _value(value: Any, names: _Names) -> str:
     return _short(repr(value) if isinstance(value, str) else str(value), LONGEST_VALUE)
 
 
-def _call_text(call: ToolCall, names: _Names) -> str:
-    args = [_value(value, names) for value in call.args]
-    args += [f"{name}={_value(value, names)}" for name, value in call.kwargs.items()]
-    return f"{call.tool}({', '.join(args)})"
-
-
 def _step(call: ToolCall, names: _Names, caption: Caption) -> str:
     where = "" if call.line is None else f" (line {call.line})"
-    lines = [f"step {call.index}{where}: {_call_text(call, names)}"]
+    args = [_value(value, names) for value in call.args]
+    args += [f"{name}={_value(value, names)}" for name, value in call.kwargs.items()]
+    lines = [f"step {call.index}{where}: {call.tool}({', '.join(args)})"]
     if call.error is not None:
         lines.append(f"  failed: {_short(call.error, LONGEST_VALUE)}")
     else:
         lines += [f"  {line}" for line in _result(call, names, caption)]
+    scores = ", ".join(f"{score:.2f}" for score in call.scores[:MOST_ITEMS])
     if call.rejected_by is not None:
-        lines.append(f"  {call.rejected_by} let nothing pass; best scores {_scores(call)}")
+        lines.append(f"  {call.rejected_by} let nothing pass; best scores {scores}")
     elif call.judged_by is not None and call.scores and not isinstance(call.result, list | tuple):
-        lines.append(f"  scores {_scores(call)}, judged by {call.judged_by}")
+        lines.append(f"  scores {scores}, judged by {call.judged_by}")
     text = "\n".join(lines)
     return text if len(text) <= LONGEST_STEP else f"{text[: LONGEST_STEP - 1]}…"
-
-
-def _scores(call: ToolCall) -> str:
-    return ", ".join(f"{score:.2f}" for score in call.scores[:MOST_ITEMS])
 
 
 def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     items = _items(call.result)
     if not items or not is_reference(items[0]):
         return [f"gave {_value(call.result, names)}"]
-    lines = [f"gave {len(items)} {_counted(items[0]['kind'], len(items))}"]
+    kind = str(items[0]["kind"])
+    plural = "" if len(items) == 1 else "es" if kind.endswith("ch") else "s"
+    lines = [f"gave {len(items)} {kind}{plural}"]
     for place, item in enumerate(items[:MOST_ITEMS]):
         if not is_reference(item):
             continue
@@ -172,12 +159,6 @@ def _result(call: ToolCall, names: _Names, caption: Caption) -> list[str]:
     return lines
 
 
-def _counted(kind: str, count: int) -> str:
-    if count == 1:
-        return kind
-    return f"{kind}es" if kind.endswith("ch") else f"{kind}s"
-
-
 def _captions(session: ToolSession | None) -> Caption:
     """Return a function that captions a limited number of different patches.
 
@@ -190,12 +171,10 @@ def _captions(session: ToolSession | None) -> Caption:
         if session is None or reference["kind"] not in ("patch", "image"):
             return ""
         if key not in captions and len(captions) < MOST_CAPTIONS:
-            try:
-                captions[key] = str(
-                    session.nested("caption_image", (restore_references(reference),), {})
-                )
-            except (ViperError, ValueError, IndexError):
-                captions[key] = ""
+            captions[key] = ""
+            with suppress(ViperError, ValueError, IndexError):
+                patch = restore_references(reference)
+                captions[key] = str(session.nested("caption_image", (patch,), {}))
         return captions.get(key, "")
 
     return caption
@@ -204,24 +183,21 @@ def _captions(session: ToolSession | None) -> Caption:
 def _compact_step(call: ToolCall, names: _Names, items: int) -> str:
     args = ", ".join(_compact_value(value, names) for value in [*call.args, *call.kwargs.values()])
     if call.error is not None:
-        return f"{call.index} {call.tool} {args}: failed"
-    results = _items(call.result)
-    if isinstance(call.result, list | tuple) and all(map(is_reference, results)):
-        parts = [f"{len(results)}"]
-        for place, item in enumerate(results[:items]):
-            parts.append(_compact_patch(item, call.scores[place : place + 1]))
-        return f"{call.index} {call.tool} {args}: {'; '.join(parts)}"
-    sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
-    return f"{call.index} {call.tool} {args}: {_compact_value(call.result, names)}{sure}"
-
-
-def _compact_patch(item: Mapping[str, Any], scores: Sequence[float]) -> str:
-    """Return the text of a patch. ``scores`` holds its score, or nothing."""
-    if item["kind"] != "patch" or len(item["fields"]) != 5:
-        return str(item["kind"])
-    left, lower, right, upper = (float(side) for side in item["fields"][1:5])
-    text = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
-    return text + "".join(f" {100 * score:.0f}" for score in scores)
+        outcome = "failed"
+    elif isinstance(call.result, list | tuple) and all(map(is_reference, call.result)):
+        parts = [f"{len(call.result)}"]
+        for place, item in enumerate(call.result[:items]):
+            text = str(item["kind"])
+            if text == "patch" and len(item["fields"]) == 5:
+                left, lower, right, upper = (float(side) for side in item["fields"][1:5])
+                text = f"{(left + right) / 2:.0f} {(lower + upper) / 2:.0f}"
+                text += "".join(f" {100 * score:.0f}" for score in call.scores[place : place + 1])
+            parts.append(text)
+        outcome = "; ".join(parts)
+    else:
+        sure = f" {100 * call.scores[0]:.0f}" if call.judged_by and call.scores else ""
+        outcome = f"{_compact_value(call.result, names)}{sure}"
+    return f"{call.index} {call.tool} {args}: {outcome}"
 
 
 def _compact_value(value: Any, names: _Names) -> str:

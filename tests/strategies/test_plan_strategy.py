@@ -13,8 +13,9 @@ from viper.errors import CancelledError, UsageError
 from viper.models.llm.scripted import ScriptedLLM
 from viper.record import record_from_json, result_record
 from viper.schema import Example, Trace, to_json
+from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
-from viper.tuning.learner import CritiquedPart, ExampleOrigin, demonstrations_of
+from viper.tuning.learner import ExampleOrigin, demonstrations_of
 
 PLAN = "1. Find all cubes.\n2. Take the leftmost of those of step 1."
 OTHER_PLAN = "1. Find the red cube."
@@ -283,10 +284,10 @@ def test_a_task_leaves_its_plan_and_program_in_the_pool(tmp_path: Path) -> None:
     replies = [PLAN, LEFTMOST, OTHER_PLAN, LEFTMOST]
     with Bench(replies, parts=parts, prompt_style="chat") as bench:
         first = bench.reasoner.run(picture(), "the leftmost cube", strategy="plan")
-        pool.add(demonstrations_of(first.trace, origin, solved=True))
+        pool.add(demonstrations_of(first.trace, origin))
         second = bench.reasoner.run(picture(), "the leftmost red cube", strategy="plan")
-        wrong = CritiquedPart("plan", "it looks for one cube only")
-        pool.add(demonstrations_of(second.trace, origin, solved=False, wrong=wrong))
+        wrong = Critique("plan", reason="it looks for one cube only")
+        pool.add(demonstrations_of(second.trace, origin, wrong))
         pool.record_outcome(second.trace.trials[0].demonstrations, solved=False)
     assert PLAN in bench.llm.calls[2].prompt and len(second.trace.trials[0].demonstrations) == 2
     kinds = {(one.example.part, one.example.polarity): one for one in pool.items()}

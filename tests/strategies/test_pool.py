@@ -16,9 +16,10 @@ from viper.ace.bank import Bank, read_bank, write_bank
 from viper.errors import StoreError, UsageError
 from viper.schema import Query, Trace, Trial, Usage
 from viper.storage.versioned import INDEX
+from viper.strategies.critique import Critique
 from viper.strategies.demonstration_pool import DemonstrationPool, pool_example
 from viper.strategies.examples import ExampleRequest, ExampleStore, SelectedExamples
-from viper.tuning.learner import CritiquedPart, ExampleOrigin, TrialPool, demonstrations_of
+from viper.tuning.learner import ExampleOrigin, TrialPool, demonstrations_of
 
 WANTED = ExampleRequest("ground", "abstract", 4, 4, retrieval="bm25")
 QUERY = Query("the red cube", "ground")
@@ -216,23 +217,17 @@ ORIGIN = ExampleOrigin("writer@1", "abc", "nth", "world", "train")
 
 
 def test_growth() -> None:
-    solved = demonstrations_of(a_trace(), ORIGIN, solved=True)
+    solved = demonstrations_of(a_trace(), ORIGIN)
     assert [one.example.part for one in solved] == ["plan", "program"]
     example = solved[0].example
     assert (example.plan, example.sample_id, example.set) == ("1. Find it.", "s1", "world")
     assert not solved[0].validated
-    (wrong,) = demonstrations_of(
-        a_trace(), ORIGIN, solved=False, wrong=CritiquedPart("program", "it guesses")
-    )
+    (wrong,) = demonstrations_of(a_trace(), ORIGIN, Critique("program", reason="it guesses"))
     assert (wrong.example.polarity, wrong.example.critique) == ("incorrect", "it guesses")
-    assert demonstrations_of(a_trace(), ORIGIN, solved=False) == []
     planless = a_trace(plan=None)
-    assert [one.example.part for one in demonstrations_of(planless, ORIGIN, solved=True)] == [
-        "program"
-    ]
-    blamed = CritiquedPart("plan", "no")
-    assert demonstrations_of(planless, ORIGIN, solved=False, wrong=blamed) == []
-    assert demonstrations_of(a_trace(program=""), ORIGIN, solved=True) == []
+    assert [one.example.part for one in demonstrations_of(planless, ORIGIN)] == ["program"]
+    assert demonstrations_of(planless, ORIGIN, Critique("plan", reason="no")) == []
+    assert demonstrations_of(a_trace(program=""), ORIGIN) == []
 
 
 def test_one_on_trial_is_shown_to_its_own_query_first(tmp_path: Path) -> None:

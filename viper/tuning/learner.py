@@ -23,7 +23,7 @@ from viper.agreement import is_correct
 from viper.errors import StoreError, UsageError, ViperError
 from viper.evaluate.runs.learning_record import LearningRecord, Update
 from viper.models.media import Media
-from viper.schema import Example, Query, ToolCall, Trace, Trial
+from viper.schema import Example, Query, ToolCall, Trace
 from viper.strategies.base import Components
 from viper.strategies.critique import Critique, CritiqueError
 from viper.strategies.demonstration_pool import (
@@ -38,7 +38,6 @@ from viper.strategies.examples import (
     Demonstration,
     ExampleRequest,
     ExampleStore,
-    Part,
     SelectedExamples,
 )
 from viper.strategies.prompts import query_for_prompt
@@ -58,38 +57,44 @@ class ExampleOrigin:
     split: str = ""
 
 
-@dataclass(frozen=True)
-class CritiquedPart:
-    """Critique of a task's plan or program."""
-
-    part: Part
-    critique: str
-
-
 def demonstrations_of(
-    trace: Trace, origin: ExampleOrigin, *, solved: bool, wrong: CritiquedPart | None = None
+    trace: Trace, origin: ExampleOrigin, wrong: Critique | None = None
 ) -> list[PoolExample]:
     """Return the demonstrations that a task adds to the pool, none of them validated yet.
 
-    A solved task adds its program and, if it made one, its plan, as correct. An unsolved task adds
-    the part that was wrong, with its critique. The list is empty if no program ran, or if an
-    unsolved task has no critique.
+    A solved task adds its program and, if it made one, its plan, as correct. The list is empty if
+    no program ran.
+
+    Args:
+        wrong: critique of the plan or program of an unsolved task, which adds this part with it.
 
     Raises:
         UsageError: a text is too long for a demonstration.
     """
-    trial = trace.answering
-    if trial is None or (not solved and wrong is None):
+    trial, query = trace.answering, query_for_prompt(trace.query)
+    if trial is None:
         return []
-    base = _example(trace, trial, origin)
-    if solved:
-        parts = [part for part in PARTS if part == "program" or trial.plan]
-        return [pool_example(replace(base, part=part)) for part in parts]
-    assert wrong is not None
-    if wrong.part == "plan" and not trial.plan:
-        return []
-    criticised = replace(base, part=wrong.part, polarity="incorrect", critique=wrong.critique)
-    return [pool_example(replace(criticised, score=0.0))]
+    base = Example(
+        query=query.text,
+        program=trial.program,
+        task=query.task,
+        api=trace.api,
+        score=1.0,
+        sample_id=trace.query.sample_id or "",
+        seed=trace.seed,
+        llm=origin.llm,
+        api_hash=origin.api_hash,
+        plan=trial.plan,
+        options=query.options,
+        kind=origin.kind,
+        set=origin.set,
+        split=origin.split,
+    )
+    if wrong is not None:
+        base = replace(base, polarity="incorrect", critique=wrong.reason, score=0.0)
+    parts = [part for part in PARTS if wrong is None or wrong.location == part]
+    parts = [part for part in parts if part == "program" or trial.plan]
+    return [pool_example(replace(base, part=part)) for part in parts]
 
 
 class TrialPool:
@@ -108,22 +113,19 @@ class TrialPool:
         """
         rest = self._pool.select(query, request)
         trial_ids = {item.id for item in self._on_trial}
-
-        def together(
-            polarity: str, others: Sequence[Demonstration], count: int
-        ) -> Sequence[Demonstration]:
+        merged = []
+        for polarity, others, count in (
+            ("correct", rest.correct, request.correct),
+            ("incorrect", rest.incorrect, request.incorrect),
+        ):
             first = [
                 Demonstration(item.id, item.example)
                 for item in self._on_trial
                 if (item.example.part, item.example.polarity) == (request.part, polarity)
                 and item.example.task == request.task
             ]
-            return [*first, *(item for item in others if item.id not in trial_ids)][:count]
-
-        return SelectedExamples(
-            together("correct", rest.correct, request.correct),
-            together("incorrect", rest.incorrect, request.incorrect),
-        )
+            merged.append([*first, *(item for item in others if item.id not in trial_ids)][:count])
+        return SelectedExamples(*merged)
 
 
 def showing(components: Components, demonstrations: Sequence[PoolExample]) -> Components:
@@ -131,26 +133,6 @@ def showing(components: Components, demonstrations: Sequence[PoolExample]) -> Co
     trials = TrialPool(demonstrations, components.demonstrations)
     examples = LearnedExamples(trials, without_pool(components.examples))
     return replace(components, demonstrations=trials, examples=examples)
-
-
-def _example(trace: Trace, trial: Trial, origin: ExampleOrigin) -> Example:
-    query = query_for_prompt(trace.query)
-    return Example(
-        query=query.text,
-        program=trial.program,
-        task=query.task,
-        api=trace.api,
-        score=1.0,
-        sample_id=trace.query.sample_id or "",
-        seed=trace.seed,
-        llm=origin.llm,
-        api_hash=origin.api_hash,
-        plan=trial.plan,
-        options=query.options,
-        kind=origin.kind,
-        set=origin.set,
-        split=origin.split,
-    )
 
 
 @dataclass(frozen=True)
@@ -200,10 +182,6 @@ class LearningTask:
     desired: Any = None
     comment: str = ""
     stale: bool = False
-
-    @property
-    def query(self) -> Query:
-        return self.answered.trace.query
 
 
 @dataclass
@@ -256,7 +234,8 @@ class _TaskSession:
 
     def __init__(self, learner: Learner, task: LearningTask) -> None:
         self._learner, self._task, self._settings = learner, task, learner.settings
-        self._source = CallSource(task.media, task.query.sample_id or task.query.text[:200])
+        query = task.answered.trace.query
+        self._source = CallSource(task.media, query.sample_id or query.text[:200])
         self._now = task.answered
         self._critiques: list[Critique] = []
         self._updates: list[Update] = []
@@ -287,7 +266,7 @@ class _TaskSession:
         Demonstrations come from the plan and the program, retention cases from VQA answers.
         """
         if self._settings.correct:
-            self._demonstrate(self._now.trace, None)
+            self._demonstrate()
         if self._learner.updates is not None:
             try:
                 self._learner.updates.keep_right_answers(self._source, _calls(self._now.trace))
@@ -308,26 +287,29 @@ class _TaskSession:
             critique = self._reflect(round_)
             if critique is not None and critique.location in ("plan", "program"):
                 if self._settings.incorrect and not has_critique:
-                    part: Part = "plan" if critique.location == "plan" else "program"
-                    self._demonstrate(self._now.trace, CritiquedPart(part, critique.reason))
+                    self._demonstrate(critique)
                 if self._now.solved:
                     break
                 has_critique, critique = True, None
-            if round_ == rounds - 1 or not self._update_tool(critique):
+            if updates is None or round_ == rounds - 1:
+                break
+            done = updates.update(self._source, critique, _calls(self._now.trace))
+            self._updates += done
+            if not has_learned(done):
                 break
             self._now = self._task.rerun(_program(self._now.trace), ())
         if self._now.solved and self._settings.correct:
-            self._demonstrate(self._now.trace, None)
+            self._demonstrate()
 
     def _reflect(self, round_: int) -> Critique | None:
         """Return the first critique of the current answer that attributes the error, or None."""
-        task, trial = self._task, self._now.trace.answering
-        plan = "" if trial is None else trial.plan or ""
-        case = Case.of(self._now.trace, task.media, task.desired, task.comment, plan)
-        reflectors = self._learner.reflectors
-        for reflector in reflectors[min(round_, max(0, len(reflectors) - 1)) :]:
-            if case is None:
-                break
+        task, trial, reflectors = self._task, self._now.trace.answering, self._learner.reflectors
+        if trial is None:
+            return None
+        answer = self._now.trace.answer
+        wanted = (task.desired, task.comment, trial.plan or "")
+        case = Case(self._now.trace.query, task.media, trial, answer, *wanted)
+        for reflector in reflectors[round_:] or reflectors[-1:]:
             self._learner.on_step("reflecting")
             try:
                 critique = reflector.reflect(case)
@@ -338,20 +320,11 @@ class _TaskSession:
                 return critique
         return None
 
-    def _update_tool(self, critique: Critique | None) -> bool:
-        """Train a tool by the critique and return whether it learned something."""
-        if self._learner.updates is None:
-            return False
-        log = _calls(self._now.trace)
-        done = self._learner.updates.update(self._source, critique, log)
-        self._updates += done
-        return has_learned(done)
-
-    def _demonstrate(self, trace: Trace, wrong: CritiquedPart | None) -> None:
+    def _demonstrate(self, wrong: Critique | None = None) -> None:
         """Add the task's demonstrations if showing them solves their own query."""
         learner = self._learner
         try:
-            made = demonstrations_of(trace, learner.origin, solved=wrong is None, wrong=wrong)
+            made = demonstrations_of(self._now.trace, learner.origin, wrong)
         except UsageError as error:
             self._problem = str(error)
             return

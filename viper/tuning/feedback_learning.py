@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from viper.errors import CancelledError, UsageError, ViperError
 from viper.evaluate.runs.feedback import COMMENT_ALONE, FEEDBACK, Feedback, read_feedback
@@ -82,9 +81,8 @@ class FeedbackLearning:
         seen = self._state()
         self._learn_all(journal, cancel)
         while follow and not cancel.wait(POLL_S):
-            now = self._state()
-            if now != seen:
-                seen = now
+            before, seen = seen, self._state()
+            if seen != before:
                 self._learn_all(journal, cancel)
 
     def _state(self) -> tuple[int, int] | None:
@@ -110,19 +108,17 @@ class FeedbackLearning:
 
     def _learn_from(self, feedback: FeedbackCase, journal: Journal) -> None:
         """Learn from the remarks about one answer. Write the record, then mark them as used."""
-        case, score = feedback.case, float(feedback.right)
+        case, answered = feedback.case, ScoredAnswer(feedback.trace, float(feedback.right))
 
         def judge(answer: Answer | None) -> float:
             return float(is_desired(answer, case.desired, case.query.task))
 
         rerun = Reevaluator(self.reasoner, self.options, case.media, feedback.trace, judge)
-        answered = ScoredAnswer(feedback.trace, score)
-        task = LearningTask(
-            case.media.for_run(), answered, rerun, case.desired, case.comment, stale=True
-        )
+        media = case.media.for_run()
+        task = LearningTask(media, answered, rerun, case.desired, case.comment, stale=True)
         self.standing.total += 1
         self.standing.answered += 1
-        self.standing.score += score
+        self.standing.score += answered.score
         learned = self.learner.learn(task)
         record = replace(learned, sample_id=feedback.sample_id, seed=feedback.seed)
         journal.add(record)
@@ -251,11 +247,5 @@ def feedback_cases(
 def remark_id(store: RunStore, remark: Feedback) -> str:
     """Return the id of a remark. The same words about another run get another id."""
     run = (store.manifest.created, store.manifest.fingerprint)
-    content: list[Any] = [
-        remark.sample_id,
-        remark.seed,
-        remark.answer,
-        remark.comment,
-        remark.given,
-    ]
+    content = (remark.sample_id, remark.seed, remark.answer, remark.comment, remark.given)
     return hashlib.sha256(dumps([*run, *content]).encode("utf-8", "replace")).hexdigest()[:16]

@@ -133,7 +133,8 @@ class LearningLoop:
                 worker.finish(cancel, lambda: self.on_change(standing))
         except BaseException:
             if worker is not None:
-                worker.abandon()
+                # the thread stops after its current task
+                worker.pool.shutdown(cancel_futures=True)
             raise
         return standing
 
@@ -153,27 +154,23 @@ class LearningLoop:
         self, item: Item, result: SampleResult, trace: Trace | None, stale: bool = False
     ) -> LearningRecord:
         """Learn from an answered item. The record is in the journal when this returns."""
-        record = LearningRecord(item.sample.sample_id, item.seed, result.score, result.score)
-        if trace is not None:
-            task = replace(self._task(item, result, trace), stale=stale)
-            record = self.learner.learn(task)
-        record = replace(record, sample_id=item.sample.sample_id, seed=item.seed)
-        self.journal.add(record)
-        self.on_record()
-        return record
-
-    def _task(self, item: Item, result: SampleResult, trace: Trace) -> LearningTask:
-        sample, metric = item.sample, self.runner.metric
-        media = media_from(sample.load())
+        sample, runner = item.sample, self.runner
 
         def judge(answer: Answer | None) -> float:
             prediction = None if answer is None else Prediction.of(answer)
-            return metric.score(sample, prediction).value
+            return runner.metric.score(sample, prediction).value
 
-        rerun = Reevaluator(self.runner.reasoner, self.runner.options, media, trace, judge)
-        return LearningTask(
-            media.for_run(), ScoredAnswer(trace, result.score), rerun, desired_of(sample)
-        )
+        record = LearningRecord(sample.sample_id, item.seed, result.score, result.score)
+        if trace is not None:
+            media, answered = media_from(sample.load()), ScoredAnswer(trace, result.score)
+            rerun = Reevaluator(runner.reasoner, runner.options, media, trace, judge)
+            desired = desired_of(sample)
+            task = LearningTask(media.for_run(), answered, rerun, desired, stale=stale)
+            record = self.learner.learn(task)
+        record = replace(record, sample_id=sample.sample_id, seed=item.seed)
+        self.journal.add(record)
+        self.on_record()
+        return record
 
 
 def desired_of(sample: Sample) -> Any:
@@ -186,14 +183,14 @@ class _Worker:
 
     def __init__(self, learn: Callable[..., LearningRecord], standing: LearningProgress) -> None:
         self._learn, self._standing = learn, standing
-        self._pool = ThreadPoolExecutor(1, "viper-learn")
+        self.pool = ThreadPoolExecutor(1, "viper-learn")
         self._waiting: list[Future[None]] = []
         self._failed = False
 
     def give(self, item: Item, result: SampleResult, trace: Trace | None) -> None:
         """Queue another task to learn from. If an earlier one failed, raise its error."""
         self._settle()
-        self._waiting.append(self._pool.submit(self._work, item, result, trace))
+        self._waiting.append(self.pool.submit(self._work, item, result, trace))
 
     def finish(self, cancel: threading.Event, on_change: Callable[[], None]) -> None:
         """Wait until every queued task is done. Raise the error that ended the thread, if any."""
@@ -203,11 +200,7 @@ class _Worker:
                 raise CancelledError("learning was cancelled")
             self._settle()
             on_change()
-        self._pool.shutdown()
-
-    def abandon(self) -> None:
-        """Stop the thread after its current task."""
-        self._pool.shutdown(cancel_futures=True)
+        self.pool.shutdown()
 
     def _settle(self) -> None:
         """Forget the finished tasks. Raise the error of one that failed."""
@@ -255,13 +248,11 @@ class Reevaluator:
         )
         if program is None:
             result = reasoner.run(self.media, query.text, options)
+            trace = result.trace
         else:
             result = reasoner.execute(program, self.media, query.text, options)
-        trace = result.trace if program is None else self._planned(result.trace)
+            # with the plan that the program was written from
+            plan = next((trial.plan for trial in self.first.trials[::-1] if trial.plan), None)
+            trials = tuple(replace(trial, plan=plan) for trial in result.trace.trials)
+            trace = replace(result.trace, trials=trials)
         return ScoredAnswer(trace, self.judge(result.answer))
-
-    def _planned(self, trace: Trace) -> Trace:
-        """Return the trace of a program that ran again, with the plan that it was written from."""
-        plan = next((trial.plan for trial in self.first.trials[::-1] if trial.plan), None)
-        trials = tuple(replace(trial, plan=plan) for trial in trace.trials)
-        return replace(trace, trials=trials)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice, zip_longest
 from random import Random
-from typing import TypeVar
 
 from viper.ace.mining import ExampleSource
 from viper.ace.select import diverse
@@ -25,7 +26,6 @@ from viper.api.spec import api_hash
 from viper.data.sample import Sample, kind_of
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
-from viper.evaluate.sample_result import SampleResult
 from viper.record import record_from_json
 from viper.schema import Example, Trace
 from viper.strategies.critique import Critique
@@ -60,32 +60,27 @@ def solved_samples(
 ) -> list[SolvedSample]:
     """Return the samples that a mining run answered right, in the run's order."""
     by_id = {sample.sample_id: sample for sample in samples}
-    right = [
-        result for result in store.rows() if is_correct(result.score) and result.failure is None
-    ]
-    candidates = [_solved(store, result, by_id[result.sample_id], source) for result in right]
-    return [candidate for candidate in candidates if candidate is not None]
-
-
-def _solved(
-    store: RunStore, result: SampleResult, sample: Sample, source: ExampleSource
-) -> SolvedSample | None:
-    values = store.trace(result.sample_id, result.seed)
-    if values is None:
-        return None
-    task = query_for_prompt(sample.query).task
-    origin = ExampleOrigin(
-        source.llm,
-        api_hash(source.library.api_set(source.api).entries(task)),
-        kind_of(sample.groups),
-        source.evaluation.set_name,
-        source.evaluation.spec.split or "",
-    )
-    try:
-        examples = demonstrations_of(record_from_json(Trace, values), origin, solved=True)
-    except UsageError:
-        return None  # too long for a demonstration
-    return SolvedSample(sample, tuple(examples)) if examples else None
+    solved = []
+    for result in store.rows():
+        if result.failure is not None or not is_correct(result.score):
+            continue
+        values = store.trace(result.sample_id, result.seed)
+        if values is None:
+            continue
+        sample = by_id[result.sample_id]
+        entries = source.library.api_set(source.api).entries(query_for_prompt(sample.query).task)
+        origin = ExampleOrigin(
+            source.llm,
+            api_hash(entries),
+            kind_of(sample.groups),
+            source.evaluation.set_name,
+            source.evaluation.spec.split or "",
+        )
+        with suppress(UsageError):  # too long for a demonstration
+            examples = demonstrations_of(record_from_json(Trace, values), origin)
+            if examples:
+                solved.append(SolvedSample(sample, tuple(examples)))
+    return solved
 
 
 def first_demonstrations(
@@ -111,41 +106,29 @@ def first_demonstrations(
     for task, of_task in by_task.items():
         examples = TaskExamples(task)
         tasks.append(examples)
+        by_id = {candidate.sample.sample_id: candidate for candidate in of_task}
+        ordered = [by_id[each.sample_id] for each in diverse(each.example for each in of_task)]
+        chosen = []
         try:
-            for polarity in _fill(examples, of_task, targets, validation):
-                on_found(f"{task}: {polarity}")
+            for candidate in ordered:
+                if examples.samples == targets.correct:
+                    break
+                shown = candidate.demonstrations
+                outcome = validation.with_demonstrations(candidate.sample, shown)
+                if outcome.verdict == "right" and outcome.shown:
+                    on = candidate.sample.sample_id
+                    examples.correct += [replace(each, validated_on=on) for each in shown]
+                    examples.samples += 1
+                    chosen.append(candidate)
+                    on_found(f"{task}: correct")
+            others = [candidate for candidate in ordered if candidate not in chosen]
+            for fault in FaultSearch(targets, validation).faults([*others, *chosen]):
+                examples.incorrect.append(fault)
+                on_found(f"{task}: incorrect")
         except BudgetSpentError:
             examples.stopped = True
             break
     return tasks
-
-
-def _fill(
-    examples: TaskExamples,
-    solved: Sequence[SolvedSample],
-    targets: Targets,
-    validation: ValidationRun,
-) -> Iterator[str]:
-    """Add to ``examples`` and yield the polarity of each new demonstration."""
-    by_id = {candidate.sample.sample_id: candidate for candidate in solved}
-    ordered = [by_id[example.sample_id] for example in diverse(each.example for each in solved)]
-    chosen = []
-    for candidate in ordered:
-        if examples.samples == targets.correct:
-            break
-        outcome = validation.with_demonstrations(candidate.sample, candidate.demonstrations)
-        if outcome.verdict == "right" and outcome.shown:
-            on = candidate.sample.sample_id
-            examples.correct += [
-                replace(example, validated_on=on) for example in candidate.demonstrations
-            ]
-            examples.samples += 1
-            chosen.append(candidate)
-            yield "correct"
-    others = [candidate for candidate in ordered if candidate not in chosen]
-    for fault in FaultSearch(targets, validation).faults([*others, *chosen]):
-        examples.incorrect.append(fault)
-        yield "incorrect"
 
 
 # Most faults to try in one program or plan. A program only runs again; each plan takes a request.
@@ -154,11 +137,6 @@ PROGRAMS_TRIED, PLANS_TRIED = 24, 4
 # Faults of one sample that may mislead its own instruction before the search skips the sample: each
 # costs a request, and the next ones are likely to mislead too.
 MISLEADING = 3
-
-# Families of words that exclude each other.
-Words = Sequence[Sequence[str]]
-
-_E = TypeVar("_E", EditedPlan, EditedProgram)
 
 
 @dataclass(frozen=True)
@@ -169,13 +147,13 @@ class Targets:
         correct: number of solved samples. Each adds its program, and its plan if there is one.
         incorrect: number of faults, alternately in plans and programs if there are plans.
         seed: random seed for choosing faults.
-        families: words that faults may exchange.
+        families: families of words that exclude each other, which faults may exchange.
     """
 
     correct: int = 8
     incorrect: int = 8
     seed: int = 0
-    families: Words = ()
+    families: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -248,60 +226,30 @@ class FaultSearch:
         return None
 
     def _harmful(self, candidate: SolvedSample, part: Part) -> Iterator[tuple[str, PoolExample]]:
-        """Yield faults that make the answer wrong, rarer kinds first."""
-        random = Random(f"{self._targets.seed}-{part}-{candidate.sample.sample_id}")
-        return (
-            self._in_plan(candidate, random)
-            if part == "plan"
-            else self._in_program(candidate, random)
-        )
+        """Yield faults that make the answer wrong, with their kinds.
 
-    def _in_program(
-        self, candidate: SolvedSample, random: Random
-    ) -> Iterator[tuple[str, PoolExample]]:
-        program = candidate.example.program
-        wrong = edited_programs(program, Vocabulary(self._targets.families))
-        for edited in self._in_turn(wrong, random)[:PROGRAMS_TRIED]:
-            if self._validation.of_program(candidate.sample, edited.program).verdict != "wrong":
-                continue
-            reason = program_fault(edited.kind, program, edited.program)
-            fault = Critique("program", None, reason, program)
-            yield edited.kind, _incorrect(candidate, "program", fault, program=edited.program)
-
-    def _in_plan(
-        self, candidate: SolvedSample, random: Random
-    ) -> Iterator[tuple[str, PoolExample]]:
-        plan = candidate.example.plan
-        if plan is None:
-            return
-        for edited in self._in_turn(edited_plans(plan, self._targets.families), random)[
-            :PLANS_TRIED
-        ]:
-            outcome = self._validation.of_plan(candidate.sample, edited.plan)
-            if outcome.verdict != "wrong":
-                continue
-            fault = Critique("plan", None, edited.fault, plan)
-            changed = {"plan": edited.plan, "program": outcome.program}
-            yield edited.kind, _incorrect(candidate, "plan", fault, **changed)
-
-    def _in_turn(self, edits: Sequence[_E], random: Random) -> list[_E]:
-        """Return the edits with kinds in turn, rarer kinds first, in random order per kind."""
-        shuffled = list(edits)
-        random.shuffle(shuffled)
-        kinds = list(dict.fromkeys(edit.kind for edit in shuffled))
-        kinds.sort(key=lambda kind: self._kinds[kind])
-        turns = [[edit for edit in shuffled if edit.kind == kind] for kind in kinds]
-        longest = max(map(len, turns), default=0)
-        return [turn[n] for n in range(longest) for turn in turns if n < len(turn)]
-
-
-def _incorrect(candidate: SolvedSample, part: Part, fault: Critique, **changed: str) -> PoolExample:
-    example = replace(
-        candidate.example,
-        part=part,
-        polarity="incorrect",
-        score=0.0,
-        critique=fault.reason,
-        **changed,  # type: ignore[arg-type]
-    )
-    return pool_example(example, fault_known=fault)
+        Kinds take turns, rarer ones first; edits of one kind come in random order.
+        """
+        right, families = candidate.example, self._targets.families
+        base = replace(right, part=part, polarity="incorrect", score=0.0)
+        edits: list[EditedPlan | EditedProgram] = []
+        if part == "program":
+            edits += edited_programs(right.program, Vocabulary(families))
+        elif right.plan is not None:
+            edits += edited_plans(right.plan, families)
+        Random(f"{self._targets.seed}-{part}-{candidate.sample.sample_id}").shuffle(edits)
+        kinds = sorted(dict.fromkeys(edit.kind for edit in edits), key=self._kinds.__getitem__)
+        turns = zip_longest(*([edit for edit in edits if edit.kind == kind] for kind in kinds))
+        in_turn = (edit for turn in turns for edit in turn if edit is not None)
+        for edit in islice(in_turn, PROGRAMS_TRIED if part == "program" else PLANS_TRIED):
+            if isinstance(edit, EditedProgram):
+                outcome = self._validation.of_program(candidate.sample, edit.program)
+                reason = program_fault(edit.kind, right.program, edit.program)
+                fault = Critique("program", None, reason, right.program)
+                wrong = replace(base, program=edit.program, critique=reason)
+            else:
+                outcome = self._validation.of_plan(candidate.sample, edit.plan)
+                fault = Critique("plan", None, edit.fault, right.plan)
+                wrong = replace(base, plan=edit.plan, program=outcome.program, critique=edit.fault)
+            if outcome.verdict == "wrong":
+                yield edit.kind, pool_example(wrong, fault_known=fault)

@@ -7,6 +7,7 @@ They are injected as faults. Each edit describes its fault in words.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPla
         plan: numbered steps, one per line, as :func:`viper.prompting.plans.read_plan` returns them.
         families: families of words that exclude each other.
     """
-    lines = [line for line in plan.splitlines() if line.strip()]
+    lines = plan.splitlines()
     steps = [_NUMBERED.sub("", line).strip() for line in lines if _NUMBERED.match(line)]
     edits: dict[str, EditedPlan] = {}
     for edited in _edits(steps, families):
@@ -106,38 +107,26 @@ def edited_plans(plan: str, families: Sequence[Sequence[str]]) -> list[EditedPla
 
 
 def _edits(steps: Sequence[str], families: Sequence[Sequence[str]]) -> Iterator[EditedPlan]:
+    """Yield the plans step by step. References stay valid if a step is left out, else as is."""
     for place, step in enumerate(steps):
         if len(steps) > 1:
-            yield _without(steps, place)
+            others = [*steps[:place], *steps[place + 1 :]]
+            where = "at the beginning" if place == 0 else f"after step {place}"
+            reason = f"A step is missing {where}: {_quoted(step)}"
+            rest = numbered(*(_renumbered(other, place + 1) for other in others))
+            yield EditedPlan("step left out", rest, reason)
         if place:
-            yield _exchanged(steps, place)
+            before = steps[place - 1]
+            changed = [*steps[: place - 1], step, before, *steps[place + 1 :]]
+            order = f"Steps {place} and {place + 1} are in the wrong order"
+            reason = f"{order}: {_quoted(before)} comes first"
+            yield EditedPlan("steps exchanged", numbered(*changed), reason)
         for family in families:
-            for word in family:
-                for other in family:
-                    if other != word:
-                        yield from _with_word(steps, place, word, other, "attribute")
+            for word, other in itertools.permutations(family, 2):
+                yield from _with_word(steps, place, word, other, "attribute")
         for word in OPPOSITES:
             if word in step.lower():
                 yield from _with_word(steps, place, word, OPPOSITES[word], "relation")
-
-
-def _without(steps: Sequence[str], place: int) -> EditedPlan:
-    """Return the steps without one. References to later steps stay valid."""
-    rest = [_renumbered(step, place + 1) for number, step in enumerate(steps) if number != place]
-    where = "at the beginning" if place == 0 else f"after step {place}"
-    reason = f"A step is missing {where}: {_quoted(steps[place])}"
-    return EditedPlan("step left out", numbered(*rest), reason)
-
-
-def _exchanged(steps: Sequence[str], place: int) -> EditedPlan:
-    """Return the steps with one moved before its predecessor. References stay as they are."""
-    changed = list(steps)
-    changed[place - 1], changed[place] = steps[place], steps[place - 1]
-    reason = (
-        f"Steps {place} and {place + 1} are in the wrong order: "
-        f"{_quoted(steps[place - 1])} comes first"
-    )
-    return EditedPlan("steps exchanged", numbered(*changed), reason)
 
 
 def _with_word(

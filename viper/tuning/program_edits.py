@@ -12,9 +12,11 @@ import ast
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from typing import Any
 
 _OPPOSITE_NAMES = {
     "max": "min",
@@ -42,8 +44,6 @@ _COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 # Most words of a text that may name an object; longer texts are questions, where an inserted word
 # makes no sense.
 _LONGEST_NOUN = 4
-
-_Edit = Callable[[ast.AST], None]
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,16 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
     edits: dict[str, EditedProgram] = {}
     words = _known_words(tree, vocabulary)
     for place, node in enumerate(ast.walk(tree)):
-        for kind, edit in _edits(node, vocabulary):
+        for kind, field, value in _edits(node, vocabulary):
             changed = copy.deepcopy(tree)
-            edit(list(ast.walk(changed))[place])
+            setattr(list(ast.walk(changed))[place], field, value)
             text = ast.unparse(ast.fix_missing_locations(changed))
             if text != plain:
-                cost = COSTS[kind] + _words_cost(
-                    words, _known_words(changed, vocabulary), vocabulary
-                )
+                now = _known_words(changed, vocabulary)
+                asked = vocabulary.asked or frozenset()
+                taken = sum(count for word, count in (words - now).items() if word in asked)
+                used = sum(count for word, count in (now - words).items() if words[word])
+                cost = COSTS[kind] + (WORD_ASKED * taken + WORD_USED * used)
                 edits.setdefault(text, EditedProgram(kind, text, cost))
     return list(edits.values())
 
@@ -130,47 +132,38 @@ def edited_programs(program: str, vocabulary: Vocabulary) -> list[EditedProgram]
 def _known_words(tree: ast.AST, vocabulary: Vocabulary) -> Counter[str]:
     """Count the words of the families in a program."""
     family_words = set(chain(*vocabulary.families))
-    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    texts_words = [text.split() for text in texts if isinstance(text, str)]
-    return Counter(word for word in chain(*texts_words) if word in family_words)
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    words = chain(*(value.split() for value in values if isinstance(value, str)))
+    return Counter(word for word in words if word in family_words)
 
 
-def _words_cost(before: Counter[str], after: Counter[str], vocabulary: Vocabulary) -> float:
-    query_words = vocabulary.asked or frozenset()
-    taken = sum(count for word, count in (before - after).items() if word in query_words)
-    used = sum(count for word, count in (after - before).items() if before[word])
-    return WORD_ASKED * taken + WORD_USED * used
-
-
-def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
-    """Yield the kinds of errors that this node allows, each with its edit."""
-    if isinstance(node, ast.Name) and node.id in _SWAPPED:
-        kind = "superlative" if node.id in ("max", "min") else "direction"
-        yield kind, _set_field("id", _SWAPPED[node.id])
-    elif isinstance(node, ast.Name) and node.id in _OTHER_ORDER:
-        yield "order", _set_field("id", _OTHER_ORDER[node.id])
-    elif isinstance(node, ast.Attribute) and node.attr in _SWAPPED:
-        yield "direction", _set_field("attr", _SWAPPED[node.attr])
-    elif isinstance(node, ast.Attribute) and node.attr in _OTHER_ORDER:
-        yield "order", _set_field("attr", _OTHER_ORDER[node.attr])
+def _edits(node: ast.AST, vocabulary: Vocabulary) -> Iterator[tuple[str, str, Any]]:
+    """Yield the kinds of errors that this node allows, each with a field and its new value."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        field = "id" if isinstance(node, ast.Name) else "attr"
+        name = getattr(node, field)
+        if name in _SWAPPED:
+            kind = "superlative" if field == "id" and name in ("max", "min") else "direction"
+            yield kind, field, _SWAPPED[name]
+        elif name in _OTHER_ORDER:
+            yield "order", field, _OTHER_ORDER[name]
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
-        yield "direction", _set_field("ops", [_COMPARED[type(node.ops[0])]()])
+        yield "direction", "ops", [_COMPARED[type(node.ops[0])]()]
     elif isinstance(node, ast.ListComp) and node.generators[0].ifs:
-        yield "filter", _remove_filter
+        unfiltered = copy.copy(node.generators[0])
+        unfiltered.ifs = []
+        yield "filter", "generators", [unfiltered, *node.generators[1:]]
     elif isinstance(node, ast.Subscript):
-        yield from _mirrored_index(node)
+        index = _number(node.slice)
+        if index is not None:
+            # first for last, second for second last, and the reverse
+            mirrored: ast.expr = ast.Constant(abs(index + 1))
+            if index >= 0:
+                mirrored = ast.UnaryOp(ast.USub(), mirrored)
+            yield "direction", "slice", mirrored
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from _other_words(node.value, vocabulary)
-
-
-def _mirrored_index(node: ast.Subscript) -> Iterator[tuple[str, _Edit]]:
-    """Yield the mirrored index: first for last, second for second last, and the reverse."""
-    index = _number(node.slice)
-    if index is not None:
-        mirrored: ast.expr = ast.Constant(abs(index + 1))
-        if index >= 0:
-            mirrored = ast.UnaryOp(ast.USub(), mirrored)
-        yield "direction", _set_field("slice", mirrored)
+        for kind, words in _other_words(node.value, vocabulary):
+            yield kind, "value", " ".join(words)
 
 
 def _number(node: ast.expr) -> int | None:
@@ -180,37 +173,22 @@ def _number(node: ast.expr) -> int | None:
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
-def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, _Edit]]:
+def _other_words(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, list[str]]]:
     """Yield texts with a family word exchanged, removed (unless it is last), or inserted."""
     words, query_words = text.split(), vocabulary.asked
-    family_words = set(chain(*vocabulary.families))
-
-    def with_words(changed: Sequence[str]) -> _Edit:
-        return _set_field("value", " ".join(changed))
-
     for place, word in enumerate(words):
-        for family in vocabulary.families:
-            others = family if word in family else ()
-            for other in others:
-                if query_words is None or other in query_words:
-                    yield "attribute", with_words([*words[:place], other, *words[place + 1 :]])
-        if word in family_words and place < len(words) - 1:
-            yield "filter", with_words(words[:place] + words[place + 1 :])
+        families = [family for family in vocabulary.families if word in family]
+        for other in chain(*families):
+            if query_words is None or other in query_words:
+                yield "attribute", [*words[:place], other, *words[place + 1 :]]
+        if families and place < len(words) - 1:
+            yield "filter", words[:place] + words[place + 1 :]
     if query_words is None or len(words) > _LONGEST_NOUN:
         return
     missing = [f for f in vocabulary.families if not set(f) & set(words)]
     for word in chain(*missing):
         if word in query_words and words and words != [word]:
-            yield "condition", with_words([word, *words])
-
-
-def _set_field(name: str, value: object) -> _Edit:
-    return lambda node: setattr(node, name, value)
-
-
-def _remove_filter(node: ast.AST) -> None:
-    assert isinstance(node, ast.ListComp)
-    node.generators[0].ifs = []
+            yield "condition", [word, *words]
 
 
 # Description of a fault by the kind of :class:`EditedProgram`.
@@ -236,19 +214,13 @@ def program_fault(kind: str, right: str, wrong: str) -> str:
         wrong: the edited program of :func:`edited_programs`. Line numbers refer to it.
     """
     problem = _PROBLEMS.get(kind, "is wrong")
-    pairs = zip_longest(_plain(right).splitlines(), wrong.splitlines(), fillvalue="")
+    with suppress(SyntaxError, ValueError, RecursionError):
+        right = ast.unparse(ast.parse(right))  # in the layout of the wrong program
+    pairs = zip_longest(right.splitlines(), wrong.splitlines(), fillvalue="")
     for number, (before, after) in enumerate(pairs, start=1):
         if before != after:
             return f"Line {number} {problem}: `{_cut(after)}` should be `{_cut(before)}`"
     return f"The program {problem}"
-
-
-def _plain(program: str) -> str:
-    """Return the program as Python formats it, or unchanged if it does not parse."""
-    try:
-        return ast.unparse(ast.parse(program))
-    except (SyntaxError, ValueError, RecursionError):
-        return program
 
 
 def _cut(line: str) -> str:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,84 +105,61 @@ class ValidationRun:
             BudgetSpentError: the run may need more requests than are left.
             ViperError: a model or the sandbox failed; no outcome is stored.
         """
-        key = _key("shown", sample.sample_id, *(each.id for each in demonstrations))
-        plans = self._options.strategy == "plan"
+        ids, plans = [each.id for each in demonstrations], self.shows_incorrect
         bare = replace(self._components, demonstrations=NoExamples(), examples=NoExamples())
-        parts = showing(bare, demonstrations)
+        run = Reasoner(showing(bare, demonstrations), preload=False).run
         options = self._options.changed(
             examples=0 if plans else 1, correct_demonstrations=1, incorrect_demonstrations=1
         )
-
-        def run() -> ValidationOutcome:
-            result = Reasoner(parts, preload=False).run(
-                sample.load(), sample.text, _about(sample, options)
-            )
-            return self._outcome(key, sample, result, demonstrations)
-
-        return self._once(key, 2 + MAX_RESAMPLES if plans else 1, run)
+        tried, most_calls = ("shown", sample.sample_id, *ids), 2 + MAX_RESAMPLES if plans else 1
+        return self._once(tried, sample, run, options, most_calls, ids)
 
     def of_plan(self, sample: Sample, plan: str) -> ValidationOutcome:
         """Answer by a program written for this plan. Raise as :meth:`with_demonstrations`."""
-        key = _key("plan", sample.sample_id, plan)
-
-        def run() -> ValidationOutcome:
-            reasoner = Reasoner(self._components, preload=False)
-            options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
-            result = reasoner.run(
-                sample.load(), sample.text, _about(sample, options), using=PlanStrategy(plan)
-            )
-            return self._outcome(key, sample, result)
-
-        return self._once(key, 1, run)
+        run = partial(Reasoner(self._components, preload=False).run, using=PlanStrategy(plan))
+        options = self._options.changed(correct_demonstrations=0, incorrect_demonstrations=0)
+        return self._once(("plan", sample.sample_id, plan), sample, run, options, most_calls=1)
 
     def of_program(self, sample: Sample, program: str) -> ValidationOutcome:
         """Answer by this program, without any request to a language model."""
-        key = _key("program", sample.sample_id, program)
+        run = partial(Reasoner(self._components, preload=False).execute, program)
+        tried = ("program", sample.sample_id, program)
+        return self._once(tried, sample, run, self._options, most_calls=0)
 
-        def run() -> ValidationOutcome:
-            reasoner = Reasoner(self._components, preload=False)
-            result = reasoner.execute(
-                program, sample.load(), sample.text, _about(sample, self._options)
-            )
-            return self._outcome(key, sample, result)
+    def _once(
+        self,
+        tried: tuple[str, ...],
+        sample: Sample,
+        run: Callable[[Any, str, RunOptions], RunResult],
+        options: RunOptions,
+        most_calls: int,
+        demonstrations: Sequence[str] = (),
+    ) -> ValidationOutcome:
+        """Return the outcome of the journal, or make and append it.
 
-        return self._once(key, 0, run)
-
-    def _once(self, key: str, most_calls: int, run: Any) -> ValidationOutcome:
+        Args:
+            tried: what is tried, on which sample, and the ids or text of it.
+            most_calls: most requests that the run may need.
+            demonstrations: ids of the demonstrations that the prompts should show.
+        """
+        key = hashlib.sha256(json.dumps(tried).encode()).hexdigest()[:24]
         if key in self._known:
             return self._known[key]
         if self._budget is not None and self.llm_calls + most_calls > self._budget:
             raise BudgetSpentError(f"{self.llm_calls} of {self._budget} requests were made")
-        outcome: ValidationOutcome = run()
-        append_line(self._journal, dataclasses.asdict(outcome))
-        self._known[key] = outcome
-        self.llm_calls += outcome.llm_calls
-        return outcome
-
-    def _outcome(
-        self,
-        key: str,
-        sample: Sample,
-        result: RunResult,
-        demonstrations: Sequence[PoolExample] = (),
-    ) -> ValidationOutcome:
+        options = options.changed(
+            task=sample.task, options=sample.options, sample_id=sample.sample_id
+        )
+        result = run(sample.load(), sample.text, options)
         verdict: Correctness = "none"
         if result.answer is not None:
             score = self._judge.score(sample, Prediction.of(result.answer)).value
             verdict = "right" if is_correct(score) else "wrong"
-        trace = result.trace
+        trace, calls = result.trace, result.trace.usage.llm_calls
         prompt_ids = {name for trial in trace.trials for name in trial.demonstrations}
-        was_shown = {demonstration.id for demonstration in demonstrations} <= prompt_ids or bool(
-            trace.examples_shown
-        )
-        return ValidationOutcome(
-            key, verdict, was_shown, trace.program or "", trace.usage.llm_calls
-        )
-
-
-def _about(sample: Sample, options: RunOptions) -> RunOptions:
-    return replace(options, task=sample.task, options=sample.options, sample_id=sample.sample_id)
-
-
-def _key(*parts: str) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+        was_shown = set(demonstrations) <= prompt_ids or bool(trace.examples_shown)
+        outcome = ValidationOutcome(key, verdict, was_shown, trace.program or "", calls)
+        append_line(self._journal, dataclasses.asdict(outcome))
+        self._known[key] = outcome
+        self.llm_calls += calls
+        return outcome

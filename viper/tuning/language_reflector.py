@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
@@ -19,7 +19,6 @@ from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting import reflection as prompts
 from viper.prompting.builder import STYLES
 from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
-from viper.tools.session import ToolSession
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text
 from viper.tuning.evidence import MOST_ITEMS, compact_steps, step_texts
@@ -83,13 +82,15 @@ class LanguageReflector:
             prompt = compact_prompt(case, self._llm.count_tokens)
             stops = Sampling(max_tokens=FAULT_TOKENS, stop=(prompts.END_OF_FAULT,))
             return parse_fault(self._llm.generate([prompt], stops)[0][0].text, tools)
-        reflection = self._describe(case)
+        calls = case.trial.tool_calls
         if self._scope == "local":
-            return self._step_by_step(case, reflection)
-        return parse_critique(self._ask(prompts.build_global_prompt(reflection)), tools)
-
-    def _step_by_step(self, case: Case, reflection: prompts.Reflection) -> Critique:
-        calls = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
+            calls = calls[:_MOST_LOCAL_STEPS]
+        session = None
+        if self._toolbox is not None:
+            session = self._toolbox.session(case.media, thresholds=case.trial.thresholds)
+        reflection = _reflection(case, tuple(step_texts(calls, session)))
+        if self._scope == "global":
+            return parse_critique(self._ask(prompts.build_global_prompt(reflection)), tools)
         for place, call in enumerate(calls):
             reply = self._ask(prompts.build_local_prompt(reflection, place))
             critique = parse_critique(reply, {call.index: call.tool}, default_step=call.index)
@@ -101,19 +102,6 @@ class LanguageReflector:
     def _ask(self, prompt: str) -> str:
         return self._llm.generate([prompt], Sampling(max_tokens=REPLY_TOKENS))[0][0].text
 
-    def _describe(self, case: Case) -> prompts.Reflection:
-        """Return the case as the prompts show it."""
-        session = self._session(case)
-        if self._scope == "local":
-            log = case.trial.tool_calls[:_MOST_LOCAL_STEPS]
-            return _reflection(case, tuple(step_texts(log, session)))
-        return _reflection(case, tuple(step_texts(case.trial.tool_calls, session)))
-
-    def _session(self, case: Case) -> ToolSession | None:
-        if self._toolbox is None:
-            return None
-        return self._toolbox.session(case.media, thresholds=case.trial.thresholds)
-
 
 def compact_prompt(
     case: Case, count_tokens: Callable[[str], int], limit: int = COMPACT_LIMIT
@@ -123,15 +111,12 @@ def compact_prompt(
     If the prompt is longer than the limit, first patches of long lists are removed, then calls from
     the middle of the run.
     """
-    log = case.trial.tool_calls
-    reflection = _reflection(case, ())
-    prompt = ""
+    reflection, prompt, steps = _reflection(case, ()), "", list[str]()
     for items in (MOST_ITEMS, 4, 2, 0):
-        steps = compact_steps(log, items)
+        steps = compact_steps(case.trial.tool_calls, items)
         prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
         if count_tokens(prompt) <= limit:
             return prompt
-    steps = compact_steps(log, 0)
     while len(steps) > 1 and count_tokens(prompt) > limit:
         del steps[len(steps) // 2]
         prompt = prompts.build_fault_prompt(replace(reflection, steps=steps))
@@ -162,33 +147,21 @@ LONGEST_REASON = 600
 # Far more than `REPLY_TOKENS` allow; it bounds the regular expressions on replies of other sources.
 _LONGEST_READ = 20_000
 
-# Names that a model may use for a field, and the field.
-_FIELDS: Mapping[str, str] = {
-    "location": "location",
-    "fault": "location",
-    "blame": "location",
-    "error location": "location",
-    "where": "location",
-    "tool": "tool",
-    "tool name": "tool",
-    "step": "step",
-    "call": "step",
-    "step number": "step",
-    "reason": "reason",
-    "why": "reason",
-    "explanation": "reason",
-    "desired": "desired",
-    "desired output": "desired",
-    "expected": "desired",
-    "correct output": "desired",
+# Names that a model may use for each field.
+_NAMES = {
+    "location": ("location", "fault", "blame", "error location", "where"),
+    "tool": ("tool", "tool name"),
+    "step": ("step", "call", "step number"),
+    "reason": ("reason", "why", "explanation"),
+    "desired": ("desired", "desired output", "expected", "correct output"),
 }
+_FIELDS = {name: field for field, names in _NAMES.items() for name in names}
 
 _LINE = re.compile(
     r"^[\s>#*_`\-\d.)]*(?P<name>" + "|".join(sorted(_FIELDS, key=len, reverse=True)) + r")"
     r"[\s*_`]*[:=][\s*`]*(?P<value>.*?)[\s*`]*$",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d{1,4}")
 _NOTHING = {"", "none", "null", "n/a", "nothing", "unknown", "-", "no", "no error", "correct"}
 _WORDS = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -216,8 +189,10 @@ def parse_critique(
         raise CritiqueError(
             f"no critique in {excerpt!r}; expected lines such as 'location: tool' and 'step: 2'"
         )
-    step = _step(fields.get("step", ""), tools)
-    step = default_step if step is None else step
+    number = re.search(r"\d{1,4}", fields.get("step", ""))
+    step = default_step
+    if number is not None and (tools is None or int(number[0]) in tools):
+        step = int(number[0])
     location = _location(fields, tools)
     if location is None and step is not None and tools and step in tools:
         location = TOOL + tools[step]
@@ -251,17 +226,15 @@ def _json_fields(text: str) -> dict[str, str]:
     for _, _, value in json_parts(text):
         if not isinstance(value, dict):
             continue
-        named = {_FIELDS.get(str(key).lower().replace("_", " ")): v for key, v in value.items()}
-        fields = {key: _as_text(item) for key, item in named.items() if key is not None}
+        fields = {}
+        for key, item in value.items():
+            name = _FIELDS.get(str(key).lower().replace("_", " "))
+            if name is not None:
+                text = item if isinstance(item, str) else json.dumps(item)
+                fields[name] = "" if item is None else text
         if fields:
             return fields
     return {}
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _line_fields(text: str) -> dict[str, str]:
@@ -274,23 +247,14 @@ def _line_fields(text: str) -> dict[str, str]:
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is not None:
-            last = _FIELDS[match["name"].lower()]
-            if last in fields:
-                last = ""
-            else:
-                fields[last] = match["value"]
+            name = _FIELDS[match["name"].lower()]
+            last = "" if name in fields else name
+            fields.setdefault(name, match["value"])
         elif last and line.strip() and not line.lstrip().startswith("```"):
             fields[last] += f" {line.strip()}"
         else:
             last = ""
     return fields
-
-
-def _step(text: str, tools: Mapping[int, str] | None) -> int | None:
-    match = _NUMBER.search(text)
-    if match is None or (tools is not None and int(match[0]) not in tools):
-        return None
-    return int(match[0])
 
 
 def _location(fields: Mapping[str, str], tools: Mapping[int, str] | None) -> str | None:

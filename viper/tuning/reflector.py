@@ -14,6 +14,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -139,9 +140,8 @@ class InterventionReflector:
     """
 
     def __init__(self, components: Components, weighing: Weighing = Weighing()) -> None:
-        self._weighing = weighing
-        cost, margin = weighing.program + weighing.margin, weighing.margin
-        limits = SearchLimits(cost=cost, margin=margin, edits=weighing.edits)
+        self._weighing, margin = weighing, weighing.margin
+        limits = SearchLimits(cost=weighing.program + margin, margin=margin, edits=weighing.edits)
         self._intervention = Intervention(components, limits)
 
     def reflect(self, case: Case) -> Critique:
@@ -162,16 +162,15 @@ class InterventionReflector:
             return Critique("none", None, "the program gives the desired answer")
         if not search.complete:
             return Critique("none", None, f"the budget ended after {search.runs} runs")
-        unnamed = Explanation("", (), self._weighing.program, None, _no_change(search))
-        ranked = sorted([*search.explanations, unnamed], key=lambda explanation: explanation.cost)
-        best = ranked[0]
-        rivals = [
-            explanation
-            for explanation in ranked[1:]
-            if explanation.cost < best.cost + self._weighing.margin
-        ]
-        if any(explanation.tool != best.tool for explanation in rivals):
-            rival = next(explanation for explanation in rivals if explanation.tool != best.tool)
+        other = "the program is wrong in another way"
+        unknown = sorted({call.tool for call in search.calls} - WITH_ALTERNATIVES)
+        if unknown:
+            other += f"; not examined: {', '.join(unknown)}"
+        unnamed = Explanation("", (), self._weighing.program, None, other)
+        best, *ranked = sorted([*search.explanations, unnamed], key=lambda each: each.cost)
+        rivals = [each for each in ranked if each.cost < best.cost + self._weighing.margin]
+        rival = next((each for each in rivals if each.tool != best.tool), None)
+        if rival is not None:
             return Critique("none", None, f"{_text(best)}; or {_text(rival)}")
         if not best.tool:
             return Critique("program", None, _text(best), best.result)
@@ -206,24 +205,30 @@ class Intervention:
         if answered:
             return Search((), base.tool_calls, 1, already=True)
         explanations: dict[tuple[int, ...], Explanation] = {}
-        runs, bound = 1, self._limits.cost
+        runs, bound, complete = 1, self._limits.cost, True
         for change in self._tries(case, base.tool_calls):
             if change.cost > bound:
                 break
             if change.calls in explanations:
                 continue
             if runs >= self._limits.runs or time.monotonic() - began > self._limits.time_s:
-                return _search(explanations, base, runs, complete=False)
+                complete = False
+                break
             runs += 1
             overrides = dict.fromkeys(change.calls, change.result)
             program = None if change.tool else change.result
             rerun, answered = self._run(case, overrides, program)
-            if answered and _asked_the_same(base.tool_calls, rerun.tool_calls, change.calls):
+            # the changed calls that ran again must still ask the same question
+            again = [i for i in change.calls if i < len(rerun.tool_calls)]
+            if answered and all(
+                _question(base.tool_calls[i]) == _question(rerun.tool_calls[i]) for i in again
+            ):
                 explanations[change.calls] = replace(
                     change, cost=round(change.cost, 4), result=plain(change.result)
                 )
                 bound = min(bound, change.cost + self._limits.margin)
-        return _search(explanations, base, runs)
+        ordered = sorted(explanations.values(), key=lambda each: (each.cost, each.calls))
+        return Search(tuple(ordered), base.tool_calls, runs, complete)
 
     def _tries(self, case: Case, log: Sequence[ToolCall]) -> list[Explanation]:
         """Return all interventions to try, cheapest first.
@@ -232,17 +237,14 @@ class Intervention:
         """
         session = self._components.toolbox.session(case.media, thresholds=case.trial.thresholds)
         context = CallContext(session, log, desired_texts(case))
-        tries = []
+        tries: list[Explanation] = []
         for calls in questions(log):
             first = log[calls[0]]
-            try:
-                changes = alternatives_of(first, context)
-            except _STRANGE_ARGUMENTS:
-                continue
-            tries += [
-                Explanation(first.tool, calls, change.cost, change.result, change.what)
-                for change in changes
-            ]
+            with suppress(*_STRANGE_ARGUMENTS):
+                tries += [
+                    Explanation(first.tool, calls, change.cost, change.result, change.what)
+                    for change in alternatives_of(first, context)
+                ]
         if self._limits.edits:
             families = self._components.toolbox.settings.attribute_families
             vocabulary = Vocabulary.of_query(families, case.query.text)
@@ -256,11 +258,10 @@ class Intervention:
         self, case: Case, overrides: Mapping[int, Any], program: str | None = None
     ) -> tuple[Trial, bool]:
         """Run the program, or an edited one, and return whether it gives the desired answer."""
-        settings = self._components.settings
-        context = RunContext(case.query, case.media, settings, threading.Event())
+        parts = self._components
+        context = RunContext(case.query, case.media, parts.settings, threading.Event())
         generation = Generation(program or case.trial.program)
-        thresholds = case.trial.thresholds
-        trial = run_once(self._components, context, generation, 0, thresholds, overrides)
+        trial = run_once(parts, context, generation, 0, case.trial.thresholds, overrides)
         return trial, is_desired(trial.answer, case.desired, case.query.task)
 
 
@@ -273,34 +274,10 @@ def questions(log: Sequence[ToolCall]) -> list[tuple[int, ...]]:
     return [tuple(calls) for calls in indices.values()]
 
 
-def _asked_the_same(
-    before: Sequence[ToolCall], after: Sequence[ToolCall], calls: Sequence[int]
-) -> bool:
-    """Return whether the changed calls that ran again still ask the same question."""
-    return all(
-        (before[i].tool, before[i].args, before[i].kwargs)
-        == (after[i].tool, after[i].args, after[i].kwargs)
-        for i in calls
-        if i < len(after)
-    )
-
-
-def _search(
-    explanations: Mapping[tuple[int, ...], Explanation],
-    base: Trial,
-    runs: int,
-    complete: bool = True,
-) -> Search:
-    ordered = sorted(explanations.values(), key=lambda each: (each.cost, each.calls))
-    return Search(tuple(ordered), base.tool_calls, runs, complete)
+def _question(call: ToolCall) -> tuple[Any, ...]:
+    return call.tool, call.args, call.kwargs
 
 
 def _text(explanation: Explanation) -> str:
     where = f"call {explanation.calls[0]}: " if explanation.calls else ""
     return f"{where}{explanation.what} (cost {explanation.cost:.2f})"
-
-
-def _no_change(search: Search) -> str:
-    unknown = sorted({call.tool for call in search.calls} - WITH_ALTERNATIVES)
-    text = "the program is wrong in another way"
-    return f"{text}; not examined: {', '.join(unknown)}" if unknown else text

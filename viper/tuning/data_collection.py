@@ -15,14 +15,12 @@ pictures of them, and the choice is repeatable and needs no language model.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
 
-import numpy as np
-
 from viper.errors import MediaError
-from viper.models.vision.roles import Floats, Pixels
+from viper.models.vision.roles import Floats
 from viper.tuning import training_data
 from viper.tuning.training_data import is_about, spellings, without_remark
 
@@ -177,13 +175,6 @@ def related_concepts(
     return tuple(other[index] for index in order[:count])
 
 
-def pixels_digest(pixels: Pixels) -> str:
-    """Return a checksum of a picture's size and pixels, 32 hexadecimal digits."""
-    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(pixels).data)
-    return digest.hexdigest()
-
-
 def _related(
     query: training_data.ConceptQuery,
     vocabulary: Callable[[], Sequence[str]],
@@ -203,7 +194,7 @@ def _readable(
     seen: dict[str, str],
     refused: list[dict[str, str]],
 ) -> list[tuple[training_data.FoundPicture, str]]:
-    """Return the first new and readable pictures with their checksums.
+    """Return the first new and readable pictures with checksums of their size and pixels.
 
     If some are refused, search once more with twice the limit.
     """
@@ -212,7 +203,14 @@ def _readable(
     for count in (limit, min(2 * limit, training_data.MOST_SAMPLES)):
         pictures = search.search(text, count) if count else []
         for picture in pictures[checked:]:
-            why, digest = _refusal(picture, seen)
+            why, digest = "", ""
+            try:
+                pixels = picture.pixels()
+                content = repr(pixels.shape).encode() + pixels.tobytes()
+                digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+                why = f"the same pixels as {seen[digest]}" if digest in seen else ""
+            except MediaError as error:
+                why = str(error)
             if why:
                 refused.append({"picture": picture.picture_id, "text": text, "why": why})
             elif len(readable) < limit:
@@ -224,20 +222,9 @@ def _readable(
     return readable
 
 
-def _refusal(picture: training_data.FoundPicture, seen: Mapping[str, str]) -> tuple[str, str]:
-    """Return the reason to leave a picture out, or "", and its checksum."""
-    try:
-        digest = pixels_digest(picture.pixels())
-    except MediaError as error:
-        return str(error), ""
-    return (f"the same pixels as {seen[digest]}" if digest in seen else ""), digest
-
-
 def _by_turns(lists: Sequence[Sequence[Any]]) -> Iterator[Any]:
     """Yield the first item of each list, then the second of each, and so on."""
-    missing = object()
-    for turn in zip_longest(*lists, fillvalue=missing):
-        yield from (item for item in turn if item is not missing)
+    return (item for turn in zip_longest(*lists) for item in turn if item is not None)
 
 
 def _annotated_record(picture: training_data.AnnotatedPicture) -> dict[str, Any]:

@@ -115,12 +115,8 @@ class ToolTrainer:
         concept: str,
         options: TunerOptions = USUAL,
         on_progress: Progress | None = None,
-        task: str = "",
     ) -> TrainingResult:
         """Collect data about a concept and train the tool on it.
-
-        Args:
-            task: the query whose failure caused the training; part of the evidence.
 
         Raises:
             UsageError: there is no source of data for the tool, the source has no pictures, or the
@@ -129,7 +125,7 @@ class ToolTrainer:
             CancelledError: raised by ``on_progress``; the pool is unchanged.
         """
         data = self.collect(tool, concept, options.seed)
-        return self.learn(tool, concept, data, options, on_progress, task)
+        return self.learn(tool, concept, data, options, on_progress)
 
     def collect(self, tool: str, concept: str, seed: int = 0) -> training_data.Collected[Any]:
         """Collect the data for a concept. Raises the errors of :meth:`teach`."""
@@ -143,15 +139,14 @@ class ToolTrainer:
             )
         if tool in SEARCHED and sources.search is not None:
             limit = min(SEARCHED[tool], sources.positives or SEARCHED[tool])
-            words = () if sources.store is None else tuple(sources.store.vocabulary())
-            same = () if sources.store is None else sources.store.names_of(concept)
+            store = sources.store
             data = collect_pictures(
                 query,
                 sources.search,
                 limit=limit,
                 negatives=NEGATIVES.get(tool, limit),
-                vocabulary=words,
-                same=same,
+                vocabulary=() if store is None else tuple(store.vocabulary()),
+                same=() if store is None else store.names_of(concept),
                 matcher=matcher,
                 related=RELATED_TO.get(tool, RELATED),
             )
@@ -173,44 +168,35 @@ class ToolTrainer:
     ) -> TrainingResult:
         """Train on the data and store all validated prompts as one version of the pool.
 
+        Args:
+            task: the query whose failure caused the training; part of the evidence.
+
         Raises:
             UsageError, StoreError, CancelledError: see :meth:`teach`.
         """
-        trained = self._train(tool, data, options, on_progress)
-        if concept is not None and options.validate:
-            trained = _discard_unneeded(trained)
+        tuner, memory, key = tuner_for(tool), self.memory, None
+        trained: Sequence[TrainedPrompt] | None = None
+        if memory is not None and isinstance(data, training_data.Collected):
+            evidence = json.dumps(data.evidence, sort_keys=True)
+            model_id = self.models.trait(tuner.role, "model_id")
+            key = (tool, model_id, options, data.concept, evidence)
+            trained = memory.get(key)
+        if trained is None:
+            using = partial(self.models.using, tuner.role)
+            trained = tuner.learn(using, data, options, on_progress)
+            if memory is not None and key is not None:
+                memory[key] = trained
+        shares = [each.evidence.before for each in trained if each.evidence.before is not None]
+        if concept is not None and options.validate and shares and fmean(shares) >= KNOWN:
+            why = f"not needed: {fmean(shares):.2f} of the held-out pictures are right without it"
+            trained = [each if each.why else replace(each, why=why) for each in trained]
         prompts = [
-            (result.prompt, replace(result.evidence, task=task or result.evidence.task))
-            for result in trained
-            if result.kept
+            (each.prompt, replace(each.evidence, task=task or each.evidence.task))
+            for each in trained
+            if each.kept
         ]
         ids = self.pool.add(tool, concept, prompts) if prompts else []
         return TrainingResult(tuple(trained), tuple(ids))
-
-    def _train(
-        self, tool: str, data: Any, options: TunerOptions, on_progress: Progress | None
-    ) -> Sequence[TrainedPrompt]:
-        tuner = tuner_for(tool)
-        using = partial(self.models.using, tuner.role)
-        if self.memory is None or not isinstance(data, training_data.Collected):
-            return tuner.learn(using, data, options, on_progress)
-        evidence = json.dumps(data.evidence, sort_keys=True)
-        key = (tool, self.models.trait(tuner.role, "model_id"), options, data.concept, evidence)
-        trained = self.memory.get(key)
-        if trained is None:
-            trained = self.memory[key] = tuner.learn(using, data, options, on_progress)
-        return trained
-
-
-def _discard_unneeded(trained: Sequence[TrainedPrompt]) -> Sequence[TrainedPrompt]:
-    """Return the prompts, all discarded if the tool already knows the concept (:data:`KNOWN`)."""
-    all_shares = (result.evidence.before for result in trained)
-    shares = [share for share in all_shares if share is not None]
-    before = fmean(shares) if shares else 0.0
-    if before < KNOWN:
-        return trained
-    why = f"not needed: {before:.2f} of the held-out pictures are right without it"
-    return [result if result.why else replace(result, why=why) for result in trained]
 
 
 _RECORD = "record"
@@ -258,12 +244,8 @@ def _encode(prompts: Sequence[TrainedPrompt], key: str) -> bytes:
         for at, trained in enumerate(prompts)
         for name, array in arrays_of(trained.prompt).items()
     }
-    record = {
-        "key": key,
-        "trained": [
-            {"evidence": to_json(trained.evidence), "why": trained.why} for trained in prompts
-        ],
-    }
+    lessons = [{"evidence": to_json(trained.evidence), "why": trained.why} for trained in prompts]
+    record = {"key": key, "trained": lessons}
     arrays[_RECORD] = np.frombuffer(json.dumps(record).encode(), np.uint8)
     return save(arrays)
 
@@ -287,11 +269,8 @@ def _decode(content: bytes, key: str) -> list[TrainedPrompt]:
         for at, trained in enumerate(record["trained"]):
             prompt = SoftPrompt(arrays[f"{at}.feature"], arrays[f"{at}.prompt"])
             arrays_of(prompt)
-            prompts.append(
-                TrainedPrompt(
-                    prompt, record_from_json(Evidence, trained["evidence"]), str(trained["why"])
-                )
-            )
+            evidence = record_from_json(Evidence, trained["evidence"])
+            prompts.append(TrainedPrompt(prompt, evidence, str(trained["why"])))
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"no lesson: {error}") from None
     return prompts

@@ -28,7 +28,7 @@ from viper.tools.tool_functions import region_crop
 from viper.tools.toolbox import Toolbox
 from viper.tuning.concept_probe import Suspect, known_share, suspects
 from viper.tuning.soft_prompts.base import FUNCTION_TOOLS, AnsweredQuestion, Progress, TunerOptions
-from viper.tuning.tool_training import KNOWN, ToolTrainer, TrainingResult
+from viper.tuning.tool_training import KNOWN, ToolTrainer
 
 # Most questions that VQA got right by itself. They are kept so that prompts do less harm.
 MOST_RIGHT_ANSWERS = 200
@@ -113,9 +113,9 @@ class ToolUpdates:
             if FUNCTION_TOOLS.get(critique.tool) == "vqa":
                 done += self._teach_answer(source, faulty_calls[:1], critique.desired)
             else:
-                done += self._teach_first(source, self._suspects(faulty_calls), "reflection")
+                done += self._teach_first(source, faulty_calls, "reflection")
         if not has_learned(done) and self.settings.probe:
-            done += self._teach_first(source, self._suspects(log), "probe")
+            done += self._teach_first(source, log, "probe")
         return done
 
     def keep_right_answers(self, source: CallSource, log: Sequence[ToolCall]) -> None:
@@ -129,33 +129,24 @@ class ToolUpdates:
         """
         if not self.teaches("vqa") or len(self.trainer.pool.kept("vqa")) >= MOST_RIGHT_ANSWERS:
             return
-        cases = [
-            AnsweredQuestion(
-                _name(source, call), self._seen(source, call), question, call.result, True
-            )
-            for call in log
-            if _is_answered(call) and (question := _question(call))
-        ]
+        cases = []
+        for call in log:
+            question, right = _question(call), call.tool == "simple_query" and call.error is None
+            if right and question is not None and isinstance(call.result, str):
+                cases.append(self._answered(source, call, question, call.result, True))
         if cases:
             self.trainer.learn("vqa", None, cases[:_RIGHT_PER_TASK], self._options(0))
 
-    def _suspects(self, log: Sequence[ToolCall]) -> list[Suspect]:
-        return suspects(log, self.trainer.sources.store)
-
-    def _teach_first(
-        self, source: CallSource, suspects: Sequence[Suspect], by: str
-    ) -> list[Update]:
-        """Train the first of these concepts that its tool does not know."""
+    def _teach_first(self, source: CallSource, log: Sequence[ToolCall], by: str) -> list[Update]:
+        """Train the first of the concepts that calls name that its tool does not know."""
         done: list[Update] = []
-        for suspect in suspects:
-            if not self.teaches(suspect.tool):
-                continue
-            if self.attempts.get((suspect.tool, suspect.concept), 0) >= self.settings.tries:
-                continue
-            update = self._teach(source, suspect, by)
-            done += [] if update is None else [update]
-            if has_learned(done):
-                break
+        for suspect in suspects(log, self.trainer.sources.store):
+            attempts = self.attempts.get((suspect.tool, suspect.concept), 0)
+            if self.teaches(suspect.tool) and attempts < self.settings.tries:
+                update = self._teach(source, suspect, by)
+                done += [] if update is None else [update]
+                if has_learned(done):
+                    break
         return done
 
     def _teach(self, source: CallSource, suspect: Suspect, by: str) -> Update | None:
@@ -173,9 +164,7 @@ class ToolUpdates:
                 return None
             base = replace(base, knew=knew, collected=data.evidence)
             self.on_step(f"teaching {tool}: {concept}")
-            options = self._options(attempts)
-            result = self.trainer.learn(tool, concept, data, options, self.on_progress, source.name)
-            update = _with_result(base, result)
+            update = self._trained(base, source, data, attempts)
         except (StoreError, CancelledError):
             raise
         except ViperError as error:
@@ -189,34 +178,44 @@ class ToolUpdates:
         answer = answer_text(desired)
         question = _question(faulty_calls[0]) if faulty_calls else None
         key = ("vqa", f"{question} -> {answer}")
+        attempts = self.attempts.get(key, 0)
         if answer is None or question is None or not self.teaches("vqa"):
             return []
-        if self.attempts.get(key, 0) >= self.settings.tries:
+        if attempts >= self.settings.tries:
             return []
-        self.attempts[key] = self.attempts.get(key, 0) + 1
+        self.attempts[key] = attempts + 1
         started = time.perf_counter()
         evidence = {"manner": "inferred", "question": question, "answer": answer}
         base = Update("vqa", "", "reflection", collected=evidence)
         try:
             self.on_step(f"teaching vqa: {question} {answer}")
-            name, pixels = _name(source, faulty_calls[0]), self._seen(source, faulty_calls[0])
-            case = AnsweredQuestion(name, pixels, question, answer)
-            options = self._options(0)
-            result = self.trainer.learn("vqa", None, [case], options, self.on_progress, source.name)
-            update = _with_result(base, result)
+            case = self._answered(source, faulty_calls[0], question, answer)
+            update = self._trained(base, source, [case])
         except (StoreError, CancelledError):
             raise
         except ViperError as error:
             update = replace(base, problem=str(error))
         return [replace(update, seconds=round(time.perf_counter() - started, 3))]
 
+    def _trained(self, base: Update, source: CallSource, data: Any, attempts: int = 0) -> Update:
+        """Train on the data and return the update with its prompts."""
+        concept, options = base.concept or None, self._options(attempts)
+        result = self.trainer.learn(
+            base.tool, concept, data, options, self.on_progress, source.name
+        )
+        prompts = (PromptRecord(**vars(each.evidence), why=each.why) for each in result.trained)
+        return replace(base, prompts=tuple(prompts), ids=tuple(result.ids))
+
     def _options(self, attempts: int) -> TunerOptions:
         return TunerOptions(seed=self.settings.seed + attempts, validate=self.settings.validate)
 
-    def _seen(self, source: CallSource, call: ToolCall) -> Any:
-        """Return the pixels of the region that a call asked about."""
+    def _answered(
+        self, source: CallSource, call: ToolCall, question: str, answer: str, right: bool = False
+    ) -> AnsweredQuestion:
+        """Return the question of a call with the region that it asked about."""
         session = self.toolbox.session(source.media)
-        return region_crop(session, session.region(restore_references(call.args[0])))
+        pixels = region_crop(session, session.region(restore_references(call.args[0])))
+        return AnsweredQuestion(f"{source.name}#{call.index}", pixels, question, answer, right)
 
 
 def answer_text(desired: Any) -> str | None:
@@ -244,15 +243,6 @@ def has_learned(done: Sequence[Update]) -> bool:
     return any(update.ids for update in done)
 
 
-def _with_result(base: Update, result: TrainingResult) -> Update:
-    prompts = tuple(PromptRecord(**vars(each.evidence), why=each.why) for each in result.trained)
-    return replace(base, prompts=prompts, ids=tuple(result.ids))
-
-
-def _name(source: CallSource, call: ToolCall) -> str:
-    return f"{source.name}#{call.index}"
-
-
 def _question(call: ToolCall) -> str | None:
     """Return the question that VQA was asked about a picture, or None."""
     patch = call.args[0] if call.args else None
@@ -260,9 +250,3 @@ def _question(call: ToolCall) -> str | None:
     if not isinstance(patch, Mapping) or patch.get("kind") not in ("patch", "image"):
         return None
     return value if isinstance(value, str) and value.strip() else None
-
-
-def _is_answered(call: ToolCall) -> bool:
-    """Return whether VQA answered a question about a picture."""
-    answered = call.tool == "simple_query" and isinstance(call.result, str) and call.error is None
-    return answered and _question(call) is not None

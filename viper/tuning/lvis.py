@@ -18,14 +18,14 @@ Source: Gupta, Dollar and Girshick, CVPR 2019.
 
 from __future__ import annotations
 
+import itertools
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -76,14 +76,10 @@ class CategoryNames:
     def __init__(self, categories: Iterable[Category]) -> None:
         self.categories: Sequence[Category] = tuple(categories)
         self._steps = tuple(defaultdict[str, list[Category]](list) for _ in range(4))
-        whole, synonym, bare, bare_synonym = self._steps
         for each in self.categories:
-            first, *others = each.names
-            whole[plain(first)].append(each)
-            bare[without_remark(first)].append(each)
-            for name in others:
-                synonym[plain(name)].append(each)
-                bare_synonym[without_remark(name)].append(each)
+            for place, name in enumerate(each.names):
+                self._steps[place > 0][plain(name)].append(each)
+                self._steps[2 + (place > 0)][without_remark(name)].append(each)
 
     def find(self, concept: str) -> Category | None:
         """Return the category of this name, or None.
@@ -94,22 +90,16 @@ class CategoryNames:
         Raises:
             UsageError: several categories answer to the name equally well.
         """
-        for spelling in spellings(concept):
-            for step in self._steps:
-                matches = _unique(step, spelling)
-                if len(matches) > 1:
-                    names = ", ".join(repr(each.names[0]) for each in matches)
-                    raise UsageError(
-                        f"{concept!r} may mean {names}; ask for one of them by its whole name"
-                    )
-                if matches:
-                    return matches[0]
+        for spelling, step in itertools.product(spellings(concept), self._steps):
+            matches = list(dict.fromkeys(step.get(spelling, ())))
+            if len(matches) > 1:
+                names = ", ".join(repr(each.names[0]) for each in matches)
+                raise UsageError(
+                    f"{concept!r} may mean {names}; ask for one of them by its whole name"
+                )
+            if matches:
+                return matches[0]
         return None
-
-
-def _unique(step: Mapping[str, list[Category]], spelling: str) -> list[Category]:
-    """Return the categories under a spelling, each once."""
-    return list({each.category_id: each for each in step.get(spelling, ())}.values())
 
 
 class _Thing(NamedTuple):
@@ -158,7 +148,10 @@ class Lvis:
         self._things: dict[int, list[_Thing]] = defaultdict(list)
         self._shown_in: dict[int, set[int]] = defaultdict(set)
         for number, each in _by_id(document, "annotations"):
-            image, thing = each.whole("image_id"), _thing(number, each)
+            image, outline = each.whole("image_id"), each.values.get("segmentation")
+            if outline is not None and not isinstance(outline, list | dict):
+                raise each.wrong("segmentation", "polygons or runs")
+            thing = _Thing(number, each.whole("category_id"), each.coco_box("bbox"), outline)
             if image not in self._pictures or thing.category not in self._by_id:
                 raise self._source.wrong(
                     f" annotation {number}",
@@ -191,23 +184,20 @@ class Lvis:
         category = self._names.find(concept)
         if category is None:
             return []
-        ranked = self._ranked(category, seed)
+        ranked = sorted(self._shown_in.get(category.category_id, ()))
+        random.Random(f"{seed}:{category.category_id}").shuffle(ranked)
+        # pictures that may lack boxes come last
+        ranked.sort(key=lambda image: category.category_id in self._pictures[image].incomplete)
         files = {image: self._source.root / self._pictures[image].file for image in ranked}
         there = (image for image in ranked if files[image].is_file())
         pictures = (self._annotated(image, category) for image in there)
-        chosen = list(islice((each for each in pictures if each.positives), limit))
+        chosen = list(itertools.islice((each for each in pictures if each.positives), limit))
         if ranked and not chosen:
             raise DataError(
                 f"{files[ranked[0]]}: no such picture, nor any other of "
                 f"{len(ranked):,} of {category.labels[0]!r}; they come from {PICTURES}"
             )
         return chosen
-
-    def _ranked(self, category: Category, seed: int) -> list[int]:
-        """Return the ids of its pictures in drawn order, those that may lack boxes last."""
-        images = sorted(self._shown_in.get(category.category_id, ()))
-        random.Random(f"{seed}:{category.category_id}").shuffle(images)
-        return sorted(images, key=lambda i: category.category_id in self._pictures[i].incomplete)
 
     def _annotated(self, image: int, category: Category) -> AnnotatedPicture:
         file, width, height, absent, incomplete = self._pictures[image]
@@ -282,10 +272,13 @@ def _picture(record: Record) -> _Picture:
     width, height = record.whole("width"), record.whole("height")
     if width <= 0 or height <= 0 or width * height > MAX_IMAGE_PIXELS:
         raise record.wrong("width", f"a size of 1 to {MAX_IMAGE_PIXELS:,} pixels")
-    absent, incomplete = (
-        _ids(record, key) for key in ("neg_category_ids", "not_exhaustive_category_ids")
-    )
-    return _Picture(_file(record), width, height, absent, incomplete)
+    lists = []
+    for key in ("neg_category_ids", "not_exhaustive_category_ids"):
+        ids = record.values.get(key) or []
+        if not isinstance(ids, list) or not all(type(each) is int for each in ids):
+            raise record.wrong(key, "a list of whole numbers")
+        lists.append(ids)
+    return _Picture(_file(record), width, height, *lists)
 
 
 def _file(record: Record) -> str:
@@ -300,20 +293,6 @@ def _file(record: Record) -> str:
     if len(parts) < 3:
         raise record.wrong("coco_url", "an address that ends as train2017/000000391895.jpg")
     return check_name("/".join(parts[-2:]), record, "coco_url")
-
-
-def _ids(record: Record, key: str) -> list[int]:
-    values = record.values.get(key) or []
-    if not isinstance(values, list) or not all(type(each) is int for each in values):
-        raise record.wrong(key, "a list of whole numbers")
-    return values
-
-
-def _thing(number: int, record: Record) -> _Thing:
-    outline = record.values.get("segmentation")
-    if outline is not None and not isinstance(outline, list | dict):
-        raise record.wrong("segmentation", "polygons or runs")
-    return _Thing(number, record.whole("category_id"), record.coco_box("bbox"), outline)
 
 
 def _read(path: Path, height: int, width: int) -> Pixels:

@@ -56,7 +56,9 @@ class FolderSearch:
         self.refused: tuple[picture_index.RejectedFile, ...] = index.update(progress)
         self._folder, self._matcher, self._least = index.folder, matcher, least
         self._indexed: picture_index.IndexedPicture = index.read()
-        self._words = [_words(name) for name in self._indexed.names]
+        # the lower-case words of each file's name and of its folders
+        stems = (name.rpartition(".")[0] or name for name in self._indexed.names)
+        self._words = [_WORD.findall(stem.lower()) for stem in stems]
 
     def __len__(self) -> int:
         return len(self._indexed.names)
@@ -78,33 +80,25 @@ class FolderSearch:
         matches = named if by_name else likeness >= self._least
         pictures: dict[str, FoundPicture] = {}
         for place in np.argsort(-likeness, kind="stable").tolist():
-            content = self._indexed.contents[place]
+            name, content = self._indexed.names[place], self._indexed.contents[place]
             if matches[place] and content not in pictures:
                 by = "name" if by_name else "similarity"
-                pictures[content] = self._found(text, place, by, float(likeness[place]))
+                alike = round(float(likeness[place]), 4)
+                origin = {"file": name, "sha256": content, "by": by, "similarity": alike}
+                load = partial(_read_unchanged, self._folder / name, content)
+                picture_id = f"{self.name}:{content[:16]}"
+                pictures[content] = FoundPicture(picture_id, text, origin, load)
             if len(pictures) == limit:
                 break
         return list(pictures.values())
-
-    def _found(self, text: str, place: int, by: str, likeness: float) -> FoundPicture:
-        name, content = self._indexed.names[place], self._indexed.contents[place]
-        origin = {"file": name, "sha256": content, "by": by, "similarity": round(likeness, 4)}
-        load = partial(_read_unchanged, self._folder / name, content)
-        return FoundPicture(f"{self.name}:{content[:16]}", text, origin, load)
-
-
-def _words(name: str) -> tuple[str, ...]:
-    """Return the lower-case words of a file's name and of its folders."""
-    return tuple(_WORD.findall(name.rpartition(".")[0].lower() or name.lower()))
 
 
 def _holds(words: Sequence[str], text: str) -> bool:
     """Return whether the words contain those of the text as a sequence, ignoring plurals."""
     sequence = [_spellings(word) for word in _WORD.findall(text.lower())]
-    starts = range(len(words) - len(sequence) + 1) if sequence else range(0)
-    return any(
+    return bool(sequence) and any(
         all(want & _spellings(word) for want, word in zip(sequence, words[start:], strict=False))
-        for start in starts
+        for start in range(len(words) - len(sequence) + 1)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any
 
 from viper.errors import MediaError, ModelError, StoreError, UsageError
 from viper.models.media import read_picture
+from viper.search.picture_index import file_digest
 from viper.search.web_service import Fetcher, WebService, at_path
 from viper.tuning.training_data import FoundPicture, checked_limit
 
@@ -85,18 +86,25 @@ class WebSearch:
         checked_limit(limit)
         pictures: dict[str, FoundPicture] = {}
         refused: list[tuple[str, str]] = []
-        for address, page in self._addresses(text, _TRIED * limit):
+        _, items = self._fetch.found("picture", text, _TRIED * limit)
+        for item in items:
+            address = at_path(item, self._service.picture)
+            if not isinstance(address, str):
+                continue
             if len(pictures) == limit:
                 break
+            page = at_path(item, self._service.page) if self._service.page else None
+            page = page[:_ADDRESS_KEPT] if isinstance(page, str) else None
+            short = address[:_ADDRESS_KEPT]
             try:
                 content = self._download(address)
             except ModelError as error:
-                refused.append((address[:_ADDRESS_KEPT], str(error)))
+                refused.append((short, str(error)))
                 continue
             except MediaError:
-                refused.append((address[:_ADDRESS_KEPT], "is no picture that can be read"))
+                refused.append((short, "is no picture that can be read"))
                 continue
-            origin = {"address": address[:_ADDRESS_KEPT], "page": page, "sha256": content}
+            origin = {"address": short, "page": page, "sha256": content}
             load = partial(_read_stored, self._folder / content, content)
             name = f"{self.name}:{content[:16]}"
             pictures.setdefault(content, FoundPicture(name, text, origin, load))
@@ -106,15 +114,6 @@ class WebSearch:
     def close(self) -> None:
         """Close the connections."""
         self._fetch.close()
-
-    def _addresses(self, text: str, count: int) -> Iterator[tuple[str, str | None]]:
-        """Yield the addresses of the picture and its page for each item in the service's reply."""
-        _, items = self._fetch.found("picture", text, count)
-        for item in items:
-            picture = at_path(item, self._service.picture)
-            page = at_path(item, self._service.page) if self._service.page else None
-            if isinstance(picture, str):
-                yield picture, page[:_ADDRESS_KEPT] if isinstance(page, str) else None
 
     def _download(self, address: str) -> str:
         """Fetch, check and store a picture. Return its checksum, which is the file's name."""
@@ -137,10 +136,6 @@ class WebSearch:
 
 def _read_stored(path: Path, content: str) -> Any:
     """Read a stored picture if its content is unchanged."""
-    try:
-        same = hashlib.sha256(path.read_bytes()).hexdigest() == content
-    except OSError:
-        same = False
-    if not same:
+    if file_digest(path) != content:
         raise MediaError(f"{path}: is gone or not what was fetched; search again")
     return read_picture(path)

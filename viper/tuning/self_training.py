@@ -33,7 +33,7 @@ from viper.models.llm.messages import Prompt
 from viper.models.media import media_from
 from viper.prompting.compact import END_OF_PROGRAM, compact_program
 from viper.prompting.extract import ENTRY
-from viper.reasoner import Reasoner
+from viper.reasoner import Reasoner, RunOptions
 from viper.tuning.agent.masking import MaskedWorkflow
 
 # Number of words in a row that two queries must share to be compared: two words such as "is the"
@@ -89,12 +89,8 @@ def drafts_of(
             is_right = result.failure is None and is_correct(result.score)
             scores[key][result.program].append(is_right)
     return {
-        key: [
-            Draft(program, len(hits) / draws[key])
-            for program, hits in programs.items()
-            if all(hits)
-        ]
-        for key, programs in scores.items()
+        key: [Draft(program, len(hits) / draws[key]) for program, hits in each.items() if all(hits)]
+        for key, each in scores.items()
     }
 
 
@@ -120,25 +116,26 @@ def lessons_of(
         first.setdefault(query_key(sample), sample)
     groups: dict[QueryKey, list[Draft]] = {}
     for key, programs in drafts.items():
-        others = [other for other in samples if _fits(other, key)]
+        task, text, _ = key
+        others = [other for other in samples if other.task == task and other.text != text]
         chosen = Random(f"{seed} {key}").sample(others, min(scenes, len(others)))
         groups[key] = _alike(programs, chosen, reasoner) if programs else []
         on_query()
-    likeness = _Likeness({key: group[0].program for key, group in groups.items() if group})
+    names = {key: _names(group[0].program) for key, group in groups.items() if group}
+    having: dict[tuple[str, ...], list[QueryKey]] = defaultdict(list)
+    for key in names:
+        for phrase in _phrases(key[1]):
+            having[phrase].append(key)
     lessons = []
     for key, group in groups.items():
-        support = likeness.to_related(key)
-        ranked = [(draft.share + support(draft.program), draft) for draft in group]
+        phrases = _phrases(key[1])
+        related = [names[other] for each in phrases for other in having[each] if other != key]
+        ranked = [(draft.share + _likeness(draft.program, related), draft) for draft in group]
         rank, draft = max(ranked, key=lambda pair: pair[0], default=(0.0, None))
         # a rare draw counts if it shares most of its code with programs of related queries
         if draft is not None and (draft.share >= least_share or rank - draft.share > 0.5):
             lessons.append(Lesson(first[key], draft.program, draft.share))
     return lessons
-
-
-def _fits(sample: Sample, key: QueryKey) -> bool:
-    task, text, _ = key
-    return sample.task == task and sample.text != text
 
 
 def _alike(programs: Sequence[Draft], scenes: Sequence[Sample], reasoner: Reasoner) -> list[Draft]:
@@ -148,9 +145,19 @@ def _alike(programs: Sequence[Draft], scenes: Sequence[Sample], reasoner: Reason
     """
     by_behaviour: dict[tuple[str, ...], list[Draft]] = defaultdict(list)
     for draft in programs:
-        answers = _answers(draft.program, scenes, reasoner)
+        answers = []  # about the pictures of other samples; "" where it fails
+        for scene in scenes:
+            options = RunOptions(task=scene.task, options=scene.options, self_tune=False)
+            try:
+                media = media_from(scene.load())
+                answer = reasoner.execute(draft.program, media, scene.text, options).answer
+            except CancelledError:
+                raise
+            except ViperError:  # a picture that cannot be read says nothing about the program
+                continue
+            answers.append("" if answer is None else str(answer.value))
         if any(answers) or not scenes:
-            by_behaviour[answers].append(draft)
+            by_behaviour[tuple(answers)].append(draft)
     groups = []
     for same in by_behaviour.values():
         best = min(same, key=lambda draft: (-draft.share, len(draft.program), draft.program))
@@ -158,55 +165,13 @@ def _alike(programs: Sequence[Draft], scenes: Sequence[Sample], reasoner: Reason
     return sorted(groups, key=lambda draft: -draft.share)
 
 
-def _answers(program: str, scenes: Sequence[Sample], reasoner: Reasoner) -> tuple[str, ...]:
-    """Return a program's answers about the pictures of other samples; "" where it fails."""
-    answers = []
-    for scene in scenes:
-        try:
-            media = media_from(scene.load())
-            result = reasoner.execute(
-                program, media, scene.text, task=scene.task, options=scene.options, self_tune=False
-            )
-        except CancelledError:
-            raise
-        except ViperError:  # a picture that cannot be read says nothing about the program
-            continue
-        answers.append("" if result.answer is None else str(result.answer.value))
-    return tuple(answers)
+def _likeness(program: str, related: Sequence[frozenset[str]]) -> float:
+    """Return the mean share of names and words that a program has in common with related ones.
 
-
-class _Likeness:
-    """Compares programs with those of queries that share phrases.
-
-    Args:
-        best: one program of each query.
+    A program is named once for each phrase that the queries share. 0 without related ones.
     """
-
-    def __init__(self, best: Mapping[QueryKey, str]) -> None:
-        self._names = {key: _names(program) for key, program in best.items()}
-        self._having: dict[tuple[str, ...], list[QueryKey]] = defaultdict(list)
-        for key in best:
-            for phrase in _phrases(key[1]):
-                self._having[phrase].append(key)
-
-    def to_related(self, key: QueryKey) -> Callable[[str], float]:
-        """Return the function from a program to its likeness to those of related queries.
-
-        The likeness is the mean share of names and words that two programs have in common, weighted
-        by the number of phrases that the queries share; 0 without related queries.
-        """
-        related = [
-            self._names[other]
-            for phrase in _phrases(key[1])
-            for other in self._having[phrase]
-            if other != key
-        ]
-
-        def likeness(program: str) -> float:
-            names = _names(program)
-            return fmean(len(names & own) / len(names | own) for own in related) if related else 0
-
-        return likeness
+    names = _names(program)
+    return fmean(len(names & own) / len(names | own) for own in related) if related else 0
 
 
 def _phrases(text: str) -> frozenset[tuple[str, ...]]:

@@ -14,9 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from viper.errors import DataError, StoreError, UsageError
@@ -25,6 +23,7 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import step_text
+from viper.prompting.template import fill
 from viper.storage.files import write_file
 from viper.storage.json_lines import append_line, read_lines
 from viper.strategies.explore.flagging import Flag, flagged
@@ -97,12 +96,8 @@ def add_label(path: Path, label: Label) -> None:
 
 def labels_by_index(workflow: Workflow, labels: Mapping[ActionKey, bool]) -> dict[int, bool]:
     """Return the labels of a workflow's actions by the index of the action."""
-    by_index = {}
-    for turn in workflow.turns:
-        effective = labels.get(action_key(workflow, turn.index))
-        if effective is not None:
-            by_index[turn.index] = effective
-    return by_index
+    keys = {turn.index: action_key(workflow, turn.index) for turn in workflow.turns}
+    return {index: labels[key] for index, key in keys.items() if key in labels}
 
 
 def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
@@ -111,14 +106,10 @@ def majority(labels: Sequence[Label]) -> dict[ActionKey, bool]:
     If a pass labels an action several times, the last label counts.
     """
     last = {(label.action, label.number): label.effective for label in labels}
-    votes: dict[ActionKey, list[bool]] = defaultdict(list)
+    balance: Counter[ActionKey] = Counter()
     for (action, _), effective in last.items():
-        votes[action].append(effective)
-    return {
-        action: sum(cast) * 2 > len(cast)
-        for action, cast in votes.items()
-        if sum(cast) * 2 != len(cast)
-    }
+        balance[action] += 1 if effective else -1
+    return {action: votes > 0 for action, votes in balance.items() if votes}
 
 
 @dataclass(frozen=True)
@@ -207,17 +198,21 @@ def flag_report(
                 continue
             actions[kind] += 1
             by_model += flag.by == "llm"
-            name, mode, seed, index = action_key(workflow, flag.index)
+            key = name, mode, seed, index = action_key(workflow, flag.index)
             flag_labels.append(Label(name, index, flag.is_effective, 1, mode, seed))
             if flag.reason:
                 reasons[flag.reason] += 1
-            person = majority_labels.get(action_key(workflow, flag.index))
-            if person is not None:
+            if key in majority_labels:
                 for name in (kind, "all"):
-                    pairs[name].append((not flag.is_effective, not person))
+                    pairs[name].append((not flag.is_effective, not majority_labels[key]))
     if labels is not None and not pairs:
         raise UsageError(f"{labels}: no label of any of the {len(workflows)} workflows")
-    agreement = {kind: _agreement(pairs[kind]) for kind in (*KINDS, "all") if kind in pairs}
+    agreement: dict[str, Agreement] = {}
+    for kind in (*KINDS, "all"):
+        if kind in pairs:
+            ours, people = zip(*pairs[kind], strict=True)
+            both = sum(flag and person for flag, person in pairs[kind])
+            agreement[kind] = Agreement(proportion(both, sum(ours)), proportion(both, sum(people)))
     return FlagReport(
         len(workflows),
         dict(actions),
@@ -236,42 +231,31 @@ def flagged_by(llm: LLM, workflow: Workflow) -> list[Flag]:
     """
     actions = [turn for turn in workflow.turns if turn.kind in KINDS]
     numbers = {turn.index: number for number, turn in enumerate(actions, start=1)}
-    lines = [
-        f"Action {numbers[turn.index]}:\n{step_text(step_of(turn))}"
-        if turn.index in numbers
-        else step_text(step_of(turn))
-        for turn in workflow.turns
-        if turn.kind != "forced"
-    ]
-    file = resources.files("viper.prompting") / "templates" / "explore_flag.md"
-    prompt = Template(file.read_text(encoding="utf-8")).substitute(
-        query=one_line(workflow.query.text),
-        answer=one_line(str(workflow.answer)),
-        outcome="right" if workflow.outcome in ("right", "copied") else "wrong",
-        workflow="".join(lines),
-        count=len(actions),
-    )
+    text = ""
+    for turn in workflow.turns:
+        if turn.index in numbers:
+            text += f"Action {numbers[turn.index]}:\n"
+        if turn.kind != "forced":
+            text += step_text(step_of(turn))
+    values = {
+        "query": one_line(workflow.query.text),
+        "answer": one_line(str(workflow.answer)),
+        "outcome": "right" if workflow.outcome in ("right", "copied") else "wrong",
+        "workflow": text,
+        "count": str(len(actions)),
+    }
     sampling = Sampling(max_tokens=TOKENS_AN_ACTION * len(actions) + 16)
-    reply = without_reasoning(llm.generate([prompt], sampling)[0][0].text)
-    labels = {
-        int(match[1]): match[2].lower() == "effective"
+    reply = without_reasoning(llm.generate([fill("explore_flag", values)], sampling)[0][0].text)
+    reasons = {
+        int(match[1]): "" if match[2].lower() == "effective" else SAID
         for match in re.finditer(r"(\d+)\W+(ineffective|effective)\b", reply, re.IGNORECASE)
     }
-    flags = []
-    for flag in flagged(workflow.turns):
-        number = numbers.get(flag.index)
-        if number in labels:
-            flag = Flag(flag.index, "" if labels[number] else SAID, "llm")
-        flags.append(flag)
-    return flags
-
-
-def _agreement(pairs: Sequence[tuple[bool, bool]]) -> Agreement:
-    both = sum(flag and person for flag, person in pairs)
-    return Agreement(
-        proportion(both, sum(flag for flag, _ in pairs)),
-        proportion(both, sum(person for _, person in pairs)),
-    )
+    return [
+        Flag(flag.index, reasons[numbers[flag.index]], "llm")
+        if numbers.get(flag.index) in reasons
+        else flag
+        for flag in flagged(workflow.turns)
+    ]
 
 
 def _figure(share: Estimate) -> str:

@@ -16,7 +16,7 @@ is not learned, because an agent is stopped at the action's closing tag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -26,7 +26,7 @@ from viper.models.llm.messages import Prompt, user
 from viper.models.llm.prompt_tokens import PromptTokens, Template
 from viper.prompting.exploring import Step, action_text, explore_prompt
 from viper.strategies.explore.flagging import flagged, is_rethinking
-from viper.strategies.explore.workflow import Workflow, step_of
+from viper.strategies.explore.workflow import Workflow
 
 # Choices of actions to learn: instruct-masking; all; a random choice of the same number as
 # instruct-masking; instruct-masking with rethinking thoughts.
@@ -83,13 +83,20 @@ def masked(
             rules flag actions without an entry.
     """
     turns = [turn for turn in workflow.turns if turn.kind != "forced"]
-    steps = [step_of(turn) for turn in turns]
-    effective = _effective(workflow, labels or {})
-    for place in _places(workflow, variant, Random(f"{seed} {workflow.id}"), effective):
+    steps = list(workflow.steps)
+    readable = [n for n, turn in enumerate(turns) if turn.kind != "unreadable"]
+    flags, own = flagged(workflow.turns), labels or {}
+    effective = [n for n in readable if own.get(turns[n].index, flags[n].is_effective)]
+    places = {
+        "masking": effective,
+        "sft": readable,
+        "random": sorted(Random(f"{seed} {workflow.id}").sample(readable, len(effective))),
+        "rethink": [n for n in readable if n in effective or is_rethinking(turns[n])],
+    }
+    for place in places[variant]:
         action = steps[place].action
         if action is None:
             continue
-        target = action_text(action)
         previous = steps[:place]
         if rest == "effective":
             previous = [steps[n] for n in effective if n < place]
@@ -99,38 +106,12 @@ def masked(
             previous = [*previous, hole, *steps[place + 1 :]]
         prompt = explore_prompt(workflow.query, entries, workflow.captions, previous, style=style)
         if rest == "all":
-            prompt = (
-                prompt + ASKED_FOR
-                if isinstance(prompt, str)
-                else (*prompt[:-1], user(*prompt[-1].parts, ASKED_FOR))
-            )
+            if isinstance(prompt, str):
+                prompt += ASKED_FOR
+            else:
+                prompt = (*prompt[:-1], user(*prompt[-1].parts, ASKED_FOR))
+        target = action_text(action)
         yield MaskedWorkflow(prompt, target, workflow.id, turns[place].index, is_first)
-
-
-def _effective(workflow: Workflow, labels: Mapping[int, bool]) -> list[int]:
-    """Return the indices of the effective actions, in order."""
-    turns = [turn for turn in workflow.turns if turn.kind != "forced"]
-    flags = flagged(workflow.turns)[: len(turns)]
-    return [
-        n
-        for n, turn in enumerate(turns)
-        if turn.kind != "unreadable" and labels.get(turn.index, flags[n].is_effective)
-    ]
-
-
-def _places(
-    workflow: Workflow, variant: str, random: Random, effective: Sequence[int]
-) -> Sequence[int]:
-    """Return the indices of the actions that count, in order."""
-    turns = [turn for turn in workflow.turns if turn.kind != "forced"]
-    readable = [n for n, turn in enumerate(turns) if turn.kind != "unreadable"]
-    chosen: dict[str, Callable[[], Sequence[int]]] = {
-        "masking": lambda: effective,
-        "sft": lambda: readable,
-        "random": lambda: sorted(random.sample(readable, min(len(effective), len(readable)))),
-        "rethink": lambda: [n for n in readable if n in set(effective) or is_rethinking(turns[n])],
-    }
-    return chosen[variant]()
 
 
 @dataclass(frozen=True)
@@ -172,37 +153,20 @@ class Encoder:
         rows: list[EncodedWorkflow] = []
         last = ""
         for text in texts:
-            row = self._row(text)
-            self.left_out += row is None
             prompt = text.prompt if isinstance(text.prompt, str) else ""
             is_more = self._is_plain and last and prompt.startswith(last)
-            if is_more and row is not None and rows:
-                row = _joined(rows[-1], row)
-                if row is not None:
-                    rows[-1] = row
-                    last = prompt + text.target
-                    continue
-                row = self._row(text)
             last = prompt and prompt + text.target
-            if row is not None:
-                rows.append(row)
+            context = self._prompts.encode(self._prompts.wrapped(text.prompt))
+            target = self._tokenizer.encode(text.target, add_special_tokens=False)
+            if len(context) + len(target) > self._longest:
+                self.left_out += 1
+                continue
+            ids, labels = (*context, *target), (*[IGNORED] * len(context), *target)
+            if is_more and rows and ids[: len(rows[-1].ids)] == rows[-1].ids:
+                before = rows.pop()
+                labels = (*before.labels, *labels[len(before.ids) :])
+            rows.append(EncodedWorkflow(ids, labels))
         return rows
-
-    def _row(self, text: MaskedWorkflow) -> EncodedWorkflow | None:
-        """Encode one text, or return None if it is too long."""
-        prompt = self._prompts.encode(self._prompts.wrapped(text.prompt))
-        target = self._tokenizer.encode(text.target, add_special_tokens=False)
-        if len(prompt) + len(target) > self._longest:
-            return None
-        return EncodedWorkflow((*prompt, *target), (*[IGNORED] * len(prompt), *target))
-
-
-def _joined(first: EncodedWorkflow, second: EncodedWorkflow) -> EncodedWorkflow | None:
-    """Join two rows into one, or return None unless the second begins with the first's tokens."""
-    if second.ids[: len(first.ids)] != first.ids:
-        return None
-    rest = second.labels[len(first.ids) :]
-    return EncodedWorkflow(second.ids, (*first.labels, *rest))
 
 
 def padded(rows: Sequence[EncodedWorkflow], pad: int) -> dict[str, list[list[int]]]:

@@ -123,20 +123,21 @@ def tune(
     """
     import torch
     from transformers import Trainer, TrainingArguments
-    from transformers.trainer_callback import PrinterCallback
+    from transformers.trainer_callback import PrinterCallback, TrainerCallback
+    from transformers.trainer_utils import get_last_checkpoint
 
     if out.exists():
         raise UsageError(f"{out}: is there already; give another folder")
     model, tokenizer = _load(tuned, settings)
     encoder = Encoder(tokenizer, tuned.template, settings.longest)
-    rows, short = encoder.encoded(texts), len(texts) - encoder.left_out
-    held_out_rows = encoder.encoded(held_out)
+    rows = encoder.encoded(texts)
     if not rows:
         raise UsageError(
             f"none of {len(texts)} actions fits into {settings.longest} tokens; set a larger bound"
         )
-    if short < len(texts):
-        left_out(len(texts) - short)
+    if encoder.left_out:
+        left_out(encoder.left_out)
+    held_out_rows = encoder.encoded(held_out)
     _check_same(work, tuned, settings, rows, held_out_rows)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
     arguments = TrainingArguments(
@@ -166,12 +167,19 @@ def tune(
         filled = padded([rows[item["row"]] for item in batch], pad)
         return {name: torch.tensor(values) for name, values in filled.items()}
 
+    class Losses(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            if logs and "loss" in logs:
+                with (work / LOSSES).open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps([state.global_step, logs["loss"]]) + "\n")
+                report(state.global_step, float(logs["loss"]))
+
     trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=[{"row": number} for number in range(len(rows))],  # type: ignore[arg-type]
         data_collator=collate,
-        callbacks=[_losses(work / LOSSES, report)],
+        callbacks=[Losses()],
     )
     trainer.pop_callback(PrinterCallback)
     figures = read_held_out(work)
@@ -179,10 +187,18 @@ def tune(
         before, tokens = token_loss(trainer.model, held_out_rows, pad, settings.batch)
         figures = HeldOut(len(held_out_rows), tokens, before)
         note_held_out(work, figures)
+    # A checkpoint that a kill interrupted lacks its state file, which is written last.
+    for folder in sorted(work.glob("checkpoint-*")):
+        if not (folder / "trainer_state.json").is_file():
+            shutil.rmtree(folder)
+    last = get_last_checkpoint(str(work))
     with warnings.catch_warnings():
         # Each save says that weights of an embedding are in the adapter; they are meant to be.
         warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
-        _train(trainer, settings.steps, _last_checkpoint(work))
+        if last is not None and int(last.rpartition("-")[2]) >= settings.steps:
+            trainer._load_from_checkpoint(last)  # ``train`` would take one more step
+        else:
+            trainer.train(resume_from_checkpoint=last)
         if figures is not None:
             after, _ = token_loss(trainer.model, held_out_rows, pad, settings.batch)
             note_held_out(work, replace(figures, after=after))
@@ -284,38 +300,6 @@ def _check_same(
         )
     work.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-
-
-def _train(trainer: Any, steps: int, last: str | None) -> None:
-    """Run all steps after the last checkpoint. It may be the checkpoint of the last step."""
-    if last is not None and int(Path(last).name.rpartition("-")[2]) >= steps:
-        trainer._load_from_checkpoint(last)  # ``train`` would take one more step
-        return
-    trainer.train(resume_from_checkpoint=last)
-
-
-def _last_checkpoint(work: Path) -> str | None:
-    from transformers.trainer_utils import get_last_checkpoint
-
-    # A checkpoint that a kill interrupted lacks its state file, which is written last.
-    for folder in sorted(work.glob("checkpoint-*")):
-        if not (folder / "trainer_state.json").is_file():
-            shutil.rmtree(folder)
-    return get_last_checkpoint(str(work))
-
-
-def _losses(file: Path, report: Callable[[int, float], None]) -> Any:
-    """Return a callback that stores the loss of each step."""
-    from transformers import TrainerCallback
-
-    class Losses(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            if logs and "loss" in logs:
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps([state.global_step, logs["loss"]]) + "\n")
-                report(state.global_step, float(logs["loss"]))
-
-    return Losses()
 
 
 def _save(model: Any, tokenizer: Any, tuned: TunedAgent, out: Path) -> None:

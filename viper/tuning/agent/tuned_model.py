@@ -124,53 +124,40 @@ def model_card(
     """
     sets = Counter(workflow.set for workflow in workflows)
     outcomes = Counter(f"{workflow.manner}, {workflow.outcome}" for workflow in workflows)
-    first = sum(loss for _, loss in losses[:10]) / max(1, len(losses[:10]))
-    last = sum(loss for _, loss in losses[-10:]) / max(1, len(losses[-10:]))
+    first, last = (
+        sum(loss for _, loss in some) / max(1, len(some)) for some in (losses[:10], losses[-10:])
+    )
+    scores = "No workflow was held out."
+    if held_out is not None and held_out.after is not None:
+        scores = (
+            f"Effective actions of workflows that were held out ({held_out.tokens:,} tokens in "
+            f"{held_out.rows} texts): loss of a token {held_out.before:.4f} before, "
+            f"{held_out.after:.4f} after."
+        )
     base = f"`{tuned.model.rsplit('/', 1)[-1]}`" if tuned.model.startswith("/") else tuned.model
-    rows = [
+    facts, settings_used = (
+        "\n".join(f"- {key}: {value}" for key, value in each.items())
+        for each in (data, asdict(settings))
+    )
+    parts = [
         f"# {name}",
-        "",
         f"An agent for viper's strategy `explore`, tuned from {base}"
         f"{' with an adapter' if tuned.adapter else ''} on its own workflows (DWIM, 2025): "
         f"{_LEARNED[str(data['variant'])]}.",
-        "",
-        "```",
-        command,
-        "```",
-        "",
+        f"```\n{command}\n```",
         "## Data",
-        "",
         f"{len(workflows)} workflows of {', '.join(f'{n} of {key}' for key, n in sets.items())}: "
         f"{', '.join(f'{count} {what}' for what, count in outcomes.most_common())}. "
         "Learned from: those that ended right.",
-        "",
-        *(f"- {key}: {value}" for key, value in data.items()),
-        "",
+        facts,
         "## Settings",
-        "",
-        *(f"- {key}: {value}" for key, value in asdict(settings).items()),
-        "",
+        settings_used,
         "## Loss",
-        "",
         f"{first:.4f} over the first ten steps, {last:.4f} over the last ten; that of each step "
         "stands in the work folder's losses.jsonl.",
-        "",
         "## Scores",
-        "",
-        _held_out(held_out),
-        "",
+        scores,
         "`viper eval SET --strategy explore --profile profile.toml` measures its answers; samples "
         "that it learned from say nothing.",
-        "",
     ]
-    return "\n".join(rows)
-
-
-def _held_out(figures: HeldOut | None) -> str:
-    if figures is None or figures.after is None:
-        return "No workflow was held out."
-    return (
-        f"Effective actions of workflows that were held out ({figures.tokens:,} tokens in "
-        f"{figures.rows} texts): loss of a token {figures.before:.4f} before, "
-        f"{figures.after:.4f} after."
-    )
+    return "\n\n".join(parts) + "\n"

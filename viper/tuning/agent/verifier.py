@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from importlib import resources
-from string import Template
 from typing import Any
 
 from viper.agreement import normalise_answer
@@ -19,6 +17,7 @@ from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import without_reasoning
 from viper.prompting.compact import one_line
 from viper.prompting.exploring import rethink_thought, step_text
+from viper.prompting.template import fill
 from viper.schema import Answer, Query, Turn
 from viper.strategies.answers import is_desired
 from viper.strategies.base import UsageMeter
@@ -32,10 +31,8 @@ MAX_TOKENS = 160
 _CONCEALED = "something else"
 
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBERS = {
-    **{str(number): word for number, word in enumerate(_WORDS)},
-    **{word: str(number) for number, word in enumerate(_WORDS)},
-}
+_DIGITS = {word: str(number) for number, word in enumerate(_WORDS)}
+_NUMBERS = {**_DIGITS, **{digits: word for word, digits in _DIGITS.items()}}
 
 
 class LabelVerifier:
@@ -81,12 +78,12 @@ class LanguageVerifier:
         last = turns[-1]
         if last.failure is not None or last.kind not in ("code", "done"):
             return ""
-        file = resources.files("viper.prompting") / "templates" / "explore_check.md"
-        prompt = Template(file.read_text(encoding="utf-8")).substitute(
-            query=one_line(self._query.text),
-            label=one_line(self._label),
-            workflow="".join(step_text(step_of(turn)) for turn in turns),
-        )
+        values = {
+            "query": one_line(self._query.text),
+            "label": one_line(self._label),
+            "workflow": "".join(step_text(step_of(turn)) for turn in turns),
+        }
+        prompt = fill("explore_check", values)
         reply = self._llm.generate([prompt], Sampling(max_tokens=MAX_TOKENS))[0][0]
         self.meter.add(reply)
         text = without_reasoning(reply.text).strip()

@@ -10,8 +10,9 @@ Source: DWIM (2025), supplement, secs. 8 and 10: the three modes and their data 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,16 @@ def make_workflows(
                 f"sample {sample.sample_id} is of task {sample.task}; workflows are made of "
                 "grounding, questions, choices and statements"
             )
-    store = _WorkflowStore(folder, settings, _maker(reasoner, settings), on_made)
+    # the agent and the settings that determine its workflows
+    components = reasoner.components
+    used = settings.options.settings(components.settings)
+    agent = components.models.get("explorer", components.llm)
+    checks = f", checked by {settings.checks_by}" if settings.mode == "discrepancy" else ""
+    made_by = (
+        f"{agent.model_id}, api {used.api}, temperature {used.temperature:g}, "
+        f"{used.of(ExploreSettings).max_turns} turns{checks}"
+    )
+    store = _WorkflowStore(folder, settings, made_by, on_made)
     kept = store.of(samples)
     for workflow in kept:
         on_kept(workflow)
@@ -150,7 +160,9 @@ class _WorkflowRunner:
             workflow = workflow_of(self.reasoner, sample, self.settings, cancel)
         except BaseException as error:  # noqa: BLE001 (the store decides which errors end the run)
             row = SampleResult.of(sample, seed, failure=type(error).__name__)
-            return ItemOutcome(item.position, row, (_failed(sample, self.settings, error), error))
+            why = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+            failed = _unanswered(sample, self.settings, why)
+            return ItemOutcome(item.position, row, (failed, error))
         row = SampleResult.of(sample, seed, usage=workflow.usage)
         return ItemOutcome(item.position, row, (workflow, None))
 
@@ -197,10 +209,8 @@ class _WorkflowStore:
     def of(self, samples: Sequence[Sample]) -> list[Workflow]:
         """Return the workflows of those samples that have one."""
         workflows = []
-        for sample in samples:
-            workflow = self._of_mode.get(sample.sample_id)
-            if workflow is None:
-                continue
+        for sample in (each for each in samples if each.sample_id in self._of_mode):
+            workflow = self._of_mode[sample.sample_id]
             if workflow.query.text != sample.text:
                 raise UsageError(
                     f"{self._folder} holds a workflow of another sample {sample.sample_id} "
@@ -222,8 +232,7 @@ class _WorkflowStore:
     ) -> None:
         workflow, error = trace
         if error is None:
-            self._keep_failed()
-            self._keep(workflow)
+            self._keep_failed(workflow)
         elif isinstance(error, CancelledError | StoreError) or not isinstance(error, Exception):
             raise error
         else:
@@ -238,16 +247,14 @@ class _WorkflowStore:
             raise self._failed[-1][1]
         self._keep_failed()
 
-    def _keep_failed(self) -> None:
-        for workflow, _ in self._failed:
-            self._keep(workflow)
+    def _keep_failed(self, *more: Workflow) -> None:
+        """Store the samples that were held back, and then more."""
+        for made in (*(failed for failed, _ in self._failed), *more):
+            workflow = replace(made, made_by=self._made_by)
+            append_line(self._folder / WORKFLOWS, workflow)
+            self._of_mode[workflow.id] = workflow
+            self._on_made(workflow)
         self._failed.clear()
-
-    def _keep(self, workflow: Workflow) -> None:
-        workflow = replace(workflow, made_by=self._made_by)
-        append_line(self._folder / WORKFLOWS, workflow)
-        self._of_mode[workflow.id] = workflow
-        self._on_made(workflow)
 
 
 def workflow_of(
@@ -266,9 +273,8 @@ def workflow_of(
     verifier: Verifier | None = None
     language_verifier: LanguageVerifier | None = None
     if settings.mode == "discrepancy" and settings.checks_by == "llm":
-        verifier = language_verifier = LanguageVerifier(
-            reasoner.components.llm, sample.query, label
-        )
+        llm = reasoner.components.llm
+        verifier = language_verifier = LanguageVerifier(llm, sample.query, label)
     elif settings.mode == "discrepancy":
         verifier = LabelVerifier(sample.query, desired)
     options = settings.options.changed(
@@ -278,31 +284,28 @@ def workflow_of(
     strategy = ExploreStrategy(verifier, hint=label if settings.mode == "given" else "")
     result = reasoner.run(media, sample.text, options, cancel=cancel, using=strategy)
     trace, answer = result.trace, result.answer
-    value = None if answer is None else answer.value
+    value, usage = None if answer is None else answer.value, trace.usage
+    if language_verifier is not None:
+        usage = _sum(usage, language_verifier.meter.snapshot())
     is_right = is_desired(answer, desired, sample.task)
-    return Workflow(
-        id=sample.sample_id,
-        set=settings.set_name,
+    caption = "caption_video" if media.kind == "video" else "caption_image"
+    # captions stand at the start of the run, before any turn
+    calls = takewhile(lambda c: c.tool == caption and c.line is None, trace.trials[0].tool_calls)
+    return replace(
+        _unanswered(sample, settings),
         query=trace.query,
-        captions=_captions(result.trace.trials[0].tool_calls, media.kind),
+        captions=tuple(str(call.result) for call in calls),
         turns=trace.turns,
         answer=value,
-        label=desired,
-        manner=settings.mode,
         outcome=outcome_of(trace.turns, value, is_right),
-        kind=kind_of(sample.groups),
         tool_calls=trace.tool_calls,
-        usage=trace.usage
-        if language_verifier is None
-        else _sum(trace.usage, language_verifier.meter.snapshot()),
+        usage=usage,
         seconds=trace.seconds,
-        seed=settings.seed,
-        cluster=sample.cluster or "",
     )
 
 
-def _failed(sample: Sample, settings: WorkflowSettings, error: BaseException) -> Workflow:
-    """Build the unanswered workflow of a sample that could not be explored."""
+def _unanswered(sample: Sample, settings: WorkflowSettings, error: str = "") -> Workflow:
+    """Return the workflow of a sample without any turn."""
     return Workflow(
         id=sample.sample_id,
         set=settings.set_name,
@@ -316,7 +319,7 @@ def _failed(sample: Sample, settings: WorkflowSettings, error: BaseException) ->
         kind=kind_of(sample.groups),
         seed=settings.seed,
         cluster=sample.cluster or "",
-        error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR],
+        error=error,
     )
 
 
@@ -347,26 +350,3 @@ def _in_words(sample: Sample, desired: Any) -> str:
     if isinstance(desired, list | tuple) and sample.task == "question":
         return str(desired[0]) if desired else ""
     return str(desired)
-
-
-def _captions(calls: Iterable[Any], kind: str) -> tuple[str, ...]:
-    """Return the captions at the start of the run, before any turn."""
-    named = "caption_video" if kind == "video" else "caption_image"
-    captions = []
-    for call in calls:
-        if call.tool != named or call.line is not None:
-            break
-        captions.append(str(call.result))
-    return tuple(captions)
-
-
-def _maker(reasoner: Reasoner, settings: WorkflowSettings) -> str:
-    """Describe in one line the agent and the settings that determine its workflows."""
-    components = reasoner.components
-    run_settings = settings.options.settings(components.settings)
-    agent = components.models.get("explorer", components.llm)
-    checks = f", checked by {settings.checks_by}" if settings.mode == "discrepancy" else ""
-    return (
-        f"{agent.model_id}, api {run_settings.api}, temperature {run_settings.temperature:g}, "
-        f"{run_settings.of(ExploreSettings).max_turns} turns{checks}"
-    )

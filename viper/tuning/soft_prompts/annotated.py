@@ -69,14 +69,14 @@ class Regions:
         things = [thing for thing, _ in scene.counted()]
         best = near.max(axis=1, initial=0.0)
         places = np.flatnonzero((best >= same) | (best < bare) & scene.whole)
-        positive, source = [], []
-        for place in places:
-            thing = things[int(near[place].argmax())] if best[place] >= same else None
-            positive.append(thing is not None and thing.shown)
-            source.append(scene.source if thing is None else thing.source)
+        shown = np.zeros(len(places), np.bool_)
         canvas = np.full(len(places), scene.source, np.int64)
-        shows, sources = np.array(positive, np.bool_), np.array(source, np.int64)
-        return Regions(features[places], shows, canvas, sources), places
+        source = canvas.copy()
+        for row, place in enumerate(places):
+            if best[place] >= same:
+                thing = things[int(near[place].argmax())]
+                shown[row], source[row] = thing.shown, thing.source
+        return Regions(features[places], shown, canvas, source), places
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -90,8 +90,7 @@ class Regions:
         Their objects come from other pictures, and their backgrounds are other pictures. An object
         of a held-out picture may still be a neighbour, but its label is not used.
         """
-        chosen = ~np.isin(self.canvas, list(held)) & ~np.isin(self.source, list(held))
-        return np.flatnonzero(chosen)
+        return np.flatnonzero(~np.isin((self.canvas, self.source), list(held)).any(axis=0))
 
     def held(self, held: Collection[int]) -> NDArray[np.int64]:
         """Return int64 [M]: the indices of objects that come from the held-out pictures."""
@@ -206,8 +205,7 @@ def held_out(data: TrainingData, at: int) -> list[int]:
     The choice rotates, so that every picture is held out by the same number of prompts.
     """
     positives, negatives = len(data.positives), len(data.negatives)
-    some = max(1, round(HELD_OUT * positives))
-    few = round(HELD_OUT * negatives)
+    some, few = max(1, round(HELD_OUT * positives)), round(HELD_OUT * negatives)
     own = [(at + 1 + step) % positives for step in range(min(some, positives - 1))]
     others = [(at * few + step) % negatives for step in range(few)]
     return sorted({*own, *(positives + other for other in others)})
@@ -250,31 +248,6 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
     salt: ClassVar[int]
 
     needs: ClassVar[str]
-
-    def __init__(
-        self,
-        using: base.Using,
-        data: TrainingData,
-        options: base.TunerOptions = base.USUAL,
-        on_progress: base.Progress | None = None,
-    ) -> None:
-        super().__init__(using, data, options, on_progress)
-        if len(data.positives) < 2:
-            raise UsageError(
-                f"{len(data.positives)} picture of {data.concept!r}; the {self.role} needs "
-                "two, one of them to judge what it learned from the other"
-            )
-        with using() as backend:
-            if not self.can_learn(backend):
-                name = getattr(backend, "model_id", type(backend).__name__)
-                raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
-        collected = (*data.positives, *data.negatives)
-        self.names = [picture.picture_id for picture in collected]
-        self.scenes = [masked_picture(each, data.concept, at) for at, each in enumerate(collected)]
-        self.helds = [held_out(data, at) for at in range(len(data.positives))]
-        self.steps = STEPS if options.steps is None else options.steps
-        looks = -(-(self.pictures + len(collected)) // self.batch)
-        self._on_step = base.Steps(on_progress, looks + len(data.positives) * self.steps)
 
     @staticmethod
     @abstractmethod
@@ -321,10 +294,27 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
         Raises the errors of :meth:`learn`; a UsageError too if the tool finds no region of the
         concept.
         """
-        originals, parts = self._encode_all()
+        data, options = self.data, self.options
+        if len(data.positives) < 2:
+            raise UsageError(
+                f"{len(data.positives)} picture of {data.concept!r}; the {self.role} needs "
+                "two, one of them to judge what it learned from the other"
+            )
+        with self.using() as backend:
+            if not self.can_learn(backend):
+                name = getattr(backend, "model_id", type(backend).__name__)
+                raise UsageError(f"the {self.role} {name} takes no soft prompts; use {self.needs}")
+        collected = (*data.positives, *data.negatives)
+        self.names = [picture.picture_id for picture in collected]
+        self.scenes = [masked_picture(each, data.concept, at) for at, each in enumerate(collected)]
+        self.helds = [held_out(data, at) for at in range(len(data.positives))]
+        self.steps = STEPS if options.steps is None else options.steps
+        looks = -(-(self.pictures + len(collected)) // self.batch)
+        on_step = base.Steps(self.on_progress, looks + len(data.positives) * self.steps)
+        originals, parts = self._encode_all(on_step)
         fitting = self.fitting(type(parts[0]).joined(parts))
-        rate = self.options.rate or RATE
-        queries = [fitting.query(held, self.steps, rate, self._on_step) for held in self.helds]
+        rate = options.rate or RATE
+        queries = [fitting.query(held, self.steps, rate, on_step) for held in self.helds]
         prompts = list(self.prompts(fitting, queries))
         return [self._validate(at, vectors, originals) for at, vectors in enumerate(prompts)]
 
@@ -333,7 +323,7 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
         pairs = zip(results, scenes, strict=True)
         return np.array([self.share(*pair) for pair in pairs], np.float32)
 
-    def _encode_all(self) -> tuple[list[Any], list[RegionsT]]:
+    def _encode_all(self, on_step: base.Steps) -> tuple[list[Any], list[RegionsT]]:
         """Return the encodings of the collected pictures and the regions of all pictures.
 
         The composed pictures come after the collected ones.
@@ -350,26 +340,24 @@ class AnnotatedTuner(base.Tuner[TrainingData], Generic[RegionsT]):
             ]
             with self.using() as backend:
                 pairs = self.look(backend, scenes)
-            originals += [encoding for encoding, _ in pairs][: max(0, count - start)]
-            parts += [
-                self.regions(detections, scene)
-                for (_, detections), scene in zip(pairs, scenes, strict=True)
-            ]
-            self._on_step()
+            for place, scene, (encoding, detections) in zip(places, scenes, pairs, strict=True):
+                originals += [encoding] if place < count else []
+                parts.append(self.regions(detections, scene))
+            on_step()
         return originals, parts
 
     def _validate(self, at: int, vectors: Floats, originals: Sequence[Any]) -> base.TrainedPrompt:
         """Validate the prompt of one positive picture on the pictures held out."""
         held, names = self.helds[at], self.names
-        scenes = [self.scenes[place] for place in held]
         with self.using() as backend:
             feature, model_id = backend.feature(originals[at]), backend.model_id
             results = self.answers(backend, [originals[place] for place in held], vectors)
+        scenes = [self.scenes[place] for place in held]
         before, after = (self.shares(some, scenes) for some in results)
-        trained_on = [at, *(place for place in range(len(names)) if place not in (at, *held))]
+        rest = (name for place, name in enumerate(names) if place not in (at, *held))
         evidence = Evidence(
             model_id,
-            tuple(names[place] for place in trained_on),
+            (names[at], *rest),
             tuple(names[place] for place in held),
             round(float(np.mean(before)), 4),
             round(float(np.mean(after)), 4),

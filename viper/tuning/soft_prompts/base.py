@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from viper.errors import UnknownNameError
@@ -101,6 +100,7 @@ class TunerOptions:
 USUAL = TunerOptions()
 
 
+@dataclass
 class Tuner(ABC, Generic[DataT]):
     """One training of a tool's soft prompts.
 
@@ -116,14 +116,10 @@ class Tuner(ABC, Generic[DataT]):
 
     role: ClassVar[str]
 
-    def __init__(
-        self,
-        using: Using,
-        data: DataT,
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> None:
-        self.using, self.data, self.options, self.on_progress = using, data, options, on_progress
+    using: Using
+    data: DataT
+    options: TunerOptions = USUAL
+    on_progress: Progress | None = None
 
     @classmethod
     def learn(
@@ -147,33 +143,30 @@ class Tuner(ABC, Generic[DataT]):
         """Train as :meth:`learn` says."""
 
 
-_TUNERS: Mapping[str, str] = MappingProxyType(
-    {
-        "loc": "viper.tuning.soft_prompts.loc:LocTuner",
-        "match": "viper.tuning.soft_prompts.match:MatchTuner",
-        "seg": "viper.tuning.soft_prompts.seg:SegTuner",
-        "vqa": "viper.tuning.soft_prompts.vqa:VqaTuner",
-        "replace": "viper.tuning.soft_prompts.replace:ReplaceTuner",
-    }
-)
+# The class of each tool, in the module of its name; imported when it trains.
+_TUNERS: Mapping[str, str] = {
+    "loc": "LocTuner",
+    "match": "MatchTuner",
+    "seg": "SegTuner",
+    "vqa": "VqaTuner",
+    "replace": "ReplaceTuner",
+}
 
 # Names of the trainable tools in the pool; ``match`` is CLOVA's SELECT and CLASSIFY.
 TOOLS = tuple(_TUNERS)
 
 # Trainable tool by the name that programs call. Other calls take no soft prompts.
-FUNCTION_TOOLS: Mapping[str, str] = MappingProxyType(
-    {
-        "find": "loc",
-        "exists": "loc",
-        "verify_property": "match",
-        "best_text_match": "match",
-        "best_description_from_options": "match",
-        "best_image_match": "match",
-        "simple_query": "vqa",
-        "segment": "seg",
-        "replace": "replace",
-    }
-)
+FUNCTION_TOOLS: Mapping[str, str] = {
+    "find": "loc",
+    "exists": "loc",
+    "verify_property": "match",
+    "best_text_match": "match",
+    "best_description_from_options": "match",
+    "best_image_match": "match",
+    "simple_query": "vqa",
+    "segment": "seg",
+    "replace": "replace",
+}
 
 
 def tuner_for(tool: str) -> type[Tuner[Any]]:
@@ -184,6 +177,6 @@ def tuner_for(tool: str) -> type[Tuner[Any]]:
     """
     if tool not in _TUNERS:
         raise UnknownNameError("tool that can be taught", tool, TOOLS)
-    module, name = _TUNERS[tool].split(":")
-    tuner: type[Tuner[Any]] = getattr(importlib.import_module(module), name)
+    module = importlib.import_module(f"viper.tuning.soft_prompts.{tool}")
+    tuner: type[Tuner[Any]] = getattr(module, _TUNERS[tool])
     return tuner

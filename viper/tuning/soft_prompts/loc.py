@@ -1,8 +1,7 @@
 """Trains a detector of the OWL family on a concept: a query over the boxes that it proposes.
 
 `LocTuner` fills in the steps of `AnnotatedTuner.trained`: boxes that the detector proposes become
-regions (`proposed`), queries are fitted to them, `fitted_moves` moves their boxes, and held-out
-pictures decide.
+regions, queries are fitted to them, `fitted_moves` moves their boxes, and held-out pictures decide.
 
 Source: CLOVA (Gao et al. 2024), supplement, sec. 8.2. Differs: the negatives are all other objects
 in the pictures and boxes of the background, instead of 13 absent names, because a query is compared
@@ -65,21 +64,6 @@ class Proposed(Regions):
     moves: Floats
 
 
-def proposed(proposals: Proposals, scene: MaskedPicture) -> Proposed:
-    """Return the unambiguous boxes that a detector proposes in a picture."""
-    boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
-    near = overlaps(proposals.boxes, boxes)
-    rows, places = Regions.of(proposals.features, near, scene, NEAR, BARE)
-    moves = np.full((len(places), 4), np.nan, np.float32)
-    of_things = near.max(axis=1, initial=0.0)[places] >= NEAR
-    if of_things.any():
-        chosen = places[of_things]
-        moves[of_things] = moves_between(
-            proposals.boxes[chosen], boxes[near[chosen].argmax(axis=1)]
-        )
-    return Proposed(rows.features, rows.shown, rows.canvas, rows.source, moves)
-
-
 def fitted_moves(fitting: Fitting, regions: Proposed, held: Collection[int]) -> Floats:
     """Return float32 [4, D + 1]: a linear map from features to the movement of a box.
 
@@ -90,9 +74,8 @@ def fitted_moves(fitting: Fitting, regions: Proposed, held: Collection[int]) -> 
     chosen = regions.without(held)
     chosen = chosen[~np.isnan(regions.moves[chosen, 0])]
     targets = torch.from_numpy(regions.moves[chosen])
-    products = fitting.products[chosen][:, chosen]
     mean = targets.mean(0)
-    damped = products + RIDGE * torch.eye(len(chosen))
+    damped = fitting.products[chosen][:, chosen] + RIDGE * torch.eye(len(chosen))
     shares = torch.linalg.solve(damped, targets - mean)
     rows = (fitting.rows[chosen].T @ shares).T.numpy() / fitting.deviation
     shifts = mean.numpy() - rows @ fitting.mean
@@ -115,7 +98,16 @@ class LocTuner(AnnotatedTuner[Proposed]):
         return [(encoding, backend.proposals(encoding)) for encoding in encodings]
 
     def regions(self, detections: Proposals, scene: MaskedPicture) -> Proposed:
-        return proposed(detections, scene)
+        boxes = np.array([box for _, box in scene.counted()], np.float32).reshape(-1, 4)
+        near = overlaps(detections.boxes, boxes)
+        rows, places = Regions.of(detections.features, near, scene, NEAR, BARE)
+        moves = np.full((len(places), 4), np.nan, np.float32)
+        of_things = near.max(axis=1, initial=0.0)[places] >= NEAR
+        if of_things.any():
+            chosen = places[of_things]
+            nearest = boxes[near[chosen].argmax(axis=1)]
+            moves[of_things] = moves_between(detections.boxes[chosen], nearest)
+        return Proposed(**vars(rows), moves=moves)
 
     def fitting(self, regions: Proposed) -> Fitting:
         self._known = regions
@@ -144,11 +136,11 @@ class LocTuner(AnnotatedTuner[Proposed]):
 
     def why_not(self, at: int, before: Floats, after: Floats) -> str:
         absent = np.array([place >= len(self.data.positives) for place in self.helds[at]])
-        gained = float(after[~absent].mean() - before[~absent].mean())
-        if gained <= 0:
+        here, here_before = after[~absent], before[~absent]
+        if here.mean() <= here_before.mean():
             return (
-                f"no better on {int((~absent).sum())} held-out pictures of it: "
-                f"{after[~absent].mean():.2f} right, {before[~absent].mean():.2f} without"
+                f"no better on {len(here)} held-out pictures of it: "
+                f"{here.mean():.2f} right, {here_before.mean():.2f} without"
             )
         if absent.any() and 1 - after[absent].mean() > max(MOST_FALSE, 1 - before[absent].mean()):
             return (

@@ -23,15 +23,16 @@ the share before training is .31.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viper.errors import UsageError
 from viper.models.vision.prompt_pool import Evidence
 from viper.models.vision.soft_prompts import SoftPrompt
 from viper.tuning.soft_prompts import base, match_training
-from viper.tuning.soft_prompts.match_data import EncodedData, Pictures, encode_pictures
+from viper.tuning.soft_prompts.match_data import EncodedData, encode_pictures
 from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
@@ -77,9 +78,21 @@ class MatchTuner(base.Tuner[Collected[FoundPicture]]):
             UsageError: the matcher takes no soft prompts, there are no negatives, or there is only
                 one positive and prompts must be validated.
         """
+        import torch
+
         using, data, options = self.using, self.data, self.options
         count = len(data.positives)
-        _check(data, options)
+        if not data.negatives:
+            raise UsageError(
+                f"no pictures of anything but {data.concept!r}; the matcher needs negatives, too"
+            )
+        if not count:
+            raise UsageError(f"no pictures of {data.concept!r} to learn from")
+        if count == 1 and options.validate:
+            raise UsageError(
+                f"1 picture of {data.concept!r}; at least 2 are needed, "
+                "one to learn from and one to judge by"
+            )
         with using() as backend:
             if not hasattr(type(backend), "encode_image_adapted"):
                 raise UsageError(
@@ -89,30 +102,31 @@ class MatchTuner(base.Tuner[Collected[FoundPicture]]):
         steps, rate = options.steps or STEPS, options.rate or RATE
         tower_rate = rate * (1.0 if places.tokens else STAGE_RATE)
         schedule = match_training.Schedule(steps, rate, tower_rate, options.seed)
-        judging = match_training.Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, options.seed)
-        rounds = 2 * (count > 1)
-        on_step = base.Steps(self.on_progress, steps + rounds * JUDGING_STEPS)
+        on_step = base.Steps(self.on_progress, steps + 2 * (count > 1) * JUDGING_STEPS)
 
-        encoded, verdict = _best_views(using, places, data, judging, on_step)
+        encoded, verdict = self._best_views(places, on_step)
         if not options.validate:
             verdict = None
         trusted = company = list(range(count))
         if verdict is not None:
             trusted, company = verdict.trusted, verdict.company
         held = [_held_out(i, trusted) for i in range(count)]
-        shares = _shares(held, company)
-        prompts = match_training.trained_prompts(
-            using, places, replace(encoded.data, shares=shares), schedule, on_step
-        )
+        # the relative frequency of each picture in training each prompt
+        shares = [
+            [LEAD if j == i else float(j in company and j not in held[i]) for j in range(count)]
+            for i in range(count)
+        ]
+        training = replace(encoded.data, shares=torch.tensor(shares, dtype=torch.float32))
+        prompts = match_training.trained_prompts(using, places, training, schedule, on_step)
 
-        positives, names = encoded.data.positives, [each.picture_id for each in data.positives]
-        before, _ = match_training.margins_of(using, encoded.data, positives, None)
-        after, _ = match_training.margins_of(using, encoded.data, positives, prompts)
+        views, names = encoded.data.positives, [each.picture_id for each in data.positives]
+        before, _ = match_training.margins_of(using, encoded.data, views, None)
+        after, _ = match_training.margins_of(using, encoded.data, views, prompts)
         least = match_training.LEAST_MARGIN if verdict is None else verdict.least
         more = self._more_taken(encoded, prompts)
         results = []
         for i, vectors in enumerate(prompts):
-            own, others = held[i], [j for j in shares[i].nonzero()[:, 0].tolist() if j != i]
+            own, others = held[i], [j for j, share in enumerate(shares[i]) if share and j != i]
             right_before, right_after = (
                 float((margins[own] >= least).float().mean()) if own else None
                 for margins in (before[0], after[i])
@@ -131,19 +145,36 @@ class MatchTuner(base.Tuner[Collected[FoundPicture]]):
                 steps=steps,
                 seed=options.seed,
             )
-            feature = positives.plain[0, i].cpu().numpy().copy()
+            feature = views.plain[0, i].cpu().numpy().copy()
             prompt = SoftPrompt(feature, vectors.float().cpu().numpy().copy())
             results.append(base.TrainedPrompt(prompt, evidence, why))
         return results
 
+    def _best_views(
+        self, places: Any, on_step: base.Steps
+    ) -> tuple[EncodedData, match_training.Margins | None]:
+        """Return the encoded pictures, with exchanged channels if suitable, and their margins."""
+        using, data, seed = self.using, self.data, self.options.seed
+        positives = [picture.pixels() for picture in data.positives]
+        negatives = [picture.pixels() for picture in data.negatives]
+        encode = partial(encode_pictures, using, data, positives, negatives, seed=seed)
+        encoded = encode(exchanged=False)
+        if len(positives) == 1:
+            return encoded, None
+        judging = match_training.Schedule(JUDGING_STEPS, JUDGING_RATE, 0.0, seed)
+        verdict = match_training.picture_margins(using, places, encoded.data, judging, on_step)
+        other = encode(exchanged=True)
+        exchanged = match_training.picture_margins(using, places, other.data, judging, on_step)
+        if exchanged.agreement >= verdict.agreement - EXCHANGE_LOSS:
+            return other, exchanged
+        return encoded, verdict
+
     def _more_taken(self, encoded: EncodedData, prompts: Tensor) -> list[float]:
         """Return for each prompt the increase of the share of negatives matched to the concept."""
-        shares = []
+        shares, data, held = [], encoded.data, encoded.held
         for which in (None, prompts):
-            _, like = match_training.margins_of(self.using, encoded.data, encoded.held, which)
-            hits = match_training.matched(
-                encoded.data, like, encoded.held.plain[0], encoded.held_true
-            )
+            _, like = match_training.margins_of(self.using, data, held, which)
+            hits = match_training.matched(data, like, held.plain[0], encoded.held_true)
             shares.append(hits.float().mean(dim=1))
         return (shares[1] - shares[0]).tolist()
 
@@ -179,26 +210,6 @@ def _why(
     return ""
 
 
-def _best_views(
-    using: base.Using,
-    places: Any,
-    data: Collected[FoundPicture],
-    judging: match_training.Schedule,
-    on_step: Callable[[], None],
-) -> tuple[EncodedData, match_training.Margins | None]:
-    """Return the encoded pictures, with exchanged channels if suitable, and their margins."""
-    pictures = Pictures.of(data)
-    encoded = encode_pictures(using, pictures, False, judging.seed)
-    if len(data.positives) == 1:
-        return encoded, None
-    verdict = match_training.picture_margins(using, places, encoded.data, judging, on_step)
-    other = encode_pictures(using, pictures, True, judging.seed)
-    exchanged = match_training.picture_margins(using, places, other.data, judging, on_step)
-    if exchanged.agreement >= verdict.agreement - EXCHANGE_LOSS:
-        return other, exchanged
-    return encoded, verdict
-
-
 def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
     """Return the pictures that validate a prompt: the next trusted ones in rotation.
 
@@ -206,30 +217,3 @@ def _held_out(i: int, trusted: Sequence[int]) -> list[int]:
     """
     others = sorted((j for j in trusted if j != i), key=lambda j: (j < i, j))
     return others[: min(HELD_OUT, (len(others) + 1) // 2)]
-
-
-def _shares(held: Sequence[Sequence[int]], company: Sequence[int]) -> Tensor:
-    """Return float ``[P, P]``: the relative frequency of each picture in training each prompt."""
-    import torch
-
-    count = len(held)
-    rows = [
-        [LEAD if j == i else float(j in company and j not in held[i]) for j in range(count)]
-        for i in range(count)
-    ]
-    return torch.tensor(rows, dtype=torch.float32)
-
-
-def _check(data: Collected[FoundPicture], options: base.TunerOptions) -> None:
-    count = len(data.positives)
-    if not data.negatives:
-        raise UsageError(
-            f"no pictures of anything but {data.concept!r}; the matcher needs negatives, too"
-        )
-    if not count:
-        raise UsageError(f"no pictures of {data.concept!r} to learn from")
-    if count == 1 and options.validate:
-        raise UsageError(
-            f"1 picture of {data.concept!r}; at least 2 are needed, "
-            "one to learn from and one to judge by"
-        )

@@ -109,60 +109,37 @@ class EncodedData:
     held_true: Tensor
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """The pixels of the training data, and the search texts ``names`` of the negatives."""
-
-    concept: str
-    positives: Sequence[Pixels]
-    negatives: Sequence[Pixels]
-    names: Sequence[str]
-
-    @classmethod
-    def of(cls, data: Collected[FoundPicture]) -> Pictures:
-        """Read the pictures of the training data.
-
-        Raises:
-            MediaError: a picture cannot be read.
-        """
-        positives = [picture.pixels() for picture in data.positives]
-        negatives = [picture.pixels() for picture in data.negatives]
-        texts = [picture.text for picture in data.negatives]
-        return cls(data.concept, positives, negatives, texts)
-
-
-def encode_pictures(using: Using, pictures: Pictures, exchanged: bool, seed: int) -> EncodedData:
+def encode_pictures(
+    using: Using,
+    data: Collected[FoundPicture],
+    positives: Sequence[Pixels],
+    negatives: Sequence[Pixels],
+    *,
+    exchanged: bool,
+    seed: int,
+) -> EncodedData:
     """Encode all pictures of the training data.
 
     Args:
+        positives: pixels of the pictures, read once.
         exchanged: whether views have exchanged colour channels; see :func:`views_of`.
     """
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    positives = views_of(using, pictures.positives, exchanged, generator)
-    negatives = views_of(using, pictures.negatives, exchanged, generator)
+    ours = views_of(using, positives, exchanged, generator)
+    others = views_of(using, negatives, exchanged, generator)
     with using() as backend:
-        words = known_words(backend, pictures.names, negatives.plain[0])
+        words = known_words(backend, [each.text for each in data.negatives], others.plain[0])
         scale = float(backend.logit_scale)
-    numbers = torch.arange(len(pictures.names))
-    is_held = numbers % _EVERY == _EVERY - 1
-    if not is_held.any():
-        is_held[:] = True
-    remaining = numbers[~is_held] if not is_held.all() else numbers
-    held = numbers[is_held]
-    return EncodedData(
-        MatchData(
-            pictures.concept,
-            positives,
-            negatives.of(remaining),
-            replace(words, true=words.true[remaining]),
-            torch.ones(1, len(pictures.positives)),
-            scale,
-        ),
-        negatives.of(held),
-        words.true[held],
-    )
+    numbers = torch.arange(len(negatives))
+    held = numbers[_EVERY - 1 :: _EVERY]
+    remaining = numbers[numbers % _EVERY != _EVERY - 1]
+    if not len(held):  # too few to hold some out: all train and judge
+        held = numbers
+    words_left, equal = replace(words, true=words.true[remaining]), torch.ones(1, len(positives))
+    training = MatchData(data.concept, ours, others.of(remaining), words_left, equal, scale)
+    return EncodedData(training, others.of(held), words.true[held])
 
 
 def views_of(
@@ -181,19 +158,14 @@ def views_of(
     begun, plain = [], []
     for number in range(VIEWS):
         seen = inputs if number == 0 else _view(inputs, exchanged, generator)
-        parts = [_encode(using, part) for part in seen.split(_BATCH)]
-        begun.append(torch.cat([part[0] for part in parts]))
-        plain.append(torch.cat([part[1] for part in parts]).float())
+        stems, embedded = [], []
+        for part in seen.split(_BATCH):
+            with using() as backend, torch.no_grad():
+                stems.append(backend.run_stem(part))
+                embedded.append(backend.embed_from(stems[-1], None))
+        begun.append(torch.cat(stems))
+        plain.append(torch.cat(embedded).float())
     return Views(torch.stack(begun), torch.stack(plain))
-
-
-def _encode(using: Using, part: Tensor) -> tuple[Any, Any]:
-    """Return intermediate features and embeddings of some views."""
-    import torch
-
-    with using() as backend, torch.no_grad():
-        begun = backend.run_stem(part)
-        return begun, backend.embed_from(begun, None)
 
 
 def _view(inputs: Tensor, exchanged: bool, generator: Generator) -> Tensor:
@@ -243,26 +215,17 @@ def known_words(backend: Any, names: Sequence[str], plain: Tensor) -> Words:
     embedded = torch.from_numpy(backend.encode_texts(every)).to(plain.device)
     likeness = plain @ embedded.T  # (n, words)
     named = torch.tensor([[word in own for word in every] for own in parts], device=plain.device)
-    accuracies = torch.tensor(
-        [_ranking_accuracy(likeness[:, i], named[:, i]) for i in range(len(every))]
-    )
+    ranks = []
+    for own, has in zip(likeness.T, named.T, strict=True):
+        # the share of right rankings over pairs of a picture with and one without the word
+        pairs = own[has][:, None] > own[~has][None]
+        ranks.append(float(pairs.float().mean()) if pairs.numel() else 0.5)
+    accuracies = torch.tensor(ranks)
     indices = torch.nonzero(accuracies >= min(_KNOWN_ACCURACY, float(accuracies.max())))[:, 0]
     likeness, named = likeness[:, indices], named[:, indices]
-    true = named & (likeness >= _between(likeness, named))
+    with_word = (likeness * named).sum(0) / named.sum(0).clamp(min=1)
+    without = (likeness * ~named).sum(0) / (~named).sum(0).clamp(min=1)
+    true = named & (likeness >= (with_word + without) / 2)
     none = ~true.any(dim=1)
     true[none, likeness.argmax(dim=1)[none]] = True
     return Words(tuple(every[int(i)] for i in indices), embedded[indices], true)
-
-
-def _ranking_accuracy(likeness: Tensor, named: Tensor) -> float:
-    """Return the share of right rankings over pairs of a picture with and one without the word."""
-    if named.all() or not named.any():
-        return 0.5
-    return float((likeness[named][:, None] > likeness[~named][None]).float().mean())
-
-
-def _between(likeness: Tensor, named: Tensor) -> Tensor:
-    """Return the midpoint between the mean likeness of pictures with each word and without it."""
-    with_word = (likeness * named).sum(0) / named.sum(0).clamp(min=1)
-    without = (likeness * ~named).sum(0) / (~named).sum(0).clamp(min=1)
-    return (with_word + without) / 2

@@ -78,36 +78,17 @@ class Schedule:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """The concept as text, embedded by the original matcher.
+def texts_of(backend: Any, concept: str, words: Words) -> tuple[Tensor, Tensor]:
+    """Return the embedded names of a concept by the original matcher.
 
-    Attributes:
-        forms: float32 ``[F, D]``, see :data:`FORMS`.
-        phrases: float32 ``[O, D]``, the concept with each known word.
+    They are float32 ``[F, D]`` alone (:data:`FORMS`) and ``[O, D]`` with each known word.
     """
-
-    forms: Tensor
-    phrases: Tensor
-
-
-def texts_of(backend: Any, concept: str, words: Words) -> Texts:
-    """Return the embedded names of a concept, alone and with each known word."""
     import torch
 
     forms = [form.format(concept) for form in FORMS]
     forms += [f"{concept} {word}" for word in words.texts]
     rows = torch.from_numpy(backend.encode_texts(forms)).to(words.embedded.device)
-    return Texts(rows[: len(FORMS)], rows[len(FORMS) :])
-
-
-def first_vectors(places: Places, generator: Generator) -> Tensor:
-    """Return an untrained prompt ``[N, W]``: small random tokens, or zeros for added rows."""
-    import torch
-
-    tokens = 0.02 * torch.randn(places.shape, generator=generator)
-    tokens[-1] = 0
-    return tokens * places.used() if places.tokens else torch.zeros(places.shape)
+    return rows[: len(FORMS)], rows[len(FORMS) :]
 
 
 def trained_prompts(
@@ -124,8 +105,11 @@ def trained_prompts(
     device = data.words.embedded.device
     with using() as backend:
         texts = texts_of(backend, data.concept, data.words)
-    used, first = places.used().to(device), first_vectors(places, generator).to(device)
-    count = len(data.shares)
+    # an untrained prompt: small random tokens, or zeros for added rows
+    first = 0.02 * torch.randn(places.shape, generator=generator)
+    first[-1] = 0
+    first = first * places.used() if places.tokens else torch.zeros(places.shape)
+    used, first, count = places.used().to(device), first.to(device), len(data.shares)
     tower = first[:-1].repeat(count, 1, 1).requires_grad_(schedule.tower_rate > 0)
     text = first[-1:].repeat(count, 1, 1).requires_grad_()
     groups: list[dict[str, Any]] = [{"params": [text], "lr": schedule.rate}]
@@ -191,7 +175,7 @@ def _encode_views(
 
 def _loss(
     data: MatchData,
-    texts: Texts,
+    texts: tuple[Tensor, Tensor],
     draw: _Draw,
     rows: Tensor,
     seen: tuple[Tensor, Tensor] | None,
@@ -206,13 +190,14 @@ def _loss(
     import torch
     from torch.nn.functional import normalize, softplus
 
+    forms, phrases = texts
     plain = data.positives.plain[draw.positives]
     plain_others = data.negatives.plain[draw.negatives]
     positives, negatives = (plain, plain_others[None]) if seen is None else seen
     true = data.words.true[draw.negatives[1]].float()
     weight = true / true.sum(dim=1, keepdim=True)
-    form = int(torch.randint(0, len(texts.forms), (), generator=generator))
-    concept = normalize(texts.forms[form] + rows, dim=-1)[:, None]  # (K, 1, D)
+    form = int(torch.randint(0, len(forms), (), generator=generator))
+    concept = normalize(forms[form] + rows, dim=-1)[:, None]  # (K, 1, D)
     like = data.scale * (positives * concept).sum(-1)  # (K, B)
     unlike = data.scale * (negatives * concept).sum(-1)  # (K, M)
     words = data.scale * plain @ data.words.embedded.T  # (K, B, O)
@@ -224,11 +209,11 @@ def _loss(
     near = words.topk(min(_LIKELIEST, words.shape[-1]), dim=-1).indices
     pick = torch.randint(0, near.shape[-1], (*near.shape[:2], 1), generator=generator)
     word = near.gather(-1, pick.to(near.device))  # (K, B, 1)
-    phrase = normalize(texts.phrases[word[..., 0]] + rows[:, None], dim=-1)
+    phrase = normalize(phrases[word[..., 0]] + rows[:, None], dim=-1)
     fits = data.scale * (positives * phrase).sum(-1)
     named = softplus(words.gather(-1, word)[..., 0] - fits).mean(-1)
     other = torch.multinomial(true.cpu(), 1, generator=generator)[:, 0].to(true.device)
-    phrase = normalize(texts.phrases[other][None] + rows[:, None], dim=-1)  # (K, M, D)
+    phrase = normalize(phrases[other][None] + rows[:, None], dim=-1)  # (K, M, D)
     misfits = data.scale * (negatives * phrase).sum(-1)
     misnamed = softplus(misfits - words_others.gather(-1, other[:, None])[:, 0]).mean(-1)
     losses: Tensor = listed + NOT_IT * not_it + CHOICE * choice + PHRASE * (named + misnamed)
@@ -273,7 +258,7 @@ def picture_margins(
 ) -> Margins:
     """Return the margins of every picture by prompts of subsets of the others.
 
-    The image tower stays fixed.
+    The schedule leaves the image tower fixed.
     """
     import torch
     from torch.nn.functional import normalize
@@ -289,12 +274,10 @@ def picture_margins(
     shares = torch.zeros(len(parts), count)
     for row, part in enumerate(parts):
         shares[row, list(part)] = 1.0
-    prompts = trained_prompts(
-        using, places, replace(data, shares=shares), replace(schedule, tower_rate=0.0), on_step
-    )
+    prompts = trained_prompts(using, places, replace(data, shares=shares), schedule, on_step)
     with using() as backend:
-        concept = texts_of(backend, data.concept, data.words).forms[0]
-    targets = normalize(concept + places.text_row(prompts), dim=-1)  # (K, D)
+        forms, _ = texts_of(backend, data.concept, data.words)
+    targets = normalize(forms[0] + places.text_row(prompts), dim=-1)  # (K, D)
     plain = data.positives.plain  # (V, P, D)
     like = data.scale * torch.einsum("vpd,kd->kvp", plain, targets)
     margins = (like - _known(data, plain)).mean(dim=1)  # (K, P)
@@ -319,16 +302,16 @@ def margins_of(
 
     with using() as backend:
         places = backend.places
-        concept = texts_of(backend, data.concept, data.words).forms[0]
+        forms, _ = texts_of(backend, data.concept, data.words)
     plain = pictures.plain[0]
-    seen, rows = [plain], torch.zeros_like(concept)[None]
+    seen, rows = [plain], torch.zeros_like(forms[:1])
     if prompts is not None:
         seen = []
         for prompt in prompts:
             with using() as backend, torch.no_grad():
                 seen.append(backend.embed_from(pictures.begun[0], prompt).float())
         rows = places.text_row(prompts)
-    targets = normalize(concept + rows, dim=-1)
+    targets = normalize(forms[0] + rows, dim=-1)
     like = data.scale * (torch.stack(seen) * targets[:, None]).sum(-1)
     return like - _known(data, plain), like
 

@@ -144,25 +144,16 @@ def composed(
     canvas = scenes[int(rng.integers(len(scenes)))]
     mirrored = bool(rng.random() < 0.5)
     pixels = _turned(canvas.pixels, mirrored, _order(rng, recolour)).copy()
-    things = [
-        Thing(
-            thing.mask[:, ::-1] if mirrored else thing.mask, thing.shown, canvas.source, thing.area
-        )
-        for thing in canvas.things
-    ]
+    things = list(canvas.things)
+    if mirrored:
+        things = [replace(thing, mask=thing.mask[:, ::-1]) for thing in things]
     for _ in range(int(rng.integers(0, _MOST_PASTED + 1))):
-        _paste(pixels, things, *_random_thing(scenes, rng), rng, recolour)
+        positive = bool(rng.random() < 0.5)
+        pairs = [(scene, thing) for scene in scenes for thing in scene.things if thing.mask.any()]
+        fit = [pair for pair in pairs if pair[1].shown == positive] or pairs
+        _paste(pixels, things, *fit[int(rng.integers(len(fit)))], rng, recolour)
     lit = np.clip(pixels * rng.uniform(0.85, 1.15), 0, 255).astype(np.uint8)
     return MaskedPicture(lit, tuple(things), canvas.source, canvas.whole)
-
-
-def _random_thing(
-    scenes: Sequence[MaskedPicture], rng: np.random.Generator
-) -> tuple[MaskedPicture, Thing]:
-    positive = bool(rng.random() < 0.5)
-    pairs = [(scene, thing) for scene in scenes for thing in scene.things if thing.mask.any()]
-    fit = [pair for pair in pairs if pair[1].shown == positive] or pairs
-    return fit[int(rng.integers(len(fit)))]
 
 
 def _paste(
@@ -177,9 +168,10 @@ def _paste(
     from PIL import Image
 
     x0, y0, x1, y1 = thing.box
-    mirrored, order = bool(rng.random() < 0.5), _order(rng, recolour)
-    cut = _turned(scene.pixels[y0:y1, x0:x1], mirrored, order)
-    cover = thing.mask[y0:y1, x0:x1][:, ::-1] if mirrored else thing.mask[y0:y1, x0:x1]
+    cut, cover = scene.pixels[y0:y1, x0:x1], thing.mask[y0:y1, x0:x1]
+    mirrored = bool(rng.random() < 0.5)
+    cut = _turned(cut, mirrored, _order(rng, recolour))
+    cover = cover[:, ::-1] if mirrored else cover
     scale = np.exp(rng.uniform(np.log(0.65), np.log(1.5)))
     stretch = rng.uniform(0.92, 1.08, 2)
     wide, high = (

@@ -23,14 +23,7 @@ from viper.models.vision.inpainter_diffusers import resize_square
 from viper.models.vision.prompt_pool import Evidence, concept_key
 from viper.models.vision.roles import Pixels
 from viper.models.vision.soft_prompts import SoftPrompt
-from viper.tuning.soft_prompts.base import (
-    USUAL,
-    Progress,
-    TrainedPrompt,
-    Tuner,
-    TunerOptions,
-    Using,
-)
+from viper.tuning.soft_prompts.base import TrainedPrompt, Tuner
 from viper.tuning.training_data import Collected, FoundPicture
 
 if TYPE_CHECKING:
@@ -66,56 +59,47 @@ TRIED, JUDGED, REPEATED = 2, 8, 4
 # the mask takes two thirds of the square that the model sees.
 SHARES = (0.5, 0.8)
 
-_JUDGED = "the {}"
-# Constant feature: the object to paint does not exist yet, so inputs cannot be compared.
-_LIKENESS = np.ones(1, np.float32)
-
 
 class ReplaceTuner(Tuner[Collected[FoundPicture]]):
     """The tuner of Stable Diffusion inpainting models: one prompt for all pictures."""
 
     role = "inpainter"
 
-    def __init__(
-        self,
-        using: Using,
-        data: Collected[FoundPicture],
-        options: TunerOptions = USUAL,
-        on_progress: Progress | None = None,
-    ) -> None:
-        super().__init__(using, data, options, on_progress)
-        self._steps = options.steps or STEPS
-        self._concept = concept_key("replace", data.concept)
-        if len(data.positives) < LEAST_PICTURES:
-            raise UsageError(
-                f"{len(data.positives)} picture of {data.concept!r}; the inpainter learns from "
-                f"{LEAST_PICTURES} or more: one is held out"
-            )
-        with using() as backend:
-            side, self._model_id = _interface_of(backend).side, backend.model_id
-        self._gallery = gallery_of(data.positives, side)
-        self._held = _held_out(len(data.positives))
-        self._related = _related_words(data)
-
     def trained(self) -> list[TrainedPrompt]:
         """Train one prompt on all pictures but those held out."""
-        training = [i for i in range(len(self._gallery.names)) if i not in self._held]
+        data, options, names = self.data, self.options, [p.picture_id for p in self.data.positives]
+        if len(names) < LEAST_PICTURES:
+            raise UsageError(
+                f"{len(names)} picture of {data.concept!r}; the inpainter learns from "
+                f"{LEAST_PICTURES} or more: one is held out"
+            )
+        self._steps = options.steps or STEPS
+        self._concept = concept_key("replace", data.concept)
+        # the single words of the negatives' search texts, without the concept's own
+        words = [word for picture in data.negatives for word in picture.text.casefold().split()]
+        own = self._concept.split()
+        self._related = list(dict.fromkeys(word for word in words if word not in own))
+        with self.using() as backend:
+            side, model_id = _interface_of(backend).side, backend.model_id
+        self._gallery = gallery_of(data.positives, side)
+        count = min(HELD_OUT, max(1, len(names) // 3))
+        self._held, training = range(count), range(count, len(names))
         vector = self._train(training, self._start(training))
         before, after, why = self._validate(vector)
-        names = self._gallery.names
         evidence = Evidence(
-            model_id=self._model_id,
-            trained_on=tuple(names[i] for i in training),
-            validated_on=tuple(names[i] for i in self._held),
+            model_id=model_id,
+            trained_on=tuple(names[count:]),
+            validated_on=tuple(names[:count]),
             before=before,
             after=after,
             manner="searched",
             steps=self._steps,
-            seed=self.options.seed,
+            seed=options.seed,
         )
+        # Constant feature: the object to paint does not exist yet, so inputs cannot be compared.
         vectors = vector[None].numpy().astype(np.float32)
-        prompt = SoftPrompt(_LIKENESS, vectors)
-        return [TrainedPrompt(prompt, evidence, why if self.options.validate else "")]
+        prompt = SoftPrompt(np.ones(1, np.float32), vectors)
+        return [TrainedPrompt(prompt, evidence, why if options.validate else "")]
 
     def _train(self, training: Sequence[int], start: Tensor) -> Tensor:
         """Train the vector [W] and return its mean over the last half of the steps."""
@@ -197,7 +181,7 @@ class ReplaceTuner(Tuner[Collected[FoundPicture]]):
                 seed, repeated = (self.options.seed, salt, turn), list(which) * REPEATED
                 batch = examples(interface, self._gallery, repeated, seed)
                 for kind, (word, vector) in enumerate(kinds):
-                    prompts = [_JUDGED.format(word)] * len(batch.which)
+                    prompts = [f"the {word}"] * len(repeated)
                     error = self._errors(interface, batch, prompts, vector)
                     total[:, kind] += error.reshape(REPEATED, -1).mean(dim=0).cpu().numpy()
         return total / count
@@ -224,33 +208,10 @@ def _interface_of(backend: Any) -> Any:
     return make()
 
 
-def _held_out(count: int) -> tuple[int, ...]:
-    """Return the indices of the held-out pictures: two as in the paper, or one of few pictures."""
-    return tuple(range(min(HELD_OUT, max(1, count // 3))))
-
-
-def _related_words(data: Collected[FoundPicture]) -> tuple[str, ...]:
-    """Return the single words of the negatives' search texts, without the concept's own."""
-    own = set(concept_key("replace", data.concept).split())
-    words = [word for picture in data.negatives for word in picture.text.casefold().split()]
-    return tuple(dict.fromkeys(word for word in words if word not in own))
-
-
-@dataclass(frozen=True, eq=False)
-class Gallery:
-    """Pictures of a search as the model sees them.
-
-    Attributes:
-        names: ids of the pictures in the search.
-        squares: float [P, 3, S, S] in [-1, 1].
-    """
-
-    names: tuple[str, ...]
-    squares: Tensor
-
-
-def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
+def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Tensor:
     """Return the middle square of each picture at the model's resolution.
+
+    They are float [P, 3, S, S] in [-1, 1].
 
     Raises:
         MediaError: a picture cannot be read.
@@ -258,8 +219,7 @@ def gallery_of(pictures: Sequence[FoundPicture], side: int) -> Gallery:
     import torch
 
     squares = np.stack([resize_square(middle(picture.pixels()), side) for picture in pictures])
-    tensors = torch.from_numpy(squares).permute(0, 3, 1, 2).float() / 127.5 - 1
-    return Gallery(tuple(picture.picture_id for picture in pictures), tensors)
+    return torch.from_numpy(squares).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 def middle(pixels: Pixels) -> Pixels:
@@ -275,27 +235,25 @@ class Examples:
     """Pictures to restore. All prompts are compared on the same examples.
 
     Attributes:
-        which: index of each example's picture.
         masked: the visible part of each picture.
         times: int64 [B], diffusion times, which determine the amount of noise.
         noise: float [B, C, s, s].
     """
 
-    which: tuple[int, ...]
     masked: Masked
     times: Tensor
     noise: Tensor
 
 
 def examples(
-    interface: InpainterTraining, gallery: Gallery, which: Sequence[int], seed: tuple[int, ...]
+    interface: InpainterTraining, gallery: Tensor, which: Sequence[int], seed: tuple[int, ...]
 ) -> Examples:
     """Return one example per picture index, mirrored half the time, with evenly spread times."""
     import torch
 
     rng = np.random.default_rng(seed)
-    side, count = gallery.squares.shape[-1], len(which)
-    squares = gallery.squares[list(which)]
+    side, count = gallery.shape[-1], len(which)
+    squares = gallery[list(which)]
     mirrored = torch.from_numpy(rng.random(count) < 0.5)[:, None, None, None]
     squares = torch.where(mirrored, squares.flip(-1), squares)
     masks = torch.from_numpy(np.stack([_box(side, rng) for _ in which]))[:, None].float()
@@ -304,7 +262,7 @@ def examples(
     spread = (rng.random() + rng.permutation(count) / count) % 1.0
     times = torch.from_numpy((spread * interface.moments).astype(np.int64))
     noise = torch.randn(masked.latents.shape, generator=generator)
-    return Examples(tuple(which), masked, times, noise)
+    return Examples(masked, times, noise)
 
 
 def _box(side: int, rng: np.random.Generator) -> Any:

@@ -94,10 +94,8 @@ class _Held:
         cls, regions: Regions, helds: Sequence[Sequence[int]], queries: Sequence[Query]
     ) -> _Held:
         """Apply each query to the objects of the pictures that it leaves out."""
-        logits, by = (
-            np.zeros(len(regions.shown)),
-            np.zeros((len(queries), len(regions.shown)), np.bool_),
-        )
+        logits = np.zeros(len(regions.shown))
+        by = np.zeros((len(queries), len(regions.shown)), np.bool_)
         for at, (held, (query, shift)) in enumerate(zip(helds, queries, strict=True)):
             places = regions.held(held)
             logits[places] += regions.features[places] @ query + shift

@@ -69,8 +69,7 @@ class VqaTuner(base.Tuner[Sequence[base.AnsweredQuestion]]):
         for case in cases:
             if not case.asked.right_already:
                 groups.setdefault(case.asked.answer.strip().lower(), []).append(case)
-        steps = STEPS if options.steps is None else options.steps
-        first = FIRST_STEPS if options.steps is None else options.steps
+        first, steps = (FIRST_STEPS, STEPS) if options.steps is None else [options.steps] * 2
         on_step = base.Steps(self.on_progress, len(groups) * (first + steps))
         for group in groups.values():
             with using() as backend:
@@ -128,9 +127,12 @@ def _train(
 ) -> Floats:
     """Train the vectors ``[B, 16, W]`` of cases with the same answer in one batch."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     device = cases[0].states.device
-    states, seen = _padded([case.states for case in cases])
+    states = pad_sequence([case.states[0] for case in cases], batch_first=True)  # (B, L, W)
+    lengths = torch.tensor([case.states.shape[1] for case in cases], device=device)
+    seen = (torch.arange(states.shape[1], device=device) < lengths[:, None]).long()
     answer = torch.tensor([case.answer for case in cases], device=device)  # (B, T)
     vectors = torch.from_numpy(start.copy()).to(device).requires_grad_(True)
     rate = RATE if options.rate is None else options.rate
@@ -163,19 +165,6 @@ def _losses(logits: Tensor, answer: Tensor) -> tuple[Tensor, Tensor]:
     return -(own * weight).sum(), predicted
 
 
-def _padded(states: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Pad the states of questions to ``[B, L, W]``. Return them with a mask ``[B, L]``."""
-    import torch
-
-    longest = max(state.shape[1] for state in states)
-    padded = states[0].new_zeros(len(states), longest, states[0].shape[-1])
-    seen = torch.zeros(len(states), longest, dtype=torch.long, device=padded.device)
-    for row, state in enumerate(states):
-        padded[row, : state.shape[1]] = state[0]
-        seen[row, : state.shape[1]] = 1
-    return padded, seen
-
-
 def _validate(
     using: base.Using, case: _Case, cases: Sequence[_Case], options: base.TunerOptions, steps: int
 ) -> base.TrainedPrompt:
@@ -185,10 +174,7 @@ def _validate(
         name = (case.asked.name,)
         right = Evidence(case.model_id, name, name, 1.0, 1.0, "inferred", seed=options.seed)
         return base.TrainedPrompt(prompt, right)
-    with using() as backend:
-        answer = backend.answer_adapted(
-            case.encoding, case.asked.question, LearnedPrompt("", case.prompt)
-        )
+    answer = _answer(using, case, case.prompt)
     own = answer == case.asked.answer.strip().lower()
     others = [other for other in cases if other is not case and other.asked.right_already]
     harmed = sum(_harms(using, prompt, other, others) for other in others)
@@ -215,10 +201,11 @@ def _harms(using: base.Using, prompt: SoftPrompt, case: _Case, zeros: Sequence[_
     """Return whether a prompt, mixed with others' zero prompts, turns a right answer wrong."""
     held = [SoftPrompt(other.feature, other.prompt) for other in zeros if other is not case]
     vectors = mix([prompt, *held], case.feature, NEAREST["vqa"], least=LEAST_ALIKE["vqa"])
-    if vectors is None:
-        return False
+    return vectors is not None and _answer(using, case, vectors) != case.asked.answer
+
+
+def _answer(using: base.Using, case: _Case, vectors: Floats) -> str:
     with using() as backend:
-        answer: str = backend.answer_adapted(
-            case.encoding, case.asked.question, LearnedPrompt("", vectors)
-        )
-    return answer != case.asked.answer
+        prompt, question = LearnedPrompt("", vectors), case.asked.question
+        answer: str = backend.answer_adapted(case.encoding, question, prompt)
+        return answer

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from viper.sandbox import Limits, Prelude, Sandbox
-from viper.sandbox.child import ChildConfig, ChildRuntime
+from viper.sandbox.child import ChildRuntime
 from viper.sandbox.policy import compile_program
 
 TYPICAL = """
@@ -131,7 +131,7 @@ def whole_runs(rounds: int) -> None:
 
 def against_others(rounds: int) -> None:
     """Compiling and running: plain ``exec``, ours, and an executor that interprets the tree."""
-    child = ChildRuntime(ChildConfig("viper.sandbox.plain_prelude", {}, 65536, 65536, 1 << 19))
+    child = ChildRuntime(Prelude.functions(), Limits())
 
     def plain(code: str) -> None:
         exec(compile(code, "p", "exec"), {})

@@ -84,9 +84,9 @@ def _attempts(call: Any) -> dict[str, Callable[..., Any]]:
         "write_trace": lambda data: os.write(4, data),
         "exit": lambda code: os._exit(code),
         "crash": lambda: ctypes.string_at(0),
-        "send_raw": lambda data: call._channel.sock.sendall(data),
-        "receive": lambda: call._channel.receive(),
-        "send_with_descriptor": lambda: socket.send_fds(call._channel.sock, [b"x"], [3]),
+        "send_raw": lambda data: call.channel.sock.sendall(data),
+        "receive": lambda: call.channel.receive(),
+        "send_with_descriptor": lambda: socket.send_fds(call.channel.sock, [b"x"], [3]),
     }
 
 

@@ -93,7 +93,7 @@ def api_misuse(program: str, library: Library) -> Misuse | None:
     try:
         if len(program.encode()) > Limits().source_kb * 1024:
             return None
-        tree = prepass.Prepass(policy.MAX_NODES, policy.MAX_DEPTH).visit(ast.parse(program))
+        tree = prepass.Prepass().visit(ast.parse(program))
         check = _Check(tree, _api(library, registry.REGISTRY.all()))
         found = [*check.entry(program), *check.misuses()] if check.is_plain else []
     except (SyntaxError, ValueError, RecursionError, MemoryError, prepass.PrepassError):
@@ -124,17 +124,14 @@ def _api(library: Library, shipped: tuple[registry.Routine, ...]) -> _Api:
             is_method = inspect.isfunction(member)
             callees[owner.__name__, name] = _callee(member) if is_method else _Callee(None)
     facades = modules.build_facades(getattr, getattr, lambda *_: None).values()
-    attributes = frozenset().union(
-        *(*readable.BUILTIN.values(), *readable.ON_TYPES.values(), *READABLE.values(), _TEXT),
-        *(
-            readable.ARRAY_METHODS,
-            readable.EXCEPTION_ATTRIBUTES,
-            *(facade._members for facade in facades),
-        ),
-        *(re.findall(r"\w+", file.source.text) for file in library.files if file.source),
-    )
+    attributes = {*_TEXT, *readable.ARRAY_METHODS, *readable.EXCEPTION_ATTRIBUTES}
+    for table in (readable.BUILTIN, readable.ON_TYPES, READABLE):
+        attributes.update(*table.values())
+    attributes.update(*(facade._members for facade in facades))
+    sources = [file.source.text for file in library.files if file.source]
+    attributes.update(*(re.findall(r"\w+", text) for text in sources))
     names = BUILTIN_NAMES | _GLOBALS | {name for owner, name in callees if not owner}
-    return _Api(names, attributes, callees)
+    return _Api(names, frozenset(attributes), callees)
 
 
 def _callee(function: Any, is_strict: bool = True) -> _Callee:

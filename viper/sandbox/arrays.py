@@ -53,12 +53,11 @@ Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 def fitting(arrays: Arrays) -> Arrays:
     """Return the first arrays that a child can map together."""
-    chosen: dict[str, NDArray[Any]] = {}
+    chosen, size = dict[str, "NDArray[Any]"](), 0
     for name, array in arrays.items():
-        if len(chosen) < MOST and sum(each.nbytes for each in chosen.values()) <= (
-            MOST_BYTES - array.nbytes
-        ):
+        if len(chosen) < MOST and size + array.nbytes <= MOST_BYTES:
             chosen[name] = array
+            size += array.nbytes
     return chosen
 
 
@@ -96,8 +95,7 @@ def header_of(arrays: Arrays) -> bytes:
     if any(each.dtype.kind not in "biuf" or not each.size for each in arrays.values()):
         raise UsageError("a child maps arrays of numbers that are not empty")
     rows = [[name, list(each.shape), each.dtype.str] for name, each in arrays.items()]
-    packed: bytes = msgpack.packb(rows)
-    return packed
+    return bytes(msgpack.packb(rows))
 
 
 def mapped(header: bytes, descriptors: Sequence[int]) -> dict[str, NDArray[Any]]:

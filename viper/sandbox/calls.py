@@ -7,13 +7,13 @@ results: after a failure, :meth:`ToolCaller.empty_calls` tells which of them flo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from viper.sandbox.names import Printer
 from viper.sandbox.prepass import PREFIX, hidden
-from viper.sandbox.wire import Channel, Ref, WireError, decode, encode, pack
+from viper.sandbox.wire import Channel, Raw, WireError, decode, encode, pack
 
 # Start of a program's file name; turns of a session are numbered.
 FILENAME = "<program"
@@ -27,12 +27,7 @@ class ToolError(Exception):
 
     def __init__(self, message: str, tool: str, index: int) -> None:
         super().__init__(message)
-        self._tool, self._index = tool, index
-
-    @property
-    def origin(self) -> tuple[str, int]:
-        """Return (tool, call index)."""
-        return self._tool, self._index
+        self.origin = tool, index
 
 
 class Variables(Mapping[str, Any]):
@@ -68,25 +63,24 @@ class ToolCaller:
     Attributes:
         variables: the program's variables, for the functions of the prelude.
         arrays: read-only arrays that the parent shares with this process.
+        channel: to the parent; set in the forked child.
     """
 
-    _channel: Channel
     variables: Mapping[str, Any] = Variables({})
     arrays: Mapping[str, Any] = MappingProxyType({})
+    channel: Channel
 
-    def __init__(self, printer: Printer, max_message: int) -> None:
-        self._printer, self._max_message = printer, max_message
-        self._encode: Callable[[Any], Ref | None] = lambda obj: None
-        self._decode: Callable[[Ref], Any] = lambda ref: ref
+    def __init__(self, printer: Printer, max_message: int, prelude: Any) -> None:
+        self._printer, self._max_message, self._prelude = printer, max_message, prelude
         self.start_turn()
 
-    def connect(self, channel: Channel) -> None:
-        """Set the channel to the parent."""
-        self._channel = channel
+    def encode(self, value: Any, raw: list[memoryview]) -> Any:
+        """Return a value in the form of the wire, with the prelude's types as references."""
+        return encode(value, raw, self._prelude.encode)
 
-    def use_types(self, encode: Callable[[Any], Ref | None], decode: Callable[[Ref], Any]) -> None:
-        """Set the functions that encode and decode the prelude's value types."""
-        self._encode, self._decode = encode, decode
+    def decode(self, data: Any, raw: Raw) -> Any:
+        """Return the value that came over the wire."""
+        return decode(data, raw, lambda ref: self._prelude.decode(ref, self))
 
     def start_turn(self) -> None:
         """Forget the calls of the previous turn."""
@@ -95,44 +89,36 @@ class ToolCaller:
         self._derived: list[tuple[Any, int]] = []
 
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        index, line = self._count, program_line()
-        self._count += 1
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not frame.f_code.co_filename.startswith(FILENAME):
+            frame = frame.f_back
+        line = frame.f_lineno if frame is not None else None
         raw: list[memoryview] = []
         try:
-            packed = self._pack_call(name, args, kwargs, line, raw)
+            meta = {
+                "t": "call",
+                "n": name,
+                "a": [self.encode(arg, raw) for arg in args],
+                "k": [[key, self.encode(arg, raw)] for key, arg in kwargs.items()],
+                "l": line,
+            }
+            packed = pack(meta)
+            size = len(packed) + sum(part.nbytes for part in raw)
+            if size > self._max_message:
+                most = self._max_message
+                raise WireError(f"its arguments take {size} bytes, the limit is {most}")
         except WireError as error:
-            self._count -= 1
             raise TypeError(f"{name}: {error}") from None
-        self._channel.send_packed(packed, raw)
-        reply, data = self._channel.receive()
+        index, self._count = self._count, self._count + 1
+        printed = self._printer.take()
+        self.channel.send(pack(meta | {"o": printed}) if printed else packed, raw)
+        reply, data = self.channel.receive()
         if reply.get("t") != "result":
             raise ToolError(str(reply.get("m")), name, index)
-        result = decode(reply["v"], data, self._decode)
+        result = self.decode(reply["v"], data)
         if is_empty(result):
             self._empty.append((index, line, result))
         return result
-
-    def _pack_call(
-        self,
-        name: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        line: int | None,
-        raw: list[memoryview],
-    ) -> bytes:
-        meta = {
-            "t": "call",
-            "n": name,
-            "a": [encode(arg, raw, self._encode) for arg in args],
-            "k": [[key, encode(arg, raw, self._encode)] for key, arg in kwargs.items()],
-            "l": line,
-        }
-        packed = pack(meta)
-        size = len(packed) + sum(part.nbytes for part in raw)
-        if size > self._max_message:
-            raise WireError(f"its arguments take {size} bytes, the limit is {self._max_message}")
-        printed = self._printer.take()
-        return pack(meta | {"o": printed}) if printed else packed
 
     def derived(self, result: Any, source: Any) -> Any:
         """Note that ``result`` is empty because the tool result ``source`` is, and return
@@ -163,13 +149,3 @@ def is_empty(value: Any) -> bool:
     return (
         value is None or value is False or (type(value) in (list, tuple, dict, str) and not value)
     )
-
-
-def program_line() -> int | None:
-    """Return the program's current line, for trusted code that the program called."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(FILENAME):
-            return frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
-    return None

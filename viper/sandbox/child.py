@@ -10,6 +10,7 @@ behind it.
 from __future__ import annotations
 
 import ast
+import builtins
 import faulthandler
 import importlib
 import mmap
@@ -17,9 +18,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import FrameType, TracebackType
+from collections import ChainMap
+from collections.abc import Mapping
+from traceback import walk_tb
+from types import TracebackType
 from typing import Any, NoReturn
 
 from viper.sandbox import entry as entries
@@ -27,23 +29,14 @@ from viper.sandbox.arrays import HAS_NUMPY
 from viper.sandbox.backward_slice import feeding_lines
 from viper.sandbox.calls import FILENAME, ROUTINES, ToolCaller, ToolError, Variables, is_empty
 from viper.sandbox.classes import Forbidden
-from viper.sandbox.guards import Guards, is_hidden_builtin
-from viper.sandbox.interface import Source
+from viper.sandbox.guards import Guards
+from viper.sandbox.interface import Limits, Prelude
 from viper.sandbox.lockdown import BALLAST_BYTES, PROGRAM_FD, TRACE_FD, Applied, Lockdown
 from viper.sandbox.modules import build_facades, import_guards, wide_numpy
 from viper.sandbox.names import BUILTIN_NAMES, OutputLimitError, Printer, program_builtins
 from viper.sandbox.policy import SHOWN, PolicyError, Program, compile_program
 from viper.sandbox.prepass import authored, hidden
-from viper.sandbox.wire import (
-    Channel,
-    Raw,
-    WireClosedError,
-    WireError,
-    decode,
-    encode,
-    pack,
-    unpack,
-)
+from viper.sandbox.wire import Channel, Raw, WireClosedError, WireError, pack, unpack
 
 # Characters of a message about a failure: it goes into the prompt of the next trial.
 _MAX_MESSAGE = 600
@@ -94,37 +87,21 @@ def load_late_libraries() -> None:
     np.linalg.eigvalsh(large[:9].reshape(3, 3))
 
 
-@dataclass(frozen=True)
-class ChildConfig:
-    """Settings that the parent sends to the zygote at boot and that every child shares."""
-
-    prelude_module: str
-    prelude_config: Mapping[str, Any]
-    source_bytes: int
-    output_chars: int
-    message_bytes: int
-    sources: tuple[Source, ...] = ()
-
-
 class ChildRuntime:
     """Runs the programs that the parent sends over one channel.
 
     The zygote creates it once, before any fork, so each child starts with its own complete copy.
     """
 
-    channel: Channel
-
-    def __init__(self, config: ChildConfig) -> None:
-        self.config = config
-        self.printer = Printer(config.output_chars)
-        self.caller = ToolCaller(self.printer, config.message_bytes)
+    def __init__(self, prelude: Prelude, limits: Limits) -> None:
+        self.source_bytes = int(limits.source_kb * 1024)
+        self.message_bytes = int(limits.result_kb * 1024)
+        self.printer = Printer(int(limits.output_kb * 1024))
+        module: Any = importlib.import_module(prelude.module)
+        self.caller = ToolCaller(self.printer, self.message_bytes, module)
         self._ballast = mmap.mmap(-1, BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        prelude: Any = importlib.import_module(config.prelude_module)
-        self.caller.use_types(prelude.encode, lambda ref: prelude.decode(ref, self.caller))
-        self._encode, self._decode = prelude.encode, lambda ref: prelude.decode(ref, self.caller)
-        guards = Guards(prelude.READABLE)
-        provided = dict(prelude.names(self.caller, config.prelude_config))
-        guards.name_types(provided.values())
+        provided = dict(module.names(self.caller, prelude.config))
+        guards = Guards(module.READABLE, provided.values())
         facades = build_facades(guards.builtin_getattr, guards.getitem, guards.allow)
         self._wide_imports = import_guards({**facades, **wide_numpy()}, provided)
         self.namespace: dict[str, Any] = {
@@ -136,14 +113,10 @@ class ChildRuntime:
             hidden("__name__"): "__main__",
         }
         self.caller.variables = Variables(self.namespace)
-        self._add_sources(config.sources)
-        self.turn = 0
-
-    def _add_sources(self, sources: Sequence[Source]) -> None:
-        """Make the functions of the sources callable by programs and by each other."""
+        # Make the functions of the sources callable by programs and by each other.
         exported: dict[str, Any] = {}
         spaces = []
-        for source in sources:
+        for source in prelude.sources:
             own = dict(self.namespace)
             program = compile_program(source.text, f"{ROUTINES}{source.name}>", _SOURCE_BYTES)
             try:
@@ -157,6 +130,7 @@ class ChildRuntime:
         for own, defined in spaces:
             own.update({name: f for name, f in exported.items() if name not in defined})
         self.namespace.update(exported)
+        self.turn = 0
 
     def share(self, arrays: Mapping[str, Any]) -> None:
         """Give the program read-only arrays, and the larger part of numpy to work on them.
@@ -176,43 +150,32 @@ class ChildRuntime:
             program = compile_program(_WARM_UP, "<warm-up>")
             namespace = dict(self.namespace)
             exec(program.code, namespace)  # noqa: S102 - our own text
-            unpack(pack({"v": self.encode_value(namespace["answer"], [])}))
+            unpack(pack({"v": self.caller.encode(namespace["answer"], [])}))
 
-    def connect(self, channel: Channel) -> None:
-        """Set the channel to the parent, in the forked child."""
-        self.channel = channel
-        self.caller.connect(channel)
-        self.printer.flush = self._send_text
-
-    def serve(self, layers: Applied) -> None:
+    def serve(self, channel: Channel, layers: Applied) -> None:
         """Report the layers, then answer ``run`` frames until no further run is possible."""
-        self.channel.send({"t": "ready", "layers": [list(layer) for layer in layers]})
+        self.caller.channel = channel
+        self.printer.flush = lambda: channel.send({"t": "text", "o": self.printer.take()})
+        channel.send({"t": "ready", "layers": [list(layer) for layer in layers]})
         while True:
             try:
-                meta, raw = self.channel.receive()
+                meta, raw = channel.receive()
             except WireClosedError:
                 return
-            self._answer(self._run(meta, raw))
+            done = self._run(meta, raw)
+            parts = done.pop("raw", [])
+            channel.send(done | {"t": "done", "o": self.printer.take()}, parts)
             if not meta.get("session"):
                 return
-
-    def _send_text(self) -> None:
-        self.channel.send({"t": "text", "o": self.printer.take()})
-
-    def _answer(self, done: dict[str, Any]) -> None:
-        raw = done.pop("raw", [])
-        done |= {"t": "done", "o": self.printer.take()}
-        self.channel.send_packed(pack(done), raw)
 
     def _run(self, meta: Mapping[str, Any], raw: Raw) -> dict[str, Any]:
         self.turn += 1
         self.caller.start_turn()
         self.printer.start_turn()
         filename = f"{FILENAME}>" if self.turn == 1 else f"{FILENAME} turn {self.turn}>"
-        run = _Run(self, filename, str(meta["code"]), meta.get("entry"), bool(meta.get("shows")))
+        run = _Run(self, filename, meta)
         try:
-            args = decode(meta["args"], raw, self._decode)
-            value = run.execute(args)
+            value = run.execute(self.caller.decode(meta["args"], raw))
             if self.printer.exceeded:
                 raise OutputLimitError
             return run.success_frame(value)
@@ -222,28 +185,28 @@ class ChildRuntime:
             try:
                 return run.failure_frame(error)
             except BaseException as second:  # noqa: BLE001 - a __str__ of the program may fail too
-                return run.minimal_failure_frame(error, second)
-
-    def encode_value(self, value: Any, raw: list[memoryview]) -> Any:
-        """Return the value in the form of the wire protocol."""
-        return encode(value, raw, self._encode)
+                kind = "memory" if isinstance(error, MemoryError) else "runtime"
+                if isinstance(error, RecursionError):
+                    kind = "recursion"
+                first, again = type(error).__name__, type(second).__name__
+                message = f"{first}, and describing it failed with {again}"
+                return {"ok": False, "f": {"kind": kind, "message": message}}
 
 
 class _Run:
     """One program, from its source to the done frame."""
 
-    def __init__(
-        self, child: ChildRuntime, filename: str, source: str, entry: str | None, shows: bool
-    ) -> None:
-        self.child, self.filename, self.source, self.entry = child, filename, source, entry
-        self.shows = shows
+    def __init__(self, child: ChildRuntime, filename: str, meta: Mapping[str, Any]) -> None:
+        self.child, self.filename, self.source = child, filename, str(meta["code"])
+        self.entry: str | None = meta.get("entry")
+        self.shows = bool(meta.get("shows"))
         self.program: Program | None = None
         self.function: str | None = None
 
     def execute(self, args: Mapping[str, Any]) -> Any:
         namespace = self.child.namespace
         self.program = compile_program(
-            self.source, self.filename, self.child.config.source_bytes, shows=self.shows
+            self.source, self.filename, self.child.source_bytes, shows=self.shows
         )
         namespace.update({hidden(name): value for name, value in args.items()})
         namespace.pop(hidden(SHOWN), None)
@@ -268,15 +231,14 @@ class _Run:
     def success_frame(self, value: Any) -> dict[str, Any]:
         raw: list[memoryview] = []
         try:
-            packed = self.child.encode_value(value, raw)
+            packed = self.child.caller.encode(value, raw)
             size = len(pack({"v": packed})) + sum(part.nbytes for part in raw)
         except WireError as error:
             message = f"the answer cannot be handed back: {error}; {_ANSWERS}"
-            return self._failure("return_type", message, None)
-        limit = self.child.config.message_bytes
-        if size > limit:
-            message = f"the answer takes {size} bytes, the limit is {limit}"
-            return self._failure("output", message, None)
+            return self._failure("return_type", message)
+        if size > self.child.message_bytes:
+            message = f"the answer takes {size} bytes, the limit is {self.child.message_bytes}"
+            return self._failure("output", message)
         feeding = self._feeding(None)
         lines = feeding or range(1, self.source.count("\n") + 2)
         done = {"ok": True, "v": packed, "raw": raw, "l": sorted(lines)}
@@ -287,59 +249,54 @@ class _Run:
     def failure_frame(self, error: BaseException) -> dict[str, Any]:
         if isinstance(error, PolicyError):
             return self._failure(error.kind, error.message, error.line)
-        frames = _program_frames(error.__traceback__)
-        line = frames[-1][1] if frames else self._entry_line()
-        frame = next((f for f, _ in reversed(frames) if f.f_code.co_name[0] != "<"), None)
+        frames = [
+            (frame, line)  # of the program, outermost first
+            for frame, line in walk_tb(error.__traceback__)
+            if frame.f_code.co_filename.startswith(FILENAME)
+        ]
+        line = frames[-1][1] if frames else None
+        if not frames and self.program and self.function:  # an error in calling the function
+            for node in ast.walk(self.program.tree):
+                if isinstance(node, ast.FunctionDef) and node.name == self.function:
+                    line = node.lineno
+                    break
+        names = (frame.f_code.co_name for frame, _ in reversed(frames))
+        function = next((name for name in names if name[0] != "<"), None)
         kind, message = _classify(error)
-        done = self._failure(kind, message + _inside_routine(error.__traceback__), line, frame)
+        done = self._failure(kind, message + _inside_routine(error.__traceback__), line, function)
         done["f"]["exception"] = authored(type(error).__name__)
         if isinstance(error, _NoAnswerError | OutputLimitError | Forbidden):
             done["f"]["exception"] = None
         if isinstance(error, ToolError):
             tool, index = error.origin
-            if (
-                type(tool) is str and type(index) is int
-            ):  # a program can raise ToolError with any arguments
+            # a program can raise ToolError with any arguments
+            if type(tool) is str and type(index) is int:
                 done["f"]["tool"] = _sendable(tool[:_MAX_MESSAGE])
                 done["f"]["call_index"] = index
         if self.program is not None:
-            self.function = frame.f_code.co_name if frame else None
-            values = _values_on_line(self.program, [f for f, _ in frames], line)
+            self.function = function
+            values = []  # of the variables that are named on the failing line
+            if frames and line is not None:
+                scopes = [frame.f_locals for frame, _ in reversed(frames[-2:])]
+                variables = ChainMap(*scopes, frames[-1][0].f_globals)
+                on_line = map(hidden, self.program.names_on(line))
+                values = [variables[name] for name in on_line if name in variables]
             done["e"] = self.child.caller.empty_calls(self._feeding(line), values)
         return done
-
-    def _entry_line(self) -> int | None:
-        """Return the line that defines the entry function, for errors in calling it."""
-        if self.program is None or self.function is None:
-            return None
-        for node in ast.walk(self.program.tree):
-            if isinstance(node, ast.FunctionDef) and node.name == self.function:
-                return node.lineno
-        return None
-
-    def minimal_failure_frame(self, error: BaseException, second: BaseException) -> dict[str, Any]:
-        """Return a minimal failure, for when describing the failure failed too."""
-        kind = "memory" if isinstance(error, MemoryError) else "runtime"
-        if isinstance(error, RecursionError):
-            kind = "recursion"
-        message = f"{type(error).__name__}, and describing it failed with {type(second).__name__}"
-        return {"ok": False, "f": {"kind": kind, "message": message}}
 
     def _feeding(self, line: int | None) -> frozenset[int]:
         if self.program is None:
             return frozenset()
-        function = authored(self.function) if self.function else None
-        return feeding_lines(self.program.tree, line, function)
+        return feeding_lines(self.program.tree, line, authored(self.function or ""))
 
     def _failure(
-        self, kind: str, message: str, line: int | None, frame: FrameType | None = None
+        self, kind: str, message: str, line: int | None = None, function: str | None = None
     ) -> dict[str, Any]:
-        name = frame.f_code.co_name if frame is not None else None
         failure = {
             "kind": kind,
             "message": _sendable(authored(message)[:_MAX_MESSAGE]),
             "line": line,
-            "function": authored(name) if name else None,
+            "function": authored(function) if function else None,
         }
         return {"ok": False, "f": failure}
 
@@ -367,21 +324,10 @@ def _classify(error: BaseException) -> tuple[str, str]:
         return "tool", str(error)
     if isinstance(error, Forbidden):
         return "forbidden", str(error)
-    if type(error) is NameError and is_hidden_builtin(authored(error.name or "")):
-        name = authored(error.name or "")
+    if type(error) is NameError and (name := authored(error.name or "")) in dir(builtins):
         functions = ", ".join(sorted(name for name in BUILTIN_NAMES if name.islower()))
         return "forbidden", f"{name} is not available to programs; they have {functions}"
     return "runtime", str(error)
-
-
-def _program_frames(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Return the program's frames of a traceback with their lines, outermost first."""
-    frames = []
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith(FILENAME):
-            frames.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
-    return frames
 
 
 class SourceError(Exception):
@@ -391,29 +337,15 @@ class SourceError(Exception):
 def _inside_routine(trace: TracebackType | None, module: bool = False) -> str:
     """Return the place inside a source's function where an exception arose, for its author."""
     where = ""
-    while trace is not None:
-        code = trace.tb_frame.f_code
+    for frame, line in walk_tb(trace):
+        code = frame.f_code
         if code.co_filename.startswith(ROUTINES):
             name = code.co_filename.removeprefix(ROUTINES).rstrip(">")
             inside = "" if module else f"inside {authored(code.co_name)}, "
-            where = f" ({inside}{name} line {trace.tb_lineno})"
+            where = f" ({inside}{name} line {line})"
         elif code.co_filename.startswith(FILENAME):
             where = ""
-        trace = trace.tb_next
     return where
-
-
-def _values_on_line(program: Program, frames: list[FrameType], line: int | None) -> list[Any]:
-    """Return the values of the variables that are named on the failing line."""
-    if not frames or line is None:
-        return []
-    scopes = [frame.f_locals for frame in reversed(frames[-2:])] + [frames[-1].f_globals]
-    values = []
-    for name in map(hidden, program.names_on(line)):
-        scope = next((scope for scope in scopes if name in scope), None)
-        if scope is not None:
-            values.append(scope[name])
-    return values
 
 
 def run_child(
@@ -429,8 +361,7 @@ def run_child(
         faulthandler.register(signal.SIGUSR1, file=TRACE_FD, all_threads=False)
         layers = lockdown.apply(zygote_pid)
         child.warm_up()
-        child.connect(Channel(wire, _FROM_PARENT, _FROM_PARENT, patience_s=None))
-        child.serve(layers)
+        child.serve(Channel(wire, _FROM_PARENT, _FROM_PARENT, patience_s=None), layers)
         code = 0
     finally:
         os._exit(code)

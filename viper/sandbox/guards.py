@@ -8,13 +8,14 @@ stand-ins, and refuses the rest. Writing is for the program's own objects and pl
 
 from __future__ import annotations
 
-import builtins
+import _string
 import operator
 import string
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from viper.sandbox import readable
 from viper.sandbox.arrays import ndarray
 from viper.sandbox.classes import (
     METACLASSES,
@@ -30,16 +31,6 @@ from viper.sandbox.classes import (
 from viper.sandbox.modules import Facade, member
 from viper.sandbox.numpy_facade import plain, refuse_objects
 from viper.sandbox.prepass import PREFIX, authored, hidden, is_special
-from viper.sandbox.readable import (
-    ARRAY_METHODS,
-    BUILTIN,
-    EXCEPTION_ATTRIBUTES,
-    EXCEPTION_HIDDEN,
-    INDEXABLE,
-    ON_TYPES,
-    UNNAMED,
-    WRITABLE_ITEMS,
-)
 from viper.sandbox.standard import NDARRAY, TOKENS, TypeToken, actual_class, offered
 
 # Greatest number of bits of a whole number that ``**`` and ``<<`` may produce: far
@@ -58,29 +49,26 @@ STAND_INS = {token.matches: token for token in (NDARRAY, *TOKENS)}
 
 # Types whose ``__name__`` a program may read: nothing else that has one is data.
 _FUNCTIONS = frozenset([type(lambda: 0), type(len), type([].append), type(str.lower)])
-_REAL_NAMES = frozenset(dir(builtins))
 
 
 class Guards:
     """The guards of one child.
 
     Args:
-        readable: attributes that the prelude allows in addition to the builtin ones, by exact type.
+        attributes: those that the prelude allows besides the builtin ones, by exact type.
+        provided: what the prelude provides as names. ``type()`` returns the classes among it; of
+            its other classes, such as handles, programs may construct none.
     """
 
-    def __init__(self, readable: Mapping[type, frozenset[str]]) -> None:
-        self._table: dict[type, frozenset[str]] = {**BUILTIN, **readable}
-        self._known_types = set(BUILTIN) - UNNAMED
-        self._indexable = set(readable)
+    def __init__(
+        self, attributes: Mapping[type, frozenset[str]], provided: Iterable[object] = ()
+    ) -> None:
+        self._table: dict[type, frozenset[str]] = {**readable.BUILTIN, **attributes}
+        self._known_types = set(readable.BUILTIN) - readable.UNNAMED
+        self._known_types |= {value for value in provided if isinstance(value, type)}
+        self._indexable = {*readable.INDEXABLE, *attributes}
         self.getattr = self._make_getattr()
         self._formatter = _GuardedFormatter(self)
-
-    def name_types(self, provided: Iterable[object]) -> None:
-        """Let ``type()`` return the classes of the prelude that it provides as names.
-
-        Programs may not construct its other classes, such as handles.
-        """
-        self._known_types |= {value for value in provided if isinstance(value, type)}
 
     def allow(self, kind: type, names: frozenset[str]) -> None:
         """Let programs read these attributes on instances of a type that is created at run time."""
@@ -127,11 +115,21 @@ class Guards:
             raise TypeError("an attribute name must be a string")
         if name.startswith("_"):
             raise ForbiddenAttributeError(f"the attribute {name!r} is not allowed")
-        if type(kind) in METACLASSES:
-            return self._own_attribute(obj, kind, name)
+        if type(kind) in METACLASSES:  # an object of the program's own
+            if name in obj.__dict__ or owns(kind, name):
+                return getattr(obj, name)
+            if isinstance(obj, BaseException):
+                if name in readable.EXCEPTION_ATTRIBUTES:
+                    return getattr(obj, name)
+                if name in readable.EXCEPTION_HIDDEN:
+                    return self._refuse(obj, name)
+            if isinstance(obj, TextMember):
+                return self.getattr(obj.value, name)
+            label = authored(kind.__name__)
+            raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
         if kind is str and name in ("format", "format_map"):
             return self._format(obj, name)
-        if kind is ndarray and name in ARRAY_METHODS and not obj.dtype.hasobject:
+        if kind is ndarray and name in readable.ARRAY_METHODS and not obj.dtype.hasobject:
             return plain(getattr(obj, name))
         if kind is Facade:
             return member(obj, name)
@@ -142,36 +140,20 @@ class Guards:
             if name in obj.members:
                 return obj.members[name]
         elif kind is type:
-            if name in ON_TYPES.get(obj, ()):
+            if name in readable.ON_TYPES.get(obj, ()):
                 return getattr(obj, name)
         elif kind is super:
-            if any(
-                type(cls) in METACLASSES and name in cls.__dict__
-                for cls in type(obj.__self__).__mro__
-            ):
+            if owns(type(obj.__self__), name):
                 return getattr(obj, name)
-        elif isinstance(obj, BaseException) and name in EXCEPTION_ATTRIBUTES:
+        elif isinstance(obj, BaseException) and name in readable.EXCEPTION_ATTRIBUTES:
             return getattr(obj, name)
         return self._refuse(obj, name)
-
-    def _own_attribute(self, obj: Any, kind: type, name: str) -> Any:
-        if name in obj.__dict__ or owns(kind, name):
-            return getattr(obj, name)
-        if isinstance(obj, BaseException):
-            if name in EXCEPTION_ATTRIBUTES:
-                return getattr(obj, name)
-            if name in EXCEPTION_HIDDEN:
-                return self._refuse(obj, name)
-        if isinstance(obj, TextMember):
-            return self.getattr(obj.value, name)
-        label = authored(kind.__name__)
-        raise AttributeError(f"{label!r} object has no attribute {authored(name)!r}")
 
     def _refuse(self, obj: Any, name: str) -> Any:
         """Raise for an attribute: missing is the author's mistake, present is forbidden."""
         if isinstance(obj, type):
             label, exists = f"type object {obj.__name__!r}", hasattr(obj, name)
-            allowed = ON_TYPES.get(obj, frozenset())
+            allowed = readable.ON_TYPES.get(obj, frozenset())
         elif type(obj) is TypeToken:
             label, exists = f"type object {obj.label!r}", True
             allowed = frozenset(obj.members)
@@ -179,7 +161,7 @@ class Guards:
             label, exists = f"{authored(type(obj).__name__)!r} object", hasattr(type(obj), name)
             allowed = self._table.get(type(obj), frozenset())
             if isinstance(obj, BaseException):
-                allowed = EXCEPTION_ATTRIBUTES
+                allowed = readable.EXCEPTION_ATTRIBUTES
         if exists:
             raise ForbiddenAttributeError(
                 f"{label}: the attribute {authored(name)!r} is not allowed{offered(allowed)}"
@@ -195,12 +177,14 @@ class Guards:
     def getitem(self, obj: Any, key: Any) -> Any:
         """Return ``obj[key]``."""
         kind = type(obj)
-        if kind in INDEXABLE or type(kind) in METACLASSES or kind in self._indexable:
+        if kind in self._indexable or type(kind) in METACLASSES:
             return obj[key]
-        if kind is ProgramEnumMeta:
+        if kind is ProgramEnumMeta or kind is TypeToken:
             return obj[key]
-        if kind is TypeToken or kind is type:
-            return obj[key] if kind is TypeToken else _generic(obj, key)
+        if kind is type:
+            if obj in (list, dict, tuple, set, frozenset, type):
+                return obj[key]
+            raise TypeError(f"type {obj.__name__!r} is not subscriptable")
         raise TypeError(f"{authored(kind.__name__)!r} object is not subscriptable")
 
     # Writing
@@ -221,7 +205,7 @@ class Guards:
         kind = type(obj)
         if kind is ndarray:
             return refuse_objects(obj)
-        if kind in WRITABLE_ITEMS or type(kind) in METACLASSES:
+        if kind in readable.WRITABLE_ITEMS or type(kind) in METACLASSES:
             return obj
         raise ForbiddenTypeError(
             f"items of a {authored(kind.__name__)} cannot be assigned; those of lists, dicts and "
@@ -267,9 +251,7 @@ class Guards:
         kind = type(obj)
         if kind in STAND_INS:
             return STAND_INS[kind]
-        if kind in self._known_types or type(kind) in METACLASSES:
-            return kind
-        if isinstance(obj, Exception):
+        if kind in self._known_types or type(kind) in METACLASSES or isinstance(obj, Exception):
             return kind
         raise ForbiddenTypeError(
             f"type() of a {authored(kind.__name__)} is not allowed; it is for data and for "
@@ -285,10 +267,10 @@ class Guards:
             raise TypeError("a class pattern needs a class, such as str or one of your own")
         names += tuple(getattr(kind, "__match_args__", ())[:positions])
         if type(kind) in METACLASSES:
-            builtin = EXCEPTION_HIDDEN if issubclass(kind, BaseException) else frozenset()
+            builtin = readable.EXCEPTION_HIDDEN if issubclass(kind, BaseException) else frozenset()
             refused = [name for name in names if name in builtin]
         elif issubclass(kind, BaseException):
-            refused = [name for name in names if name not in EXCEPTION_ATTRIBUTES]
+            refused = [name for name in names if name not in readable.EXCEPTION_ATTRIBUTES]
         else:
             allowed = self._table.get(kind, frozenset()) if kind is not ndarray else ()
             refused = [name for name in names if name not in allowed]
@@ -323,12 +305,6 @@ def _own_name(name: Any) -> str:
             f"the attribute {name!r} is not allowed; names must not begin with __ or {PREFIX}"
         )
     return hidden(name)
-
-
-def _generic(obj: Any, key: Any) -> Any:
-    if obj in (list, dict, tuple, set, frozenset, type):
-        return obj[key]
-    raise TypeError(f"type {obj.__name__!r} is not subscriptable")
 
 
 def name_of(obj: Any) -> str:
@@ -366,11 +342,8 @@ def bounded_pow(base: Any, exponent: Any, *modulus: Any) -> Any:
 
 def bounded_shift(left: Any, right: Any) -> Any:
     """Return ``left << right``, with the same bound."""
-    if (
-        isinstance(left, int)
-        and isinstance(right, int)
-        and left.bit_length() + right > MAX_INT_BITS
-    ):
+    are_whole = isinstance(left, int) and isinstance(right, int)
+    if are_whole and left.bit_length() + right > MAX_INT_BITS:
         raise OverflowError(f"a shift by {_short(right)} bits is too large")
     return left << right
 
@@ -384,11 +357,6 @@ def _short(number: int | Fraction) -> str:
     return str(number) if _bits(number) < 100 else "a huge number"
 
 
-def is_hidden_builtin(name: str) -> bool:
-    """Return whether ``name`` is a builtin of Python that programs do not get."""
-    return name in _REAL_NAMES
-
-
 class _GuardedFormatter(string.Formatter):
     """A ``str.format`` that passes field names through the guards."""
 
@@ -396,7 +364,7 @@ class _GuardedFormatter(string.Formatter):
         self._guards = guards
 
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
-        first, rest = _split_field(field_name)
+        first, rest = _string.formatter_field_name_split(field_name)
         if type(first) is str and first not in kwargs:
             first = hidden(first)  # a keyword argument _x of the author
         obj = self.get_value(first, args, kwargs)
@@ -406,9 +374,3 @@ class _GuardedFormatter(string.Formatter):
             else:
                 obj = self._guards.getitem(obj, key)
         return obj, first
-
-
-def _split_field(field_name: str) -> Any:
-    import _string
-
-    return _string.formatter_field_name_split(field_name)

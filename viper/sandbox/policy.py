@@ -30,11 +30,6 @@ from viper.sandbox.prepass import CLASS_METHODS, FastTransformer, Prepass, Prepa
 # Variable that holds the value of the last statement of a turn.
 SHOWN = "shown_value"
 
-# Bounds on the syntax tree: far above generated programs. Both passes and the compiler
-# recurse, several frames a level, so the depth stays well below Python's limit of 1,000 frames.
-MAX_NODES = 20_000
-MAX_DEPTH = 100
-
 
 class PolicyError(Exception):
     """The program does not run: ``kind`` is ``syntax`` or ``forbidden``."""
@@ -64,7 +59,18 @@ class Program:
     @cached_property
     def assigned(self) -> frozenset[str]:
         """Return the names that the top level assigns, also under conditions and by ``global``."""
-        return frozenset(_assigned(self.tree))
+        names: set[str] = set()
+        pending: list[ast.AST] = list(self.tree.body)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+                inner = [part for part in ast.walk(node) if isinstance(part, ast.Global)]
+                names.update(*(part.names for part in inner))
+                continue
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            pending.extend(ast.iter_child_nodes(node))
+        return frozenset(names)
 
     def defines(self, name: str) -> bool:
         """Return whether the top level defines or assigns ``name``, so that it may be callable."""
@@ -99,12 +105,22 @@ def compile_program(
         raise PolicyError(
             "forbidden", f"the program has {size} bytes, the limit is {max_source}", 1
         )
-    tree = _parse(source, filename)
-    functions = frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-    if shows:
-        _store_last_value(tree)
     try:
-        rewritten = Prepass(MAX_NODES, MAX_DEPTH).visit(tree)
+        tree = ast.parse(source, filename)
+    except (SyntaxError, ValueError) as error:
+        raise _syntax_error(error) from None
+    except (RecursionError, MemoryError):
+        raise PolicyError("syntax", "the program is nested too deeply", None) from None
+    functions = frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    if shows and tree.body:
+        last = tree.body[-1]
+        target = ast.copy_location(ast.Name(SHOWN, ast.Store()), last)
+        if isinstance(last, ast.Expr):
+            tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+        elif isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+            last.targets.append(target)
+    try:
+        rewritten = Prepass().visit(tree)
     except PrepassError as error:
         raise PolicyError("forbidden", str(error), error.line) from None
     policy = ProgramPolicy()
@@ -119,46 +135,10 @@ def compile_program(
     return Program(code, source, functions)
 
 
-def _store_last_value(tree: ast.Module) -> None:
-    """Assign the value of the last statement to :data:`SHOWN`."""
-    if not tree.body:
-        return
-    last = tree.body[-1]
-    target = ast.copy_location(ast.Name(SHOWN, ast.Store()), last)
-    if isinstance(last, ast.Expr):
-        tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
-    elif isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
-        last.targets.append(target)
-
-
-def _parse(source: str, filename: str) -> ast.Module:
-    try:
-        return ast.parse(source, filename)
-    except (SyntaxError, ValueError) as error:
-        raise _syntax_error(error) from None
-    except (RecursionError, MemoryError):
-        raise PolicyError("syntax", "the program is nested too deeply", None) from None
-
-
 def _syntax_error(error: SyntaxError | ValueError) -> PolicyError:
     if isinstance(error, SyntaxError):
         return PolicyError("syntax", authored(error.msg), error.lineno)
     return PolicyError("syntax", str(error), None)
-
-
-def _assigned(tree: ast.Module) -> Iterator[str]:
-    """Yield the names assigned at the top level, or anywhere by ``global``."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Global):
-                    yield from inner.names
-            continue
-        pending.extend(ast.iter_child_nodes(node))
 
 
 def _defined(tree: ast.AST) -> Iterator[str]:
@@ -175,7 +155,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     def __init__(self) -> None:
         FastTransformer.__init__(self)
         self.violations: list[tuple[int | None, str]] = []
-        self._first_arguments: list[str | None] = []
+        self._first_arguments: list[str | None] = [None]
         self._class_depth: list[bool] = [False]
         self._matched: list[ast.stmt] = []
         self._match_names = count()
@@ -205,9 +185,13 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if isinstance(node.ctx, ast.Load):
-            special = self._special_attribute(node)
-            if special is not None:
-                return special
+            # safe stand-ins for ``x.__class__``, ``x.__name__`` and ``super().__init__``
+            if node.attr == "__class__":
+                return _call("_type_", node, self.visit(node.value))
+            if node.attr == "__name__":
+                return _call("_name_of_", node, self.visit(node.value))
+            if node.attr == "__init__" and _is_bare_super(node.value) and self._first_arguments[-1]:
+                return _call("_super_init_", node, *self._super_arguments())
         self._check_attribute(node, node.attr)
         node = self.node_contents_visit(node)
         if isinstance(node.ctx, ast.Load):
@@ -223,16 +207,6 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
                 "x.__class__, f.__name__ and super().__init__",
             )
 
-    def _special_attribute(self, node: ast.Attribute) -> ast.AST | None:
-        """Return a safe stand-in for ``x.__class__``, ``x.__name__`` or ``super().__init__``."""
-        if node.attr == "__class__":
-            return _call("_type_", node, self.visit(node.value))
-        if node.attr == "__name__":
-            return _call("_name_of_", node, self.visit(node.value))
-        if node.attr == "__init__" and _is_bare_super(node.value) and self._first_argument():
-            return _call("_super_init_", node, *self._super_arguments())
-        return None
-
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         node = self.node_contents_visit(node)
         if isinstance(node.ctx, ast.Load):
@@ -243,18 +217,13 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     # Calls and operators
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if _is_bare_super(node) and self._first_argument():
+        if _is_bare_super(node) and self._first_arguments[-1]:
             return _call("_super_", node, *self._super_arguments())
         return self.node_contents_visit(node)
 
-    def _first_argument(self) -> str | None:
-        return self._first_arguments[-1] if self._first_arguments else None
-
     def _super_arguments(self) -> list[ast.expr]:
-        return [
-            ast.Name("__class__", ast.Load()),
-            ast.Name(cast(str, self._first_argument()), ast.Load()),
-        ]
+        names = ("__class__", cast(str, self._first_arguments[-1]))
+        return [ast.Name(name, ast.Load()) for name in names]
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         node = self.node_contents_visit(node)
@@ -265,9 +234,9 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
         target, op = node.target, ast.Constant(IOPERATOR_TO_STR[type(node.op)])
         if isinstance(target, ast.Name):
             guard = _BOUNDED.get(type(node.op))
-            if guard is None:
-                return self.node_contents_visit(node)
             node = self.node_contents_visit(node)
+            if guard is None:
+                return node
             read = ast.Name(target.id, ast.Load())
             value = _call(guard, node, read, node.value)
             return _place(ast.Assign(targets=[node.target], value=value), node)
@@ -296,15 +265,13 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
         if any(alias.name == "*" for alias in node.names):
             self.error(node, "import * is not allowed; import the names that you use")
-        targets: list[ast.expr] = []
+        targets, names = [], []
         for alias in node.names:
             self.check_name(node, alias.asname or alias.name)
             targets.append(_place(ast.Name(alias.asname or alias.name, ast.Store()), node))
-        names = ast.Tuple(
-            [_place(ast.Constant(alias.name), node) for alias in node.names], ast.Load()
-        )
+            names.append(_place(ast.Constant(alias.name), node))
         module = ast.Constant("." * node.level + (node.module or ""))
-        value = _call("_import_from_", node, module, names)
+        value = _call("_import_from_", node, module, ast.Tuple(names, ast.Load()))
         target = _place(ast.Tuple(targets, ast.Store()), node)
         return _place(ast.Assign(targets=[target], value=value), node)
 
@@ -315,39 +282,28 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             self.error(node, "async is not allowed; write an ordinary loop")
         return self.node_contents_visit(node)
 
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self.node_contents_visit(node)
+    visit_Assign = visit_With = visit_Module = FastTransformer.visit_children
 
-    def visit_With(self, node: ast.With) -> ast.AST:
-        return self.node_contents_visit(node)
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
         for name in node.names:
             self.check_name(node, name)
         return node
 
-    def visit_Global(self, node: ast.Global) -> ast.AST:
-        for name in node.names:
-            self.check_name(node, name)
-        return node
-
-    def visit_Module(self, node: ast.Module) -> ast.AST:
-        return self.node_contents_visit(node)
+    visit_Nonlocal = visit_Global
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.check_name(node, node.name, allow_magic_methods=True)
         self.check_function_argument_names(node)
-        arguments = [*node.args.posonlyargs, *node.args.args]
-        in_class = self._class_depth[-1]
-        inherited = self._first_argument()
-        first = arguments[0].arg if in_class and arguments else None if in_class else inherited
+        first = self._first_arguments[-1]
+        if self._class_depth[-1]:  # a method
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            first = arguments[0].arg if arguments else None
         self._first_arguments.append(first)
         self._class_depth.append(False)
-        try:
-            return self.node_contents_visit(node)
-        finally:
-            self._first_arguments.pop()
-            self._class_depth.pop()
+        node = self.node_contents_visit(node)
+        self._first_arguments.pop()
+        self._class_depth.pop()
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.check_name(node, node.name)
@@ -356,10 +312,8 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
                 node, "keywords in a class statement are not allowed; name the base classes alone"
             )
         self._class_depth.append(True)
-        try:
-            node = self.node_contents_visit(node)
-        finally:
-            self._class_depth.pop()
+        node = self.node_contents_visit(node)
+        self._class_depth.pop()
         metaclass = _place(ast.Name("__metaclass__", ast.Load()), node)
         node.keywords = [_place(ast.keyword("metaclass", metaclass), node)]
         return node
@@ -378,10 +332,7 @@ class ProgramPolicy(FastTransformer, RestrictingNodeTransformer):
             case.body = self._visit_items(case.body)
         return [*before, node]
 
-    def _visit_pattern(self, node: ast.AST) -> ast.AST:
-        return self.node_contents_visit(node)
-
-    visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = _visit_pattern
+    visit_MatchOr = visit_MatchSequence = visit_MatchSingleton = FastTransformer.visit_children
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
         if all(isinstance(part, _LITERAL) for part in ast.walk(node.value)):
@@ -438,13 +389,10 @@ _STATEMENTS = {
 
 
 def _is_bare_super(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "super"
-        and not node.args
-        and not node.keywords
-    )
+    match node:
+        case ast.Call(ast.Name("super"), [], []):
+            return True
+    return False
 
 
 def _call(guard: str, where: ast.AST, *parts: ast.expr | None) -> ast.Call:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -21,24 +22,15 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgpack
 
 from viper.errors import SandboxHostError, UsageError
+from viper.sandbox import wire
 from viper.sandbox.arrays import Arrays, header_of, sealed
 from viper.sandbox.interface import Layer, Limits, Prelude
-from viper.sandbox.wire import (
-    CHILD,
-    FAILED,
-    FORK,
-    MESSAGE,
-    SHARE,
-    SHARING,
-    STATUS,
-    Channel,
-    WireError,
-)
 
 # Children that wait: one to take while the other is being forked. Each takes memory.
 POOL_SIZE = 2
@@ -66,31 +58,12 @@ class Child:
         layers: the protection layers that it reported before it received any program.
     """
 
-    def __init__(
-        self,
-        pid: int,
-        wire: socket.socket,
-        trace_fd: int,
-        pidfd: int | None,
-        max_meta: int,
-        max_raw: int,
-    ):
-        self.pid, self._trace_fd, self._pidfd = pid, trace_fd, pidfd
-        self.channel = Channel(wire, max_meta, max_raw)
+    def __init__(self, pid: int, descriptors: Sequence[int], max_meta: int, max_raw: int) -> None:
+        sock, self._trace_fd, *pidfd = descriptors
+        self.pid, self._pidfd = pid, pidfd[0] if pidfd else None
+        self.channel = wire.Channel(socket.socket(fileno=sock), max_meta, max_raw)
         self.layers: tuple[Layer, ...] = ()
         self._closed = False
-
-    def await_ready(self, timeout_s: float) -> None:
-        """Wait until the child has locked itself.
-
-        Raises:
-            SandboxHostError: it died or sent an unexpected message.
-        """
-        try:
-            meta, _ = self.channel.receive(time.monotonic() + timeout_s)
-            self.layers = tuple(Layer(*layer) for layer in meta["layers"])
-        except (WireError, KeyError, TypeError) as error:
-            raise SandboxHostError(f"a sandbox process did not start: {error}") from None
 
     def signal(self, number: int) -> None:
         """Send a signal; do nothing if the process is gone."""
@@ -177,19 +150,18 @@ class Pool:
                 self._stop()  # the zygote may have been killed from outside: try once more
                 try:
                     child = self._next_child(arrays)
-                except OSError as error:
+                except (OSError, SandboxHostError) as error:
                     self._stop()
-                    raise SandboxHostError(
-                        f"no sandbox process could be started: {error}"
-                    ) from None
-                except SandboxHostError:
-                    self._stop()
-                    raise
-        try:
-            child.await_ready(_BOOT_S)
-        except SandboxHostError:
+                    if isinstance(error, SandboxHostError):
+                        raise
+                    text = f"no sandbox process could be started: {error}"
+                    raise SandboxHostError(text) from None
+        try:  # the child reports when it has locked itself
+            meta, _ = child.channel.receive(time.monotonic() + _BOOT_S)
+            child.layers = tuple(Layer(*layer) for layer in meta["layers"])
+        except (wire.WireError, KeyError, TypeError) as error:
             child.kill()
-            raise
+            raise SandboxHostError(f"a sandbox process did not start: {error}") from None
         return child
 
     @property
@@ -204,10 +176,10 @@ class Pool:
         """Return the wait status of a child that has ended or is about to; None if unknown."""
         with self._lock:
             try:
-                self._send(STATUS, child.pid)
+                self._send(wire.STATUS, child.pid)
                 while True:
                     kind, pid, number = self._receive()
-                    if kind == STATUS and pid == child.pid:
+                    if kind == wire.STATUS and pid == child.pid:
                         return number if number >= 0 else None
             except (OSError, SandboxHostError):
                 return None
@@ -219,22 +191,41 @@ class Pool:
 
     def _next_child(self, arrays: Arrays | None) -> Child:
         self._ensure_started()
-        if arrays is not None:
-            self._ask_to_share(arrays)
-            while not self._sharing:
+        if arrays is None:
+            while not self._spare:
                 self._receive()
-            return self._sharing.popleft()
-        while not self._spare:
+            self._send(wire.FORK, 0)
+            return self._spare.popleft()
+        assert self._control is not None
+        header, descriptors = header_of(arrays), list[int]()
+        try:
+            descriptors += map(sealed, arrays.values())
+            with contextlib.suppress(BrokenPipeError):
+                self._control.sendall(wire.MESSAGE.pack(wire.SHARE, len(header), len(descriptors)))
+                socket.send_fds(self._control, [header], descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        while not self._sharing:
             self._receive()
-        child = self._spare.popleft()
-        self._ask()
-        return child
+        return self._sharing.popleft()
 
     def _ensure_started(self) -> None:
         if self._process is not None:
             if self._process.poll() is None:
                 return
             self._stop()  # killed from outside; its children died with it
+        boot = {
+            "limits": dataclasses.asdict(self._limits),
+            "prelude": self._prelude.module,
+            "config": dict(self._prelude.config),
+            "sources": [[s.name, s.text, list(s.exports)] for s in self._prelude.sources],
+            "skip": sorted(self._skip),
+        }
+        try:
+            packed = msgpack.packb(boot)
+        except TypeError as error:
+            raise UsageError(f"a prelude's config must hold plain values: {error}") from None
         ours, theirs = socket.socketpair()
         with theirs:
             arguments = [sys.executable, "-P", "-s", "-S", "-c", _BOOTSTRAP]
@@ -256,62 +247,31 @@ class Pool:
         ours.settimeout(_BOOT_S)
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(self._boot())
+            stdin.write(packed)
         for _ in range(POOL_SIZE):
-            self._ask()
-
-    def _boot(self) -> bytes:
-        boot = {
-            "limits": dataclasses.asdict(self._limits),
-            "prelude": self._prelude.module,
-            "config": dict(self._prelude.config),
-            "sources": [[s.name, s.text, list(s.exports)] for s in self._prelude.sources],
-            "skip": sorted(self._skip),
-        }
-        try:
-            packed: bytes = msgpack.packb(boot)
-        except TypeError as error:
-            raise UsageError(f"a prelude's config must hold plain values: {error}") from None
-        return packed
-
-    def _ask(self) -> None:
-        self._send(FORK, 0)
-
-    def _ask_to_share(self, arrays: Arrays) -> None:
-        assert self._control is not None
-        header, descriptors = header_of(arrays), list[int]()
-        try:
-            descriptors += map(sealed, arrays.values())
-            with contextlib.suppress(BrokenPipeError):
-                self._control.sendall(MESSAGE.pack(SHARE, len(header), len(descriptors)))
-                socket.send_fds(self._control, [header], descriptors)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            self._send(wire.FORK, 0)
 
     def _send(self, kind: bytes, pid: int) -> None:
         if self._control is None:
             raise SandboxHostError("the sandbox is closed")
         with contextlib.suppress(BrokenPipeError):  # the reply, or its absence, gives the reason
-            self._control.sendall(MESSAGE.pack(kind, pid, 0))
+            self._control.sendall(wire.MESSAGE.pack(kind, pid, 0))
 
     def _receive(self) -> tuple[bytes, int, int]:
-        """Return the next message; a new child joins the spare ones."""
-        if self._control is None:
-            raise SandboxHostError("the sandbox is closed")
-        data, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE.size, 3, _CLOSE_ON_EXEC)
-        if len(data) < MESSAGE.size:
+        """Return the next message, after :meth:`_send`; a new child joins the spare ones."""
+        assert self._control is not None
+        data, descriptors, _, _ = socket.recv_fds(
+            self._control, wire.MESSAGE.size, 3, _CLOSE_ON_EXEC
+        )
+        if len(data) < wire.MESSAGE.size:
             raise SandboxHostError("the sandbox process ended unexpectedly")
-        kind, pid, number = MESSAGE.unpack(data)
-        if kind == FAILED:
+        kind, pid, number = wire.MESSAGE.unpack(data)
+        if kind == wire.FAILED:
             text = self._control.recv(pid, socket.MSG_WAITALL).decode("utf-8", "replace")
             raise SandboxHostError(f"the sandbox process cannot work: {text}")
-        if kind in (CHILD, SHARING):
-            wire = socket.socket(fileno=descriptors[0])
-            pidfd = descriptors[2] if len(descriptors) > 2 else None
-            raw = int(self._limits.result_kb * 1024)
-            child = Child(pid, wire, descriptors[1], pidfd, self._max_meta, raw)
-            (self._spare if kind == CHILD else self._sharing).append(child)
+        if kind in (wire.CHILD, wire.SHARING):
+            child = Child(pid, descriptors, self._max_meta, int(self._limits.result_kb * 1024))
+            (self._spare if kind == wire.CHILD else self._sharing).append(child)
         return kind, pid, number
 
     def _stop(self) -> None:
@@ -343,12 +303,8 @@ _ENVIRONMENT = {
 
 def _import_paths(prelude: Prelude) -> list[str]:
     """Return the folders that the zygote must import from, and no others."""
-    folders: dict[str, None] = {}
-    for name in (*_PACKAGES, prelude.module.partition(".")[0]):
-        spec = importlib.util.find_spec(name)
-        if spec is None:
-            continue
-        places = spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
-        for place in places:
-            folders[str(Path(place).resolve().parent)] = None
-    return list(folders)
+    packages = (*_PACKAGES, prelude.module.partition(".")[0])
+    specs = [spec for spec in map(importlib.util.find_spec, packages) if spec is not None]
+    places = [spec.submodule_search_locations or filter(None, [spec.origin]) for spec in specs]
+    folders = (str(Path(place).resolve().parent) for place in itertools.chain(*places))
+    return list(dict.fromkeys(folders))

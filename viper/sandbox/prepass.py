@@ -16,6 +16,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+# Bounds on the syntax tree: far above generated programs. Both passes and the compiler
+# recurse, several frames a level, so the depth stays well below Python's limit of 1,000 frames.
+MAX_NODES = 20_000
+MAX_DEPTH = 100
+
 # Nodes without content: contexts and operators. They are returned unchanged.
 LEAVES: frozenset[type] = frozenset(
     kind
@@ -36,13 +41,9 @@ class FastTransformer(ast.NodeTransformer):
         kind = type(node)
         if kind in LEAVES:
             return node
-        method = self._methods.get(kind)
-        return method(node) if method is not None else self._dispatch(kind)(node)
-
-    def _dispatch(self, kind: type) -> Callable[[Any], Any]:
-        method: Callable[[Any], Any] = getattr(self, "visit_" + kind.__name__, self.generic_visit)
-        self._methods[kind] = method
-        return method
+        if kind not in self._methods:
+            self._methods[kind] = getattr(self, "visit_" + kind.__name__, self.generic_visit)
+        return self._methods[kind](node)
 
     def visit_children(self, node: Any) -> Any:
         """Visit the children of a node in place."""
@@ -131,27 +132,22 @@ def _renaming(field: str) -> Any:
 class Prepass(FastTransformer):
     """The rewriting pass; it changes the tree in place and counts its nodes.
 
-    Args:
-        max_nodes: greatest number of syntax nodes.
-        max_depth: deepest nesting of syntax nodes.
-
     Raises:
         PrepassError: while visiting.
     """
 
-    def __init__(self, max_nodes: int, max_depth: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._left, self._depth = max_nodes, 0
-        self._max_nodes, self._max_depth = max_nodes, max_depth
+        self._nodes = self._depth = 0
 
     def visit(self, node: ast.AST) -> Any:
-        self._left -= 1
+        self._nodes += 1
         self._depth += 1
-        if self._left < 0:
-            raise PrepassError(f"the program has more than {self._max_nodes} parts", None)
-        if self._depth > self._max_depth:
+        if self._nodes > MAX_NODES:
+            raise PrepassError(f"the program has more than {MAX_NODES} parts", None)
+        if self._depth > MAX_DEPTH:
             line = getattr(node, "lineno", None)
-            raise PrepassError(f"nested deeper than {self._max_depth} levels", line)
+            raise PrepassError(f"nested deeper than {MAX_DEPTH} levels", line)
         result = super().visit(node)
         self._depth -= 1
         return result

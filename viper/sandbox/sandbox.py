@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from viper.errors import SandboxUnavailableError, UsageError
 from viper.sandbox.arrays import Arrays
 from viper.sandbox.interface import Layer, Limits, NoTools, Outcome, Prelude, ToolClient
 from viper.sandbox.pool import Child, Pool
-from viper.sandbox.turn import TurnRunner, checked_type
+from viper.sandbox.turn import TurnRunner
+from viper.schema import Failure
 
 Mode = Literal["strict", "weak"]
 # Layers without which strict mode refuses to run. The other layers are absent on some machines
@@ -100,7 +102,8 @@ class Sandbox:
             Exception: any exception of ``tools`` except ToolError.
         """
         with self.session(tools=tools, arrays=arrays) as session:
-            return session._run(code, entry, args or {}, return_type, cancel, last=True)
+            session._is_last = True
+            return session.run(code, entry=entry, args=args, return_type=return_type, cancel=cancel)
 
     def session(self, *, tools: ToolClient | None = None, arrays: Arrays | None = None) -> Session:
         """Start one process for one episode: turns of code that share their variables.
@@ -112,7 +115,16 @@ class Sandbox:
         Raises:
             UsageError: the arrays are too many or too large.
         """
-        child = self._take_child(arrays)
+        child = self._pool.take(arrays)
+        self._layers = child.layers
+        missing = {layer.name: layer for layer in child.layers if not layer.holds}
+        for name in REQUIRED_LAYERS if self.mode == "strict" else ():
+            if name in missing:
+                child.kill()
+                raise SandboxUnavailableError(
+                    f"the sandbox layer {name} is missing: {missing[name].detail}; "
+                    "or run without it: --sandbox=weak"
+                )
         return Session(self._pool, child, tools or self._tools, self.limits)
 
     def layers(self) -> list[Layer]:
@@ -121,12 +133,9 @@ class Sandbox:
             child = self._pool.take()
             self._layers = child.layers
             child.kill()
+        policy = "checked before compiling; attributes are allow-listed by exact type"
         return [
-            Layer(
-                "policy",
-                True,
-                "checked before compiling; attributes are allow-listed by exact type",
-            ),
+            Layer("policy", True, policy),
             Layer("process", True, "one killable process for each program, holding names only"),
             *self._layers,
         ]
@@ -148,20 +157,6 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take_child(self, arrays: Arrays | None) -> Child:
-        child = self._pool.take(arrays)
-        self._layers = child.layers
-        if self.mode == "strict":
-            held = {layer.name for layer in child.layers if layer.holds}
-            for layer in child.layers:
-                if layer.name in REQUIRED_LAYERS and layer.name not in held:
-                    child.kill()
-                    raise SandboxUnavailableError(
-                        f"the sandbox layer {layer.name} is missing: {layer.detail}; "
-                        "or run without it: --sandbox=weak"
-                    )
-        return child
-
 
 class Session:
     """One episode, created by :meth:`Sandbox.session`. Not safe to use from several threads.
@@ -172,6 +167,7 @@ class Session:
     def __init__(self, pool: Pool, child: Child, tools: ToolClient, limits: Limits) -> None:
         self._pool, self._child, self._tools, self._limits = pool, child, tools, limits
         self.ended = False
+        self._is_last = False  # the next turn ends the episode
 
     def run(
         self,
@@ -192,7 +188,21 @@ class Session:
         Raises:
             UsageError: the episode has ended.
         """
-        return self._run(code, entry, args or {}, return_type, cancel, last=False, shows=shows)
+        if self.ended:
+            raise UsageError("this episode has ended; start a new session")
+        turn = TurnRunner(self._pool, self._child, self._tools, self._limits, cancel)
+        try:
+            outcome = turn.run(code, entry, args or {}, self._is_last, shows)
+        except BaseException:
+            self.close()
+            raise
+        if self._is_last or turn.forced or (outcome.failure and outcome.failure.kind == "memory"):
+            self.close()
+        problem = return_type(outcome.value) if outcome.ok and return_type is not None else None
+        if problem is None:
+            return outcome
+        failure = Failure("return_type", problem)
+        return replace(outcome, ok=False, value=None, failure=failure)
 
     def close(self) -> None:
         """End the episode and its process; calling it again is safe."""
@@ -204,27 +214,3 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _run(
-        self,
-        code: str,
-        entry: str | None,
-        args: Mapping[str, Any],
-        return_type: Callable[[Any], str | None] | None,
-        cancel: threading.Event | None,
-        last: bool,
-        shows: bool = False,
-    ) -> Outcome:
-        if self.ended:
-            raise UsageError("this episode has ended; start a new session")
-        turn = TurnRunner(self._pool, self._child, self._tools, self._limits, cancel)
-        try:
-            outcome = turn.run(code, entry, args, last, shows)
-        except BaseException:
-            self.close()
-            raise
-        if last or turn.forced or (outcome.failure and outcome.failure.kind == "memory"):
-            self.close()
-        if outcome.ok and return_type is not None:
-            return checked_type(outcome, return_type)
-        return outcome

@@ -12,23 +12,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from viper.errors import CancelledError, ToolError
 from viper.sandbox.interface import Call, EmptyCall, Limits, Outcome, ToolClient
 from viper.sandbox.pool import Child, Pool
 from viper.sandbox.prepass import authored
-from viper.sandbox.wire import (
-    Raw,
-    WireClosedError,
-    WireError,
-    WireTimeoutError,
-    decode,
-    encode,
-    pack,
-)
+from viper.sandbox.wire import Raw, WireClosedError, WireError, WireTimeoutError, decode, encode
 from viper.schema import Failure
 
 # Failures that a child may report. The parent alone decides about the others (timeout, crash, …).
@@ -91,7 +82,8 @@ class TurnRunner:
         try:
             code.encode()
         except UnicodeEncodeError:
-            return self._outcome(failure=Failure("syntax", "the program is not valid text"))
+            failure = Failure("syntax", "the program is not valid text")
+            return self._outcome(False, failure=failure)
         self._source = code.splitlines()
         raw: list[memoryview] = []
         meta = {
@@ -103,16 +95,18 @@ class TurnRunner:
             "shows": shows,
         }
         try:
-            self._child.channel.send_packed(pack(meta), raw, self._deadline)
+            self._child.channel.send(meta, raw, self._deadline)
             return self._serve()
         except WireTimeoutError:
-            return self._fail_timeout()
+            line, function = self._child.where()
+            name = authored(function) if function and not function.startswith("<") else None
+            message = f"the program ran longer than {self._limits.time_s:g} s"
+            return self._fail_by_force("timeout", message, self._parse_line(line), name)
         except WireClosedError:
             return self._fail_death()
         except WireError as error:
-            return self._fail_by_force(
-                "protocol", f"the program's process broke the protocol: {error}"
-            )
+            message = f"the program's process broke the protocol: {error}"
+            return self._fail_by_force("protocol", message)
 
     def _serve(self) -> Outcome:
         while True:
@@ -126,7 +120,10 @@ class TurnRunner:
                 return self._fail_by_force("output", "the program sends more than its limit")
             if kind == "call":
                 if len(self._calls) >= self._limits.calls:
-                    return self._too_many_calls(meta)
+                    name, line = meta.get("n"), self._parse_line(meta.get("l"))
+                    tool = name[:_MAX_TEXT] if type(name) is str else None
+                    message = f"the program made more than {self._limits.calls} tool calls"
+                    return self._fail_by_force("tool_budget", message, line, tool=tool)
                 self._answer(meta, raw)
             elif kind == "done":
                 return self._done(meta, raw)
@@ -157,85 +154,58 @@ class TurnRunner:
         index = len(self._calls)
         self._calls.append(Call(index, name, args, kwargs, result, line, seconds, message))
         parts: list[memoryview] = []
-        reply: dict[str, Any] = {"t": "result", "v": encode(result, parts)}
+        reply = {"t": "result", "v": encode(result, parts)}
         if message is not None:
             reply = {"t": "error", "m": message[:_MAX_TEXT]}
-        self._child.channel.send_packed(pack(reply), parts, self._deadline)
+        self._child.channel.send(reply, parts, self._deadline)
 
     def _done(self, meta: Mapping[str, Any], raw: Raw) -> Outcome:
         empty = _parse_empty_calls(meta.get("e", []), len(self._calls))
         if meta.get("ok") is True:
-            value, lines = decode(meta.get("v"), raw), self._parse_lines(meta.get("l", []))
-            return self._outcome(value=value, ok=True, empty_calls=empty, answer_lines=lines)
-        return self._outcome(failure=self._parse_failure(meta.get("f")), empty_calls=empty)
+            value, lines = decode(meta.get("v"), raw), meta.get("l", [])
+            if type(lines) is not list or len(lines) > len(self._source) + 1:
+                raise WireError("a malformed list of lines")
+            known = frozenset(line for line in lines if self._parse_line(line) is not None)
+            return self._outcome(True, value=value, empty_calls=empty, answer_lines=known)
+        return self._outcome(False, failure=self._parse_failure(meta.get("f")), empty_calls=empty)
 
     def _parse_failure(self, data: Any) -> Failure:
-        if type(data) is not dict or type(data.get("kind")) is not str:
-            raise WireError("a malformed failure")
-        if data["kind"] not in KINDS_FROM_CHILD:
+        kind = data.get("kind") if type(data) is dict else None
+        if type(kind) is not str or kind not in KINDS_FROM_CHILD:
             raise WireError("a malformed failure")
         texts = {
             name: data[name][:_MAX_TEXT]
             for name in ("message", "function", "exception", "tool")
             if type(data.get(name)) is str
         }
-        line = self._parse_line(data.get("line"))
+        line, message = self._parse_line(data.get("line")), texts.pop("message", "")
         index = data.get("call_index")
         if type(index) is not int or not 0 <= index < len(self._calls):
             index = None
-        message = texts.pop("message", "")
-        return Failure(
-            data["kind"], message, line, self._source_line(line), call_index=index, **texts
-        )
+        return Failure(kind, message, line, self._source_line(line), call_index=index, **texts)
 
     def _parse_line(self, line: Any) -> int | None:
         return line if type(line) is int and 0 < line <= len(self._source) + 1 else None
-
-    def _parse_lines(self, lines: Any) -> frozenset[int]:
-        if type(lines) is not list or len(lines) > len(self._source) + 1:
-            raise WireError("a malformed list of lines")
-        return frozenset(line for line in lines if self._parse_line(line) is not None)
 
     def _source_line(self, line: int | None) -> str | None:
         return self._source[line - 1] if line and line <= len(self._source) else None
 
     # Ends by force
 
-    def _fail_timeout(self) -> Outcome:
-        line, function = self._child.where()
-        line = self._parse_line(line)
-        name = authored(function) if function and not function.startswith("<") else None
-        return self._fail_by_force(
-            "timeout", f"the program ran longer than {self._limits.time_s:g} s", line, name
-        )
-
-    def _too_many_calls(self, meta: Mapping[str, Any]) -> Outcome:
-        name = meta.get("n")
-        tool = name[:_MAX_TEXT] if type(name) is str else None
-        message = f"the program made more than {self._limits.calls} tool calls"
-        return self._fail_by_force(
-            "tool_budget", message, self._parse_line(meta.get("l")), tool=tool
-        )
-
     def _fail_death(self) -> Outcome:
         self._child.signal(signal.SIGKILL)
         status = self._pool.status(self._child)
         if status is None:
-            return self._fail_by_force("crash", "the program's process ended without an answer")
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number == signal.SIGXCPU:
-                return self._fail_by_force("timeout", "the program used up its processor time")
-            if number == getattr(signal, "SIGSYS", None):
-                return self._fail_by_force(
-                    "crash", "the program's process tried a forbidden system call"
-                )
-            name = signal.Signals(number).name
-            return self._fail_by_force("crash", f"the program's process was ended by {name}")
-        code = os.WEXITSTATUS(status)
-        return self._fail_by_force(
-            "crash", f"the program's process ended with status {code}, no answer"
-        )
+            end = "ended without an answer"
+        elif not os.WIFSIGNALED(status):
+            end = f"ended with status {os.WEXITSTATUS(status)}, no answer"
+        elif os.WTERMSIG(status) == signal.SIGXCPU:
+            return self._fail_by_force("timeout", "the program used up its processor time")
+        elif os.WTERMSIG(status) == getattr(signal, "SIGSYS", None):
+            end = "tried a forbidden system call"
+        else:
+            end = f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+        return self._fail_by_force("crash", f"the program's process {end}")
 
     def _fail_by_force(
         self,
@@ -248,32 +218,17 @@ class TurnRunner:
         self.forced = True
         self._child.kill()
         failure = Failure(kind, message, line, self._source_line(line), function, tool=tool)
-        return self._outcome(failure=failure)
+        return self._outcome(False, failure=failure)
 
-    def _outcome(
-        self,
-        *,
-        ok: bool = False,
-        value: Any = None,
-        failure: Failure | None = None,
-        empty_calls: tuple[EmptyCall, ...] = (),
-        answer_lines: frozenset[int] = frozenset(),
-    ) -> Outcome:
-        seconds = time.monotonic() - self._started - self._tool_s
-        stdout = "".join(self._printed)
-        calls = tuple(self._calls)
-        tool_s = self._tool_s
+    def _outcome(self, ok: bool, **fields: Any) -> Outcome:
         return Outcome(
-            ok, value, stdout, failure, calls, seconds, tool_s, empty_calls, answer_lines
+            ok,
+            stdout="".join(self._printed),
+            calls=tuple(self._calls),
+            seconds=time.monotonic() - self._started - self._tool_s,
+            tool_seconds=self._tool_s,
+            **fields,
         )
-
-
-def checked_type(outcome: Outcome, check: Callable[[Any], str | None]) -> Outcome:
-    """Return the outcome, turned into a failure if ``check`` reports a problem with its value."""
-    complaint = check(outcome.value)
-    if complaint is None:
-        return outcome
-    return replace(outcome, ok=False, value=None, failure=Failure("return_type", complaint))
 
 
 def _parse_call(

@@ -14,11 +14,12 @@ receives frames within a deadline, and the kinds of messages to the zygote stand
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,9 @@ MAX_DEPTH = 64
 HEADER = struct.Struct("<II")
 
 LIST, TUPLE, DICT, SET, REF, BIG_INT, ARRAY, FROZENSET = range(8)
+_CONTAINERS: dict[int, Callable[[list[Any]], Any]] = {
+    LIST: list, TUPLE: tuple, DICT: dict, SET: set, FROZENSET: frozenset,
+}  # fmt: skip
 
 _DTYPES = frozenset(
     ["|b1", "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8"]
@@ -62,10 +66,6 @@ _MAX_BITS = 13_000  # Python prints at most 4,300 digits
 
 # Most frames are smaller and arrive with one call of recv.
 _CHUNK = 16384
-
-# Seconds after which a waiting parent looks at its deadline again: a program is ended at most so
-# much late.
-PATIENCE_S = 0.02
 
 
 class WireError(Exception):
@@ -118,7 +118,12 @@ class _Encoder:
         if kind in _PLAIN:
             return value
         if kind is int:
-            return value if value in _SMALL_INT else [BIG_INT, _digits(value)]
+            if value in _SMALL_INT:
+                return value
+            if value.bit_length() > _MAX_BITS:
+                raise WireError("a number with more than 4,000 digits cannot be sent")
+            # in hexadecimal, because the parent must be able to print it
+            return [BIG_INT, hex(value)]
         if depth > MAX_DEPTH:
             raise WireError(f"a value nested deeper than {MAX_DEPTH} levels cannot be sent")
         below = depth + 1
@@ -132,33 +137,27 @@ class _Encoder:
             for key, item in value.items():
                 flat += (self.encode(key, below), self.encode(item, below))
             return flat
-        return self._encode_rare(value, below)
-
-    def _encode_rare(self, value: Any, depth: int) -> Any:
         reference = value if type(value) is Ref else self.ref(value) if self.ref else None
         if reference is not None:
             _parse_ref([reference.kind, *reference.fields])
             return [REF, reference.kind, *reference.fields]
         if isinstance(value, ndarray):
-            return self._encode_array(value)
+            array, axes = np.ascontiguousarray(value), value.ndim
+            if array.dtype.str not in _DTYPES or axes > _MAX_DIMENSIONS:
+                raise WireError(f"an array of type {value.dtype} with {axes} axes cannot be sent")
+            start, self.offset = self.offset, self.offset + array.nbytes
+            self.raw.append(array.reshape(-1).view(np.uint8).data)
+            return [ARRAY, array.dtype.str, start, *value.shape]
         if isinstance(value, generic):
-            return self.encode(value.item(), depth)
+            return self.encode(value.item(), below)
         if isinstance(value, set | frozenset):
             _check_keys(value)
             tag = SET if isinstance(value, set) else FROZENSET
-            return [tag, *[self.encode(item, depth) for item in value]]
+            return [tag, *[self.encode(item, below) for item in value]]
         if isinstance(value, tuple | list):
             plain = list if isinstance(value, list) else tuple
-            return self.encode(plain(value), depth)
-        raise WireError(f"a value of type {type(value).__name__} cannot be sent")
-
-    def _encode_array(self, value: ndarray) -> Any:
-        array = np.ascontiguousarray(value)
-        if array.dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
-            raise WireError(f"an array of type {value.dtype} with {value.ndim} axes cannot be sent")
-        start, self.offset = self.offset, self.offset + array.nbytes
-        self.raw.append(array.reshape(-1).view(np.uint8).data)
-        return [ARRAY, array.dtype.str, start, *value.shape]
+            return self.encode(plain(value), below)
+        raise WireError(f"a value of type {kind.__name__} cannot be sent")
 
 
 def decode(data: Any, raw: Raw, ref: Callable[[Ref], Any] | None = None) -> Any:
@@ -188,26 +187,27 @@ class _Decoder:
         if depth > MAX_DEPTH:
             raise WireError("value nested too deeply")
         tag, items = data[0], data[1:]
-        if tag in (LIST, TUPLE, SET, FROZENSET, DICT):
-            return self._decode_container(tag, [self.decode(item, depth + 1) for item in items])
         if tag == REF:
             reference = _parse_ref(items)
             return self.ref(reference) if self.ref else reference
         if tag == BIG_INT:
-            return _big_int(items)
+            if len(items) != 1 or type(items[0]) is not str or len(items[0]) > _MAX_BITS // 4 + 4:
+                raise WireError("malformed number")
+            try:
+                return int(items[0], 16)
+            except ValueError:
+                raise WireError("malformed number") from None
         if tag == ARRAY:
             return self._decode_array(items)
-        raise WireError(f"unknown tag {tag}")
-
-    def _decode_container(self, tag: int, items: list[Any]) -> Any:
-        if tag == LIST:
-            return items
-        if tag == TUPLE:
-            return tuple(items)
+        if tag not in _CONTAINERS:
+            raise WireError(f"unknown tag {tag}")
+        items = [self.decode(item, depth + 1) for item in items]
+        if tag in (LIST, TUPLE):
+            return _CONTAINERS[tag](items)
         try:
-            if tag in (SET, FROZENSET):
+            if tag != DICT:
                 _check_keys(items)
-                return set(items) if tag == SET else frozenset(items)
+                return _CONTAINERS[tag](items)
             if len(items) % 2:
                 raise WireError("a map with a key but no value")
             _check_keys(items[::2])
@@ -220,34 +220,20 @@ class _Decoder:
             raise WireError("malformed array")
         if items[0] not in _DTYPES or not HAS_NUMPY:
             raise WireError("malformed array")
-        numbers = items[1:]
-        if any(type(number) is not int or not 0 <= number <= _MAX_LENGTH for number in numbers):
+        if any(type(number) is not int or not 0 <= number <= _MAX_LENGTH for number in items[1:]):
             raise WireError("malformed array shape")
-        dtype, start, shape = np.dtype(items[0]), numbers[0], tuple(numbers[1:])
-        size = dtype.itemsize
-        for length in shape:
-            size *= length
+        dtype, start, shape = np.dtype(items[0]), items[1], items[2:]
+        size = dtype.itemsize * math.prod(shape)
         if start + size > len(self.raw):
             raise WireError("an array reaches past its bytes")
-        flat = np.frombuffer(self.raw[start : start + size], dtype=dtype)
-        array = flat.reshape(shape)
+        array = np.frombuffer(self.raw[start : start + size], dtype=dtype).reshape(shape)
         return array if array.flags.writeable else array.copy()
-
-
-def _digits(number: int) -> str:
-    """Return a long number in hexadecimal, because the parent must be able to print it."""
-    if number.bit_length() > _MAX_BITS:
-        raise WireError("a number with more than 4,000 digits cannot be sent")
-    return hex(number)
 
 
 def _check_keys(keys: Iterable[Any]) -> None:
     """Refuse large sets of keys whose hashes an attacker can make collide at will."""
-    rare = sum(
-        1
-        for key in keys
-        if type(key) not in _PLAIN and not (type(key) is int and key in _SMALL_INT)
-    )
+    odd = (key for key in keys if type(key) not in _PLAIN)
+    rare = sum(type(key) is not int or key not in _SMALL_INT for key in odd)
     if rare > _MAX_RARE_KEYS:
         raise WireError("too many keys that are not texts or small numbers")
 
@@ -260,15 +246,6 @@ def _parse_ref(items: list[Any]) -> Ref:
     return Ref(items[0], tuple(items[1:]))
 
 
-def _big_int(items: list[Any]) -> int:
-    if len(items) != 1 or type(items[0]) is not str or len(items[0]) > _MAX_BITS // 4 + 4:
-        raise WireError("malformed number")
-    try:
-        return int(items[0], 16)
-    except ValueError:
-        raise WireError("malformed number") from None
-
-
 def _refuse_extension(code: int, data: bytes) -> Any:
     raise WireError(f"extension type {code} is not part of the wire")
 
@@ -279,22 +256,17 @@ class Channel:
     Args:
         max_meta: greatest accepted length of a meta in bytes.
         max_raw: greatest accepted number of raw bytes in a frame.
-        patience_s: seconds after which a waiting socket checks its deadline; None never
-            checks, for the side that has no deadlines.
+        patience_s: seconds after which a waiting socket checks its deadline, so that a program is
+            ended at most so much late; None never checks, for the side that has no deadlines.
 
     Attributes:
         received: bytes of all frames so far.
     """
 
     def __init__(
-        self,
-        sock: socket.socket,
-        max_meta: int,
-        max_raw: int,
-        patience_s: float | None = PATIENCE_S,
+        self, sock: socket.socket, max_meta: int, max_raw: int, patience_s: float | None = 0.02
     ) -> None:
-        self.sock = sock
-        self.patience_s = patience_s
+        self.sock, self.patience_s = sock, patience_s
         if patience_s is not None:
             # Use the kernel's timeouts: a Python timeout costs two more calls each time.
             sock.settimeout(None)
@@ -307,28 +279,32 @@ class Channel:
 
     def send(
         self,
-        meta: dict[str, Any],
-        raw: list[memoryview] | None = None,
+        meta: dict[str, Any] | bytes,
+        raw: Sequence[memoryview] = (),
         deadline: float | None = None,
     ) -> None:
-        """Send one frame; ``deadline`` is in :func:`time.monotonic` seconds.
+        """Send one frame.
+
+        Args:
+            meta: as a map, or as :func:`pack` has packed it.
+            deadline: in :func:`time.monotonic` seconds.
 
         Raises:
             WireClosedError: the other side is gone.
             WireTimeoutError: the deadline passed.
             WireError: the meta is not packable.
         """
-        self.send_packed(pack(meta), raw, deadline)
-
-    def send_packed(
-        self, packed: bytes, raw: list[memoryview] | None = None, deadline: float | None = None
-    ) -> None:
-        """Send a meta that :func:`pack` has packed; otherwise like :meth:`send`."""
-        parts = raw or []
-        total = sum(part.nbytes for part in parts)
-        self._send_all(HEADER.pack(len(packed), total) + packed, deadline)
-        for part in parts:
-            self._send_all(part, deadline)
+        packed = meta if isinstance(meta, bytes) else pack(meta)
+        total = sum(part.nbytes for part in raw)
+        for part in (memoryview(HEADER.pack(len(packed), total) + packed), *raw):
+            left = part.cast("B")
+            while left:
+                try:
+                    left = left[self.sock.send(left) :]
+                except BlockingIOError:
+                    self._wait_on(deadline, select.POLLOUT)
+                except OSError as error:
+                    raise WireClosedError(f"the other side is gone: {error}") from None
 
     def receive(self, deadline: float | None = None) -> tuple[dict[str, Any], Raw]:
         """Return the next frame as (meta, raw).
@@ -397,16 +373,6 @@ class Channel:
             have += got
         return room
 
-    def _send_all(self, data: bytes | memoryview, deadline: float | None) -> None:
-        left = memoryview(data).cast("B")
-        while left:
-            try:
-                left = left[self.sock.send(left) :]
-            except BlockingIOError:
-                self._wait_on(deadline, select.POLLOUT)
-            except OSError as error:
-                raise WireClosedError(f"the other side is gone: {error}") from None
-
     def _wait_on(self, deadline: float | None, event: int) -> None:
         """Return when the socket may be tried again.
 
@@ -431,10 +397,9 @@ def pack(meta: dict[str, Any]) -> bytes:
         WireError: it holds a value that cannot be packed, such as a lone surrogate.
     """
     try:
-        packed: bytes = msgpack.packb(meta, use_bin_type=True)
+        return bytes(msgpack.packb(meta, use_bin_type=True))
     except (TypeError, ValueError, OverflowError) as error:
         raise WireError(f"cannot be sent: {error}") from None
-    return packed
 
 
 def unpack(packed: bytes) -> dict[str, Any]:
@@ -459,11 +424,8 @@ def unpack(packed: bytes) -> dict[str, Any]:
         )
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise WireError(f"malformed frame: {error}") from None
-    if type(meta) is not dict:
+    if type(meta) is not dict or any(type(key) is not str for key in meta):
         raise WireError("a frame must be a map with text keys")
-    for key in meta:
-        if type(key) is not str:
-            raise WireError("a frame must be a map with text keys")
     return meta
 
 

@@ -10,6 +10,8 @@ each request forks it (:meth:`Zygote._fork`), and the pipe and sockets of the fo
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gc
 import os
 import resource
@@ -24,14 +26,8 @@ from typing import Any
 import msgpack
 
 from viper.sandbox.arrays import mapped
-from viper.sandbox.child import (
-    WARM_ROUNDS,
-    ChildConfig,
-    ChildRuntime,
-    load_late_libraries,
-    run_child,
-)
-from viper.sandbox.interface import Source
+from viper.sandbox.child import WARM_ROUNDS, ChildRuntime, load_late_libraries, run_child
+from viper.sandbox.interface import Limits, Prelude, Source
 from viper.sandbox.lockdown import MAX_DESCRIPTORS, PROGRAM_FD, TRACE_FD, Lockdown
 from viper.sandbox.wire import CHILD, FAILED, FORK, MESSAGE, SHARE, SHARING, STATUS
 
@@ -46,7 +42,13 @@ def main(control_fd: int) -> None:
     Args:
         control_fd: descriptor of a stream socket that carries ``zygote_protocol``.
     """
-    control = socket.socket(fileno=_move_away(control_fd))
+    # Children use low numbers for their own descriptors: leave those to them.
+    control = socket.socket(fileno=fcntl.fcntl(control_fd, fcntl.F_DUPFD_CLOEXEC, 10))
+    os.close(control_fd)
+    blank = os.open(os.devnull, os.O_RDWR)
+    for number in (PROGRAM_FD, TRACE_FD):
+        if blank != number:
+            os.dup2(blank, number)
     try:
         zygote = Zygote(control, msgpack.unpackb(sys.stdin.buffer.read(), strict_map_key=True))
     except Exception as error:  # noqa: BLE001 - reported to the parent, then the end
@@ -56,37 +58,17 @@ def main(control_fd: int) -> None:
     zygote.serve()
 
 
-def _move_away(descriptor: int) -> int:
-    """Move the descriptor to a number that children do not use, and return that number."""
-    import fcntl
-
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
-    os.close(descriptor)
-    blank = os.open(os.devnull, os.O_RDWR)
-    for number in (PROGRAM_FD, TRACE_FD):
-        if blank != number:
-            os.dup2(blank, number)
-    return moved
-
-
 class Zygote:
     """Forks a child for each request."""
 
     def __init__(self, control: socket.socket, boot: dict[str, Any]) -> None:
         self.control = control
-        limits = boot["limits"]
-        config = ChildConfig(
-            prelude_module=boot["prelude"],
-            prelude_config=boot["config"],
-            sources=tuple(Source(*source) for source in boot["sources"]),
-            source_bytes=int(limits["source_kb"] * 1024),
-            output_chars=int(limits["output_kb"] * 1024),
-            message_bytes=int(limits["result_kb"] * 1024),
-        )
+        limits = Limits(**boot["limits"])
+        sources = tuple(Source(*source) for source in boot["sources"])
         # The turns of a session add up; the parent ends each of them by wall time before.
-        cpu_s = int(limits["time_s"]) * 10 + 10
-        self.lockdown = Lockdown(limits["memory_mb"], cpu_s, frozenset(boot["skip"]))
-        self.child = ChildRuntime(config)
+        cpu_s = int(limits.time_s) * 10 + 10
+        self.lockdown = Lockdown(limits.memory_mb, cpu_s, frozenset(boot["skip"]))
+        self.child = ChildRuntime(Prelude(boot["prelude"], boot["config"], sources), limits)
         self.child.warm_up(WARM_ROUNDS)
         load_late_libraries()
         resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
@@ -111,15 +93,16 @@ class Zygote:
                 return
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
-                self._reap()
+                with contextlib.suppress(ChildProcessError):
+                    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                        self._remember(*ended)
             if self.control.fileno() in ready and not self._answer():
                 return
 
     def _answer(self) -> bool:
-        try:
+        request = b""
+        with contextlib.suppress(ConnectionError):
             request = self.control.recv(MESSAGE.size, socket.MSG_WAITALL)
-        except ConnectionError:
-            return False
         if len(request) < MESSAGE.size:
             return False
         kind, pid, number = MESSAGE.unpack(request)
@@ -131,7 +114,10 @@ class Zygote:
             for descriptor in descriptors:
                 os.close(descriptor)
         else:
-            self.control.sendall(MESSAGE.pack(STATUS, pid, self._status(pid)))
+            if pid not in self.statuses:
+                with contextlib.suppress(ChildProcessError):
+                    self._remember(*os.waitpid(pid, 0))
+            self.control.sendall(MESSAGE.pack(STATUS, pid, self.statuses.get(pid, -1)))
         return True
 
     def _fork(self, header: bytes | None = None, descriptors: Sequence[int] = ()) -> None:
@@ -159,28 +145,10 @@ class Zygote:
         if pidfd is not None:
             os.close(pidfd)
 
-    def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            self._remember(pid, status)
-
     def _remember(self, pid: int, status: int) -> None:
         self.statuses[pid] = status
         while len(self.statuses) > _MAX_STATUSES:
             self.statuses.popitem(last=False)
-
-    def _status(self, pid: int) -> int:
-        if pid not in self.statuses:
-            try:
-                self._remember(*os.waitpid(pid, 0))
-            except ChildProcessError:
-                return -1
-        return self.statuses[pid]
 
 
 def _open_pidfd(pid: int) -> int | None:

@@ -19,19 +19,21 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
         line: the failing line; None means the ``return`` statements of ``function``.
         function: name of the function the line is in, None for the top level.
     """
-    scope = _scope(tree, function)
-    statements = [node for node in _statements(scope) if isinstance(node, ast.stmt)]
+    functions = (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+    scope = next((node for node in functions if node.name == function), tree)
+    tests_around = _enclosing_tests(scope)
+    statements = [node for node in tests_around if isinstance(node, ast.stmt)]
     seeds: list[ast.stmt] = [node for node in statements if isinstance(node, ast.Return)]
     if line is not None:
         around = [s for s in statements if s.lineno <= line <= (s.end_lineno or s.lineno)]
         innermost = max(around, key=lambda s: (s.lineno, -(s.end_lineno or s.lineno)), default=None)
         seeds = [innermost] if innermost else []
-    parents = _enclosing_tests(scope)
     names, lines = set[str](), set[int]()
     for seed in seeds:
         names |= _names_read(seed)
-        lines |= _own_lines(seed)
-        for test in parents.get(seed, ()):
+        # of a statement its own lines, without its body
+        lines |= {seed.lineno} if isinstance(seed, ast.Try | ast.With) else _span(_head(seed))
+        for test in tests_around[seed]:
             names |= _names_read(test)
             lines |= _span(test)
     sources = [source for node in statements for source in _sources(node)]
@@ -46,32 +48,15 @@ def feeding_lines(tree: ast.Module, line: int | None, function: str | None) -> f
     return frozenset(lines)
 
 
-def _scope(tree: ast.Module, function: str | None) -> ast.AST:
-    if function:
-        for node in ast.walk(tree):
-            if isinstance(node, _FUNCTIONS) and node.name == function:
-                return node
-    return tree
-
-
-def _statements(scope: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(scope):
-        if isinstance(child, _FUNCTIONS):
-            continue
-        yield child
-        yield from _statements(child)
-
-
 def _enclosing_tests(scope: ast.AST) -> dict[ast.AST, tuple[ast.expr, ...]]:
+    """Return the nodes of a function, or of the top level, with the conditions around each."""
     tests_around: dict[ast.AST, tuple[ast.expr, ...]] = {}
 
     def walk(node: ast.AST, tests: tuple[ast.expr, ...]) -> None:
-        tests_around[node] = tests
-        if _head(node) is not node:
-            tests = (*tests, _head(node))
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, _FUNCTIONS):
-                walk(child, tests)
+                tests_around[child] = tests
+                walk(child, tests if _head(child) is child else (*tests, _head(child)))
 
     walk(scope, ())
     return tests_around
@@ -101,13 +86,6 @@ def _head(node: Any) -> Any:
     if isinstance(node, ast.If | ast.While):
         return node.test
     return node.iter if isinstance(node, ast.For) else node
-
-
-def _own_lines(node: ast.AST) -> set[int]:
-    """Return the lines of a statement without its body."""
-    if isinstance(node, ast.Try | ast.With):
-        return {node.lineno}
-    return _span(_head(node))
 
 
 def _span(node: ast.AST) -> set[int]:

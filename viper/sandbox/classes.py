@@ -29,10 +29,10 @@ class ForbiddenImportError(Forbidden, ImportError):
     """Programs may not import this module."""
 
 
-# Exceptions without fields of their own. OSError, SyntaxError and others carry objects and files.
-_EXCEPTION_BASES = frozenset(
+# Exceptions have no fields of their own; OSError, SyntaxError and others carry objects and files.
+_PLAIN_BASES = frozenset(
     [
-        Exception, ValueError, TypeError, KeyError, IndexError, LookupError, RuntimeError,
+        object, Exception, ValueError, TypeError, KeyError, IndexError, LookupError, RuntimeError,
         ArithmeticError, ZeroDivisionError, AssertionError, NotImplementedError,
     ]
 )  # fmt: skip
@@ -55,18 +55,19 @@ class ProgramMeta(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> ProgramMeta:
         for base in bases:
-            if (
-                base is not object
-                and base not in _EXCEPTION_BASES
-                and type(base) not in METACLASSES
-            ):
+            if base not in _PLAIN_BASES and type(base) not in METACLASSES:
                 label = getattr(base, "__name__", type(base).__name__)
                 raise ForbiddenTypeError(f"a class cannot be derived from {label}; {BASES}")
         namespace = {**namespace, **NEVER_IN_ARRAYS}
         if "__exit__" in namespace:
             namespace["__exit__"] = _without_traceback(namespace["__exit__"])
-        if MATCH_ARGS in namespace:
-            namespace["__match_args__"] = match_args(namespace[MATCH_ARGS])
+        if MATCH_ARGS in namespace:  # the attributes that positional patterns read
+            names = namespace[MATCH_ARGS]
+            if type(names) is not tuple or not all(
+                type(each) is str and each.isidentifier() and not is_special(each) for each in names
+            ):
+                raise ForbiddenTypeError("__match_args__ must be a tuple of names of attributes")
+            namespace["__match_args__"] = tuple(map(hidden, names))
         return super().__new__(mcs, name, bases, namespace)
 
 
@@ -86,16 +87,30 @@ class ProgramEnumMeta(ProgramMeta):
         for base in bases:
             if getattr(base, "_members", None):
                 raise TypeError(f"{authored(base.__name__)} has members and cannot be extended")
-        values = {key: value for key, value in namespace.items() if _is_member(key, value)}
-        rest = {key: value for key, value in namespace.items() if key not in values}
+        rest, values = dict[str, Any](), dict[str, Any]()
+        for key, value in namespace.items():
+            is_reserved = key.startswith(("_", PREFIX + "_", PREFIX + "."))
+            (rest if is_reserved or hasattr(type(value), "__get__") else values)[key] = value
         cls: Any = super().__new__(mcs, name, bases, rest)
         type.__setattr__(cls, "_members", {})
+        plain = next((kind for kind, mixin in _MIXINS.items() if issubclass(cls, mixin)), None)
         last = 0
         for key, value in values.items():
             if type(value) is Auto:
-                value = key.lower() if issubclass(cls, TextMember) else last + 1
+                value = key.lower() if plain is str else last + 1
             last = value if type(value) is int else last
-            _add_member(cls, key, value)
+            if plain is not None and type(value) is not plain:
+                must = f"must be of type {plain.__name__}"
+                raise TypeError(f"the value of {key} {must}, not {value!r}")
+            member = next((each for each in cls._members.values() if each.value == value), None)
+            if member is None:
+                member = object.__new__(cls)
+                pair = {"name": key, "value": value}
+                member.__dict__.update(pair | {hidden(f"_{k}_"): item for k, item in pair.items()})
+                if owns(cls, "__init__"):
+                    cls.__init__(member, *(value if type(value) is tuple else (value,)))
+            cls._members[key] = member
+            type.__setattr__(cls, key, member)
         return cls  # type: ignore[no-any-return]
 
     def __call__(cls, value: Any, names: Any = None) -> Any:
@@ -144,26 +159,6 @@ class Auto:
     """The value of ``auto()`` in the body of an enumeration."""
 
     __slots__ = ()
-
-
-def _is_member(name: str, value: Any) -> bool:
-    reserved = name.startswith(("_", PREFIX + "_", PREFIX + "."))
-    return not reserved and not hasattr(type(value), "__get__")
-
-
-def _add_member(cls: Any, name: str, value: Any) -> None:
-    kind = next((k for k, mixin in _MIXINS.items() if issubclass(cls, mixin)), None)
-    if kind is not None and type(value) is not kind:
-        raise TypeError(f"the value of {name} must be of type {kind.__name__}, not {value!r}")
-    member = next((each for each in cls._members.values() if each.value == value), None)
-    if member is None:
-        member = object.__new__(cls)
-        pair = {"name": name, "value": value}
-        member.__dict__.update(pair | {hidden(f"_{key}_"): item for key, item in pair.items()})
-        if owns(cls, "__init__"):
-            cls.__init__(member, *(value if type(value) is tuple else (value,)))
-    cls._members[name] = member
-    type.__setattr__(cls, name, member)
 
 
 def _functional(cls: Any, label: Any, names: Any) -> Any:
@@ -245,15 +240,6 @@ def _without_traceback(leave: Any) -> Callable[..., Any]:
     return __exit__
 
 
-def match_args(names: Any) -> tuple[str, ...]:
-    """Return ``__match_args__`` of a program's class, which positional patterns read."""
-    if type(names) is not tuple or not all(
-        type(name) is str and name.isidentifier() and not is_special(name) for name in names
-    ):
-        raise ForbiddenTypeError("__match_args__ must be a tuple of names of attributes")
-    return tuple(map(hidden, names))
-
-
 def owns(cls: type, name: str) -> bool:
     """Return whether the class, or a class of the program above it, defines ``name``."""
     return any(type(base) in METACLASSES and name in base.__dict__ for base in cls.__mro__)
@@ -271,12 +257,7 @@ def program_super_init(cls: type, obj: object) -> Callable[..., None]:
     return program_super(cls, obj).__init__  # type: ignore[misc]
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "<missing>"
-
-
-MISSING = _Missing()
+MISSING: Any = object()
 # Not an identifier either, see ``FIELDS``.
 _DEFAULTS = PREFIX + ".defaults"
 
@@ -315,20 +296,7 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, order: bool = False, 
                 setattr(cls, name, default.default)
     defaults = {**getattr(cls, _DEFAULTS, {}), **defaults}
     setattr(cls, _DEFAULTS, defaults)
-    _add_methods(cls, names, defaults, frozen, order)
-    return cls
 
-
-def _field_names(cls: type) -> list[str]:
-    names: dict[str, None] = {}
-    for base in reversed(cls.__mro__):
-        names.update(dict.fromkeys(base.__dict__.get(FIELDS, ())))
-    return list(names)
-
-
-def _add_methods(
-    cls: Any, names: list[str], defaults: dict[str, Any], frozen: bool, order: bool
-) -> None:
     def values(obj: Any) -> tuple[Any, ...]:
         return tuple(getattr(obj, name) for name in names)
 
@@ -341,7 +309,13 @@ def _add_methods(
                 raise TypeError(f"{cls.__name__}() got an unexpected argument {authored(name)!r}")
             arguments[name] = value
         for name in names:
-            value = arguments[name] if name in arguments else _default(cls, name, defaults)
+            value = arguments.get(name, MISSING)
+            if name not in arguments:
+                value = defaults.get(name, MISSING)
+                if type(value) is Field:
+                    value = value.factory() if value.factory is not MISSING else value.default
+            if value is MISSING:
+                raise TypeError(f"{cls.__name__}() is missing the argument {authored(name)!r}")
             setattr(self, name, value)
         after = getattr(self, "__post_init__", None)
         if after is not None:
@@ -367,15 +341,13 @@ def _add_methods(
     for name, method in methods.items():
         if name not in cls.__dict__ or name == "__hash__":
             setattr(cls, name, method)
+    return cls
 
 
-def _default(cls: type, name: str, defaults: dict[str, Any]) -> Any:
-    value = defaults.get(name, MISSING)
-    if type(value) is Field:
-        value = value.factory() if value.factory is not MISSING else value.default
-    if value is MISSING:
-        raise TypeError(f"{cls.__name__}() is missing the argument {authored(name)!r}")
-    return value
+def _field_names(cls: type) -> list[str]:
+    """Return the names of a class's fields, those of its bases first."""
+    names = [name for base in reversed(cls.__mro__) for name in base.__dict__.get(FIELDS, ())]
+    return list(dict.fromkeys(names))
 
 
 def asdict(obj: Any) -> dict[str, Any]:

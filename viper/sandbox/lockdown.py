@@ -13,6 +13,7 @@ import platform
 import resource
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 # The child's end of the wire: the first number after the standard streams.
@@ -61,11 +62,9 @@ class Lockdown:
     def __init__(self, memory_mb: int, cpu_s: int, skip: frozenset[str] = frozenset()) -> None:
         self.memory_mb, self.cpu_s, self.skip = memory_mb, cpu_s, skip
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._filter, self._seccomp_note = self._prepare("seccomp", _build_filter)
-        self._ruleset, self._landlock_note = self._prepare("landlock", _build_ruleset)
-
-    def _prepare(self, name: str, build: Callable[[], tuple[Any, str]]) -> tuple[Any, str]:
-        return (None, "left out") if name in self.skip else build()
+        out: tuple[Any, str] = (None, "left out")
+        self._filter, self._seccomp_note = out if "seccomp" in skip else _build_filter()
+        self._ruleset, self._landlock_note = out if "landlock" in skip else _build_ruleset()
 
     def apply(self, zygote_pid: int) -> Applied:
         """Lock this process for good and return ``(layer, holds, detail)`` for each layer.
@@ -93,37 +92,28 @@ class Lockdown:
                 continue
             try:
                 done.append((name, True, step()))
-            except (OSError, ValueError, _Unavailable) as error:
+            except (OSError, ValueError) as error:
                 done.append((name, False, str(error)))
         return done
 
     def _close_descriptors(self) -> str:
-        keep = sorted(
-            {PROGRAM_FD, TRACE_FD} | ({self._ruleset.fileno()} if self._ruleset else set())
-        )
+        keep = {PROGRAM_FD, TRACE_FD} | ({self._ruleset.fileno()} if self._ruleset else set())
         low = 0
-        for descriptor in keep:
+        for descriptor in sorted(keep):
             os.closerange(low, descriptor)
             low = descriptor + 1
         os.closerange(low, MAX_DESCRIPTORS)
         return "only the wire and the trace pipe are open"
 
     def _limit_resources(self) -> str:
-        pages = int(_read_start("/proc/self/statm").split()[0])
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
         space = pages * resource.getpagesize() + (self.memory_mb << 20)
-        for kind, value in (
-            (resource.RLIMIT_AS, space),
-            (resource.RLIMIT_CPU, self.cpu_s),
-            (resource.RLIMIT_FSIZE, 0),
-            (resource.RLIMIT_NOFILE, 0),
-            (resource.RLIMIT_NPROC, 0),
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_MEMLOCK, 0),
-        ):
-            resource.setrlimit(kind, (value, value))
-        return (
-            f"memory + {self.memory_mb} MiB, {self.cpu_s} s processor time, no files, no processes"
-        )
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+        resource.setrlimit(resource.RLIMIT_CPU, (self.cpu_s, self.cpu_s))
+        for name in ("FSIZE", "NOFILE", "NPROC", "CORE", "MEMLOCK"):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
+        budget = f"memory + {self.memory_mb} MiB, {self.cpu_s} s processor time"
+        return f"{budget}, no files, no processes"
 
     def _drop_user(self) -> str:
         if os.geteuid() != 0:
@@ -141,7 +131,7 @@ class Lockdown:
 
     def _prctl(self, option: int, value: int, detail: str) -> str:
         if platform.system() != "Linux":
-            raise _Unavailable("needs Linux")
+            raise OSError("needs Linux")
         if self._libc.prctl(option, value, 0, 0, 0) != 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
@@ -149,28 +139,16 @@ class Lockdown:
 
     def _restrict_files(self) -> str:
         if self._ruleset is None:
-            raise _Unavailable(self._landlock_note)
+            raise OSError(self._landlock_note)
         self._ruleset.restrict()
         self._ruleset.close()
         return self._landlock_note
 
     def _filter_calls(self) -> str:
         if self._filter is None:
-            raise _Unavailable(self._seccomp_note)
+            raise OSError(self._seccomp_note)
         self._filter.load()
         return self._seccomp_note
-
-
-class _Unavailable(Exception):
-    """A layer is not available on this machine."""
-
-
-def _read_start(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return os.read(descriptor, 256).decode()
-    finally:
-        os.close(descriptor)
 
 
 def _build_filter() -> tuple[Any, str]:
@@ -181,29 +159,22 @@ def _build_filter() -> tuple[Any, str]:
         return None, "the package pyseccomp is missing; run: pip install pyseccomp"
     except RuntimeError:
         return None, "the system library libseccomp is missing; run: apt-get install libseccomp2"
+    program = seccomp.Arg(0, seccomp.EQ, PROGRAM_FD)
+    trace = seccomp.Arg(0, seccomp.EQ, TRACE_FD)
     try:
         rules = seccomp.SyscallFilter(seccomp.KILL_PROCESS)
-        _add_rules(rules, seccomp)
+        rules.add_rule(seccomp.ALLOW, "sendto", program, seccomp.Arg(4, seccomp.EQ, 0))
+        rules.add_rule(seccomp.ALLOW, "recvfrom", program)
+        rules.add_rule(seccomp.ALLOW, "write", trace)
+        # memory that is not executable
+        rules.add_rule(seccomp.ALLOW, "mmap", seccomp.Arg(2, seccomp.MASKED_EQ, _PROT_EXEC, 0))
+        for name in ("munmap", "mremap", "brk", "rt_sigreturn", "exit_group", "clock_gettime"):
+            rules.add_rule(seccomp.ALLOW, name)
+        for name in _FAILING_CALLS:
+            rules.add_rule(seccomp.ERRNO(_EPERM), name)
     except OSError as error:
         return None, f"this kernel refuses the filter: {error}"
     return rules, "messages and memory only; any other system call ends the process"
-
-
-def _add_rules(rules: Any, seccomp: Any) -> None:
-    def on(argument: int, value: int) -> Any:
-        return seccomp.Arg(argument, seccomp.EQ, value)
-
-    def not_executable(argument: int) -> Any:
-        return seccomp.Arg(argument, seccomp.MASKED_EQ, _PROT_EXEC, 0)
-
-    rules.add_rule(seccomp.ALLOW, "sendto", on(0, PROGRAM_FD), on(4, 0))
-    rules.add_rule(seccomp.ALLOW, "recvfrom", on(0, PROGRAM_FD))
-    rules.add_rule(seccomp.ALLOW, "write", on(0, TRACE_FD))
-    rules.add_rule(seccomp.ALLOW, "mmap", not_executable(2))
-    for name in ("munmap", "mremap", "brk", "rt_sigreturn", "exit_group", "clock_gettime"):
-        rules.add_rule(seccomp.ALLOW, name)
-    for name in _FAILING_CALLS:
-        rules.add_rule(seccomp.ERRNO(_EPERM), name)
 
 
 def _build_ruleset() -> tuple[Any, str]:

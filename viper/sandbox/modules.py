@@ -19,13 +19,13 @@ import heapq
 import itertools
 import json
 import math
+import operator
 import random
 import re
 import statistics
 import string
 import textwrap
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import Any
 
 from viper.sandbox import classes, standard
@@ -61,7 +61,7 @@ def member(facade: Facade, name: str) -> Any:
         ) from None
 
 
-def _pick(module: ModuleType, names: str) -> dict[str, Any]:
+def _pick(module: object, names: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names.split()}
 
 
@@ -118,14 +118,22 @@ def build_facades(
         guarded_getitem: item access for ``operator.itemgetter``.
         allow: makes the fields of a ``namedtuple`` readable.
     """
-    abstract = Facade("collections.abc", {n: TypeToken(n, m) for n, m in _TYPING.items()})
+    types = {name: TypeToken(name, matches) for name, matches in _TYPING.items()}
+    abstract = Facade("collections.abc", types)
+    source = random.Random(0)
+
+    def namedtuple(typename: str, field_names: Any, *, defaults: Any = None) -> type:
+        cls = collections.namedtuple(typename, field_names, defaults=defaults)  # type: ignore[misc]
+        allow(cls, frozenset(cls._fields) | {"count", "index"})
+        return cls
+
     members: dict[str, dict[str, Any]] = {
         "math": {n: getattr(math, n) for n in dir(math) if not n.startswith("_")},
         "statistics": _pick(statistics, _STATISTICS),
         "itertools": _pick(itertools, _ITERTOOLS),
         "collections": {
             **_pick(collections, "Counter defaultdict OrderedDict deque"),
-            "namedtuple": _namedtuple(allow),
+            "namedtuple": namedtuple,
             "abc": abstract,
         },
         "functools": {
@@ -133,12 +141,11 @@ def build_facades(
             "wraps": lambda *_, **__: lambda function: function,
         },
         "re": {
-            **_pick(re, _RE),
-            **{name: getattr(re, name) for name in _RE_FLAGS.split()},
+            **_pick(re, f"{_RE} {_RE_FLAGS}"),
             "Pattern": TypeToken("Pattern", re.Pattern),
             "Match": TypeToken("Match", re.Match),
         },
-        "random": _random_members(),
+        "random": {**_pick(source, _RANDOM), "Random": lambda seed=0: random.Random(seed)},
         "string": _pick(string, _STRING),
         "json": {"dumps": _dumps, "loads": lambda text: json.loads(text)},
         "heapq": _pick(
@@ -147,13 +154,9 @@ def build_facades(
         "bisect": _pick(bisect, "bisect bisect_left bisect_right insort insort_left insort_right"),
         "copy": {"copy": _copy, "deepcopy": _deepcopy},
         "operator": _operator_members(guarded_getattr, guarded_getitem),
-        "dataclasses": {
-            "dataclass": classes.dataclass,
-            "field": classes.field,
-            "asdict": classes.asdict,
-        },
+        "dataclasses": _pick(classes, "dataclass field asdict"),
         "typing": {
-            **{name: TypeToken(name, matches) for name, matches in _TYPING.items()},
+            **types,
             "Set": TypeToken("Set", set),
             "cast": lambda kind, value: value,
             "TypeVar": lambda name, *_, **__: TypeToken(str(name)),
@@ -224,38 +227,10 @@ def import_guards(
     return {"_import_": import_module, "_import_from_": import_from}
 
 
-def _namedtuple(allow: Callable[[type, frozenset[str]], None]) -> Callable[..., type]:
-    def namedtuple(typename: str, field_names: Any, *, defaults: Any = None) -> type:
-        cls = collections.namedtuple(typename, field_names, defaults=defaults)  # type: ignore[misc]
-        allow(cls, frozenset(cls._fields) | {"count", "index"})
-        return cls
-
-    return namedtuple
-
-
-def _random_members() -> dict[str, Any]:
-    source = random.Random(0)
-    members = {name: getattr(source, name) for name in _RANDOM.split()}
-    members["Random"] = lambda seed=0: random.Random(seed)
-    return members
-
-
-def _dumps(
-    obj: Any,
-    *,
-    indent: int | str | None = None,
-    sort_keys: bool = False,
-    default: Any = None,
-    separators: Any = None,
-    ensure_ascii: bool = True,
-) -> str:
-    encoder = json.JSONEncoder(
-        indent=indent,
-        sort_keys=sort_keys,
-        default=default,
-        separators=separators,
-        ensure_ascii=ensure_ascii,
-    )
+def _dumps(obj: Any, *, default: Any = None, **options: Any) -> str:
+    for name in options.keys() - {"indent", "sort_keys", "separators", "ensure_ascii"}:
+        raise TypeError(f"dumps() got an unexpected keyword argument {name!r}")
+    encoder = json.JSONEncoder(default=default, **options)
     # The encoder in C must not run code of the program while it reads a list.
     return encoder.encode(obj) if default is None else "".join(encoder.iterencode(obj))
 
@@ -281,9 +256,10 @@ def _deepcopy(value: Any) -> Any:
 
 
 def _duplicate(value: Any) -> Any:
-    twin = object.__new__(type(value)) if not isinstance(value, Exception) else value
-    if twin is not value:
-        twin.__dict__.update(value.__dict__)
+    if isinstance(value, Exception):
+        return value
+    twin = object.__new__(type(value))
+    twin.__dict__.update(value.__dict__)
     return twin
 
 
@@ -305,17 +281,5 @@ def _operator_members(
             return lambda obj: read_path(obj, names[0])
         return lambda obj: tuple(read_path(obj, name) for name in names)
 
-    return {
-        "itemgetter": itemgetter,
-        "attrgetter": attrgetter,
-        "add": lambda a, b: a + b,
-        "sub": lambda a, b: a - b,
-        "mul": lambda a, b: a * b,
-        "truediv": lambda a, b: a / b,
-        "lt": lambda a, b: a < b,
-        "le": lambda a, b: a <= b,
-        "gt": lambda a, b: a > b,
-        "ge": lambda a, b: a >= b,
-        "eq": lambda a, b: a == b,
-        "ne": lambda a, b: a != b,
-    }
+    plain = _pick(operator, "add sub mul truediv lt le gt ge eq ne")
+    return {**plain, "itemgetter": itemgetter, "attrgetter": attrgetter}

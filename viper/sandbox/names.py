@@ -91,21 +91,20 @@ class Printer:
 
 def program_builtins(guards: Guards, printer: Printer) -> dict[str, Any]:
     """Return the ``__builtins__`` of a program."""
-    names = {name: getattr(builtins, name) for name in _PLAIN.split()}
-    names |= {
+    return {
+        **{name: getattr(builtins, name) for name in _PLAIN.split()},
         "__build_class__": builtins.__build_class__,
         "__import__": _loaded_module,
         "print": printer.print,
         "pow": bounded_pow,
         "type": _OneArgumentType(guards),
-        "isinstance": _isinstance,
-        "issubclass": _issubclass,
+        "isinstance": lambda obj, kinds: isinstance(obj, _classes(kinds)),
+        "issubclass": lambda cls, kinds: issubclass(cls, _classes(kinds)),
         "getattr": guards.builtin_getattr,
         "hasattr": guards.builtin_hasattr,
         "setattr": guards.builtin_setattr,
         "delattr": guards.builtin_delattr,
     }
-    return names
 
 
 class _OneArgumentType:
@@ -137,14 +136,6 @@ def _classes(kinds: Any) -> Any:
             raise ForbiddenTypeError(f"{kinds.label} is no class to test for; name one, as in str")
         return kinds.matches
     return type if type(kinds) is _OneArgumentType else kinds
-
-
-def _isinstance(obj: Any, kinds: Any) -> bool:
-    return isinstance(obj, _classes(kinds))
-
-
-def _issubclass(cls: Any, kinds: Any) -> bool:
-    return issubclass(cls, _classes(kinds))
 
 
 def _loaded_module(name: str, *_: Any, **__: Any) -> Any:

@@ -127,8 +127,13 @@ def _unique(cls: Any) -> Any:
 ENUM = {"Enum": Enum, "IntEnum": IntEnum, "StrEnum": StrEnum, "auto": Auto, "unique": _unique}
 
 
-def _numbers_only(kind: Any) -> Callable[..., Any]:
-    """Return the constructor of a class of ``datetime`` without its form that reads a pickle."""
+def _token(kind: Any, members: str, make: Callable[..., Any] | None = None) -> TypeToken:
+    chosen = {name: getattr(kind, name) for name in members.split()}
+    return TypeToken(kind.__name__, kind, make or kind, chosen)
+
+
+def _token_of_numbers(kind: Any, members: str) -> TypeToken:
+    """Return the stand-in of a class of ``datetime``, without its form that reads a pickle."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
@@ -136,12 +141,7 @@ def _numbers_only(kind: Any) -> Callable[..., Any]:
                 raise TypeError(f"{kind.__name__}() takes numbers, not {type(value).__name__}")
         return kind(*args, **kwargs)
 
-    return make
-
-
-def _token(kind: Any, members: str, make: Callable[..., Any] | None = None) -> TypeToken:
-    chosen = {name: getattr(kind, name) for name in members.split()}
-    return TypeToken(kind.__name__, kind, make or kind, chosen)
+    return _token(kind, members, make)
 
 
 def _fraction(numerator: Any = 0, denominator: Any = None) -> fractions.Fraction:
@@ -153,17 +153,13 @@ def _fraction(numerator: Any = 0, denominator: Any = None) -> fractions.Fraction
 
 
 _RANGE = "min max resolution"
-_PARSED = "fromisoformat fromordinal fromisocalendar"
 _DATE = "isoformat strftime weekday isoweekday isocalendar toordinal timetuple ctime replace"
 _TIME = "isoformat strftime replace"
+_ON_DATE = f"{_RANGE} fromisoformat fromordinal fromisocalendar {_DATE}"
 DATETIME = {
-    "date": _token(datetime.date, f"{_RANGE} {_PARSED} {_DATE}", _numbers_only(datetime.date)),
-    "datetime": _token(
-        datetime.datetime,
-        f"{_RANGE} {_PARSED} {_DATE} strptime combine date time",
-        _numbers_only(datetime.datetime),
-    ),
-    "time": _token(datetime.time, f"{_RANGE} fromisoformat {_TIME}", _numbers_only(datetime.time)),
+    "date": _token_of_numbers(datetime.date, _ON_DATE),
+    "datetime": _token_of_numbers(datetime.datetime, f"{_ON_DATE} strptime combine date time"),
+    "time": _token_of_numbers(datetime.time, f"{_RANGE} fromisoformat {_TIME}"),
     "timedelta": _token(datetime.timedelta, f"{_RANGE} total_seconds"),
     "timezone": _token(datetime.timezone, "utc min max"),
     "UTC": datetime.UTC,
@@ -258,13 +254,6 @@ class _Manager:
         raise RuntimeError("generator didn't stop after throw()")
 
 
-def _contextmanager(function: Any) -> Callable[..., _Manager]:
-    def enter(*args: Any, **kwargs: Any) -> _Manager:
-        return _Manager(function(*args, **kwargs))
-
-    return enter
-
-
 class _Suppress:
     __slots__ = ("_kinds",)
 
@@ -300,7 +289,7 @@ def contextlib_members(read_attribute: Callable[..., Any]) -> dict[str, Any]:
         read_attribute: attribute access for ``closing``.
     """
     return {
-        "contextmanager": _contextmanager,
+        "contextmanager": lambda make: lambda *args, **kwargs: _Manager(make(*args, **kwargs)),
         "suppress": _Suppress,
         "closing": lambda value: _Entered(value, read_attribute(value, "close")),
         "nullcontext": lambda value=None: _Entered(value, lambda: None),

@@ -27,8 +27,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -85,8 +84,7 @@ class ExpressionError(ValueError):
     """An expression cannot be evaluated; the message gives the reason in one line."""
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     """One token; ``position`` counts characters from 1."""
 
     kind: str
@@ -179,52 +177,46 @@ class _Parser:
     def _logic(self, level: int = 0) -> Any:
         """Return the value of ``or``, ``xor`` and ``and``, each looser than the next."""
         if level == len(_LOGIC):
-            return self._negation()
+            negations = 0
+            while self._accept("not"):
+                negations += 1
+            value = self._comparison_chain()
+            return is_true(value) != (negations % 2 == 1) if negations else value
         word, connect = _LOGIC[level]
         value = self._logic(level + 1)
         while self._accept(word):
             value = connect(is_true(value), is_true(self._logic(level + 1)))
         return value
 
-    def _negation(self) -> Any:
-        inverted, any_not = False, False
-        while self._accept("not"):
-            inverted, any_not = not inverted, True
-        value = self._comparison_chain()
-        return is_true(value) != inverted if any_not else value
-
     def _comparison_chain(self) -> Any:
         left = self._calculation()
-        holds, compared = True, False
-        while (operator := self._comparison()) is not None:
+        results: list[bool] = []
+        while True:
+            follows = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
+            if self._token.text == "not" and follows.text == "in" and follows.kind == "name":
+                self._next += 2
+                relation: str | None = "not in"
+            else:
+                relation = self._accept("==", "!=", "<", "<=", ">", ">=", "in")
+            if relation is None:
+                return all(results) if results else left
             right = self._calculation()
-            holds, compared = _COMPARISONS[operator](left, right) and holds, True
+            results.append(_COMPARISONS[relation](left, right))
             left = right
-        return holds if compared else left
-
-    def _comparison(self) -> str | None:
-        follows = self._tokens[min(self._next + 1, len(self._tokens) - 1)]
-        if self._token.text == "not" and follows.text == "in" and follows.kind == "name":
-            self._next += 2
-            return "not in"
-        return self._accept("==", "!=", "<", "<=", ">", ">=", "in")
 
     def _calculation(self, level: int = 0) -> Any:
         """Return the value of sums, and within them of products, from left to right."""
         if level == len(_ARITHMETIC):
-            return self._signed_value()
+            signs = []
+            while (sign := self._accept("+", "-")) is not None:
+                signs.append(sign)
+            value = self._part()
+            for sign in signs:
+                value = arithmetic(sign, 0, value)
+            return value
         value = self._calculation(level + 1)
         while (symbol := self._accept(*_ARITHMETIC[level])) is not None:
             value = arithmetic(symbol, value, self._calculation(level + 1))
-        return value
-
-    def _signed_value(self) -> Any:
-        signs = []
-        while (sign := self._accept("+", "-")) is not None:
-            signs.append(sign)
-        value = self._part()
-        for sign in signs:
-            value = arithmetic(sign, 0, value)
         return value
 
     def _part(self) -> Any:
@@ -234,32 +226,22 @@ class _Parser:
             self._expect(")")
             return value
         if self._accept("["):
-            return self._list()
+            items: list[Any] = []
+            while not self._accept("]"):
+                if items:
+                    self._expect(",")
+                items.append(self._choice())
+            return items
+        if token.kind in ("end", "symbol") or token.kind == "name" and token.text in _RESERVED:
+            self._fail("a value")
+        self._next += 1
         if token.kind == "number":
-            self._next += 1
-            whole = token.text.isdecimal()
             # numbers of more than 15 digits are refused, so int() need not read thousands of them
-            return accept_value(
-                int(token.text) if whole and len(token.text) < 40 else float(token.text)
-            )
+            whole = token.text.isdecimal() and len(token.text) < 40
+            return accept_value(int(token.text) if whole else float(token.text))
         if token.kind == "text":
-            self._next += 1
             return self._fill_placeholders(_ESCAPE.sub(r"\1", token.text[1:-1]))
-        if token.kind == "placeholder" or (token.kind == "name" and token.text not in _RESERVED):
-            self._next += 1
-            return self._variable_or_word(token)
-        return self._fail("a value")
-
-    def _list(self) -> list[Any]:
-        items: list[Any] = []
-        while not self._accept("]"):
-            if items:
-                self._expect(",")
-            items.append(self._choice())
-        return items
-
-    def _variable_or_word(self, token: _Token) -> Any:
-        """Return the value of a variable, or the truth value of a word that no variable has."""
+        # a variable, or a word for a truth value that no variable has
         if token.text in self._variables:
             return self._value(token.text)
         if token.kind == "name" and token.text.lower() in _WORDS:
@@ -312,11 +294,7 @@ def accept_value(value: Any) -> Any:
 
 def is_true(value: Any) -> bool:
     """Return the truth value; "yes" and "true" are true; "no", "false", 0 and "" are false."""
-    if isinstance(value, str):
-        word = _word(value)
-        number = _number(word)
-        return word in _TRUE or (word not in _FALSE and word != "" and number != 0)
-    return len(value) > 0 if isinstance(value, list | tuple) else bool(value)
+    return bool(_plain(value))
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -328,15 +306,6 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(first, str) != isinstance(second, str) or None in (first, second):
         return first is second
     return bool(first == second)
-
-
-def compare(left: Any, right: Any) -> float:
-    """Return a number below 0, 0 or above 0 if left is less than, equal to or greater than right.
-
-    Raises:
-        ExpressionError: one of them is not a number.
-    """
-    return _as_number(left) - _as_number(right)
 
 
 def contains(item: Any, container: Any) -> bool:
@@ -424,10 +393,10 @@ def _describe(value: Any) -> str:
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": equal,
     "!=": lambda left, right: not equal(left, right),
-    "<": lambda left, right: compare(left, right) < 0,
-    "<=": lambda left, right: compare(left, right) <= 0,
-    ">": lambda left, right: compare(left, right) > 0,
-    ">=": lambda left, right: compare(left, right) >= 0,
+    "<": lambda left, right: _as_number(left) < _as_number(right),
+    "<=": lambda left, right: _as_number(left) <= _as_number(right),
+    ">": lambda left, right: _as_number(left) > _as_number(right),
+    ">=": lambda left, right: _as_number(left) >= _as_number(right),
     "in": contains,
     "not in": lambda left, right: not contains(left, right),
 }

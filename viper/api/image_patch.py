@@ -13,6 +13,7 @@ compare by picture and box.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from viper.api.registry import ALL_TASKS, ANSWER_TASKS, UNLISTED, method
@@ -42,7 +43,7 @@ class ImagePatch:
 
     __slots__ = ("_handle", "_box", "_outline", "_label")
     _handle: ImageHandle
-    _box: tuple[float, float, float, float]
+    _box: tuple[float, ...]
     _outline: str
     _label: str
 
@@ -70,37 +71,41 @@ class ImagePatch:
             raise TypeError(
                 f"ImagePatch needs an image, a patch or a video segment, not {type(image).__name__}"
             )
-        self._box = _inner_box(outer, (left, lower, right, upper))
+        x0, y0, x1, y1 = outer
+        left = 0 if left is None else number(left, "left")
+        lower = 0 if lower is None else number(lower, "lower")
+        right = x1 - x0 if right is None else number(right, "right")
+        upper = y1 - y0 if upper is None else number(upper, "upper")
+        if left > right or lower > upper:
+            raise ValueError(
+                f"no such box: left {left}, lower {lower}, right {right}, upper {upper}; "
+                "it needs left <= right and lower <= upper (y points up)"
+            )
+        self._box = _within(outer, x0 + left, y0 + lower, x0 + right, y0 + upper)
         self._outline = self._label = ""
 
     @classmethod
     def _at(
-        cls,
-        handle: ImageHandle,
-        left: float,
-        lower: float,
-        right: float,
-        upper: float,
-        outline: str = "",
-        label: str = "",
+        cls, handle: ImageHandle, *box: float, outline: str = "", label: str = ""
     ) -> ImagePatch:
         """A patch at absolute coordinates of the handle's image; for our own code.
 
-        ``outline`` names a mask that the parent holds, where more is known than the box.
+        Args:
+            box: left, lower, right and upper.
+            outline: name of a mask that the parent holds, where more is known than the box.
         """
         patch = cls.__new__(cls)
-        patch._handle = handle
-        patch._box = (left, lower, right, upper)
+        patch._handle, patch._box = handle, box
         patch._outline, patch._label = outline, label
         return patch
 
     def _in(self, handle: ImageHandle) -> ImagePatch:
         """The same patch under another handle of its image, which knows the image's size."""
-        return ImagePatch._at(handle, *self._box, self._outline, self._label)
+        return ImagePatch._at(handle, *self._box, outline=self._outline, label=self._label)
 
     def _labelled(self, label: str) -> ImagePatch:
         """The same patch with what it shows by name."""
-        return ImagePatch._at(self._handle, *self._box, self._outline, label)
+        return ImagePatch._at(self._handle, *self._box, outline=self._outline, label=label)
 
     @property
     def left(self) -> float:
@@ -365,7 +370,7 @@ class ImagePatch:
         The box is in pixels of the original image, in the order left, upper, right, lower.
         The result is empty if no part of this patch lies on that side.
         """
-        return self._strip(right=_in_order(left, right)[0])
+        return self._strip(right=min(_borders(left, right)))
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_right_of_bbox(
@@ -375,7 +380,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(left=_in_order(left, right)[1])
+        return self._strip(left=max(_borders(left, right)))
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_below_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
@@ -383,7 +388,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(upper=_in_order(lower, upper)[0])
+        return self._strip(upper=min(_borders(lower, upper)))
 
     @method(("question", "ground", "statement"), api="dwim")
     def crop_above_bbox(self, left: float, upper: float, right: float, lower: float) -> ImagePatch:
@@ -391,7 +396,7 @@ class ImagePatch:
 
         Arguments as in ``crop_left_of_bbox``.
         """
-        return self._strip(lower=_in_order(lower, upper)[1])
+        return self._strip(lower=max(_borders(lower, upper)))
 
     @property
     def _call(self) -> Caller:
@@ -411,21 +416,10 @@ class ImagePatch:
         return ImagePatch(self._handle)
 
     def _strip(
-        self,
-        left: float | None = None,
-        lower: float | None = None,
-        right: float | None = None,
-        upper: float | None = None,
+        self, left: float = -inf, lower: float = -inf, right: float = inf, upper: float = inf
     ) -> ImagePatch:
         """This patch cut off at absolute borders; empty at its edge when they lie outside it."""
-        x0, y0, x1, y1 = self._box
-        return ImagePatch._at(
-            self._handle,
-            _clamp(x0 if left is None else left, x0, x1),
-            _clamp(y0 if lower is None else lower, y0, y1),
-            _clamp(x1 if right is None else right, x0, x1),
-            _clamp(y1 if upper is None else upper, y0, y1),
-        )
+        return ImagePatch._at(self._handle, *_within(self._box, left, lower, right, upper))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ImagePatch):
@@ -439,35 +433,11 @@ class ImagePatch:
         return "ImagePatch({}, {}, {}, {})".format(*(round(edge, 1) for edge in self._box))
 
 
-_Box = tuple[float, float, float, float]
+def _within(outer: Sequence[float], *borders: float) -> tuple[float, ...]:
+    """Left, lower, right and upper, cut off at those of ``outer``."""
+    limits = (outer[0::2], outer[1::2]) * 2
+    return tuple(min(max(b, low), high) for b, (low, high) in zip(borders, limits, strict=True))
 
 
-def _inner_box(outer: _Box, borders: tuple[float | None, ...]) -> _Box:
-    """Borders relative to ``outer`` as absolute ones, cut off at it; None means its own."""
-    x0, y0, x1, y1 = outer
-    defaults = (0, 0, x1 - x0, y1 - y0)
-    names = ("left", "lower", "right", "upper")
-    left, lower, right, upper = (
-        default if border is None else number(border, name)
-        for border, default, name in zip(borders, defaults, names, strict=True)
-    )
-    if left > right or lower > upper:
-        raise ValueError(
-            f"no such box: left {left}, lower {lower}, right {right}, upper {upper}; "
-            "it needs left <= right and lower <= upper (y points up)"
-        )
-    return (
-        _clamp(x0 + left, x0, x1),
-        _clamp(y0 + lower, y0, y1),
-        _clamp(x0 + right, x0, x1),
-        _clamp(y0 + upper, y0, y1),
-    )
-
-
-def _clamp(value: float, low: float, high: float) -> float:
-    return min(max(value, low), high)
-
-
-def _in_order(a: Any, b: Any) -> tuple[float, float]:
-    first, second = number(a, "border"), number(b, "border")
-    return min(first, second), max(first, second)
+def _borders(*values: Any) -> list[float]:
+    return [number(value, "border") for value in values]

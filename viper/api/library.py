@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,29 +85,24 @@ def library_for(api: str, base: Path | None = None) -> Library:
         UsageError: a file cannot be used as a file of routines.
         UnknownNameError: a part is neither a set, nor a file, nor an entry point.
     """
-    return Library(tuple(_files(split_api(api), base or Path())))
-
-
-def installable_routines() -> Registry:
-    """Return the registry of packages' modules of routines, which may not use names of API sets."""
-    return Registry("viper.routines", "API", dict.fromkeys(sorted(api_names()), "viper.api.sets"))
-
-
-def _files(parts: Iterable[str], base: Path) -> Iterable[RoutineFile]:
-    routines = installable_routines()
-    for part in dict.fromkeys(parts):
-        if part in routines.shipped and routines.find(part):
+    folder, files = base or Path(), []
+    # Packages' modules of routines may not use names of API sets.
+    sets = dict.fromkeys(sorted(api_names()), "viper.api.sets")
+    modules = Registry("viper.routines", "API", sets)
+    for part in dict.fromkeys(split_api(api)):
+        point = None if part.endswith(".py") else modules.find(part)
+        if part in sets:
             continue
         if part.endswith(".py"):
-            yield load_routine_file(base / Path(part).expanduser(), part)
-            continue
-        point = routines.find(part)
-        if point is None:
-            if (base / f"{part}.py").is_file():
-                raise UsageError(f"unknown API {part!r}; did you mean {part}.py?")
-            choices = [*routines.names(), "a path ending in .py"]
-            raise UnknownNameError("API", part, choices)
-        yield load_routine_file(module_path(point), part)
+            path = folder / Path(part).expanduser()
+        elif point is not None:
+            path = module_path(point)
+        elif (folder / f"{part}.py").is_file():
+            raise UsageError(f"unknown API {part!r}; did you mean {part}.py?")
+        else:
+            raise UnknownNameError("API", part, [*modules.names(), "a path ending in .py"])
+        files.append(load_routine_file(path, part))
+    return Library(tuple(files))
 
 
 def called_names(program: str) -> set[str]:

@@ -84,13 +84,12 @@ def decode(ref: Ref, call: Caller) -> object:
     """
     fields: Any = ref.fields
     if ref.kind == "image":
-        image_id, width, height = fields
-        return ImageHandle(image_id, width, height, call)
+        return ImageHandle(*fields, call=call)
     if ref.kind == "video":
-        video_id, num_frames, width, height = fields
-        return VideoHandle(video_id, num_frames, width, height, call)
+        return VideoHandle(*fields, call=call)
     if ref.kind == "patch":
-        return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:])
+        details = dict(zip(("outline", "label"), fields[5:], strict=False))
+        return ImagePatch._at(ImageHandle(fields[0], 0, 0, call), *fields[1:5], **details)
     if ref.kind == "view":
         name, x0, y0, x1, y1 = fields
         return getattr(call, "arrays", {})[name][y0:y1, x0:x1]
@@ -107,8 +106,7 @@ def _bound(routine: Routine, call: Caller) -> Callable[..., Any]:
 
     def bound(*args: Any, **kwargs: Any) -> Any:
         # Read the variables at the call, because a child gets them after its names
-        takes_client = routine.receives == CLIENT_PARAMETER
-        first = call if takes_client else getattr(call, "variables", {})
+        first = call if routine.receives == CLIENT_PARAMETER else getattr(call, "variables", {})
         return routine.function(first, *args, **kwargs)
 
     bound.__name__ = routine.name
@@ -148,13 +146,10 @@ def _with_sizes(value: Any, handles: Mapping[str, ImageHandle | VideoHandle]) ->
     if isinstance(value, ImageHandle):
         return ImagePatch(value)
     if isinstance(value, ImagePatch):
-        handle = handles.get(value._handle.id)
-        if handle is None:
-            source = handles.get(value._handle.id.partition("#")[0])
-            if isinstance(source, VideoHandle):
-                handle = ImageHandle(
-                    value._handle.id, source.width, source.height, value._handle.call
-                )
+        own = value._handle
+        handle, source = handles.get(own.id), handles.get(own.id.partition("#")[0])
+        if handle is None and isinstance(source, VideoHandle):
+            handle = ImageHandle(own.id, source.width, source.height, own.call)
         return value._in(handle) if isinstance(handle, ImageHandle) else value
     if isinstance(value, VideoSegment):
         handle = handles.get(value._handle.id)

@@ -126,10 +126,9 @@ class Registry:
         Raises:
             UnknownNameError: no routine has that name.
         """
-        try:
-            return self._routines[name]
-        except KeyError:
-            raise UnknownNameError("routine", name, self._routines) from None
+        if name not in self._routines:
+            raise UnknownNameError("routine", name, self._routines)
+        return self._routines[name]
 
     def all(self) -> tuple[Routine, ...]:
         """Return every routine, in the order of registration."""
@@ -200,15 +199,12 @@ def routine(
     """
 
     def register(function: Function) -> Function:
-        visibility = Visibility(_names(listed), _names(api), tuple(hide), summary)
+        listed = ALL_TASKS if callable(tasks) else _names(tasks)
+        visibility = Visibility(listed, _names(api), tuple(hide), summary)
         _CURRENT.get().add(Routine(function.__name__, function, visibility, tool))
         return function
 
-    if callable(tasks):
-        listed: Any = ALL_TASKS
-        return register(tasks)
-    listed = tasks
-    return register
+    return register(tasks) if callable(tasks) else register
 
 
 def method(
@@ -266,10 +262,9 @@ def check_documented(name: str, function: Callable[..., Any]) -> None:
     """Raise a UsageError unless all parameters are typed and there is a docstring."""
     signature = inspect.signature(function)
     untyped = [
-        parameter.name
-        for parameter in signature.parameters.values()
-        if parameter.name not in ("self", TOOLS_PARAMETER)
-        and parameter.annotation is inspect.Parameter.empty
+        each
+        for each, parameter in signature.parameters.items()
+        if each not in ("self", TOOLS_PARAMETER) and parameter.annotation is parameter.empty
     ]
     if signature.return_annotation is inspect.Signature.empty:
         untyped.append("return")

@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -67,7 +67,10 @@ def load_routine_file(path: Path, name: str | None = None) -> RoutineFile:
     routines = collected.all()
     if not routines:
         raise UsageError(f"{path}: holds no routine; mark a function with @routine from viper")
-    _check_parameters(path, routines)
+    for routine in routines:
+        if problem := _problem(routine):
+            line = routine.function.__code__.co_firstlineno
+            raise UsageError(f"{path}:{line}: {routine.name}: {problem}")
     return RoutineFile(name or str(path), path, routines, _child_source(path, text, routines))
 
 
@@ -108,52 +111,39 @@ def run_file(path: Path, text: str) -> ModuleType:
     try:
         exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the user's own
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises
-        raise UsageError(_import_error(path, error)) from error
+        line, message = None, str(error)
+        if isinstance(error, SyntaxError):
+            line, message = error.lineno, error.msg
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == str(path):
+                line = frame.lineno
+        where = f"{path}:{line}" if line else str(path)
+        kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
+        raise UsageError(f"{where}: {kind}{message}") from error
     finally:
         sys.path.remove(folder)
     return module
 
 
-def _import_error(path: Path, error: BaseException) -> str:
-    """Return one line that names the place in the file where an import failed."""
-    line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == str(path):
-            line = frame.lineno
-    where = f"{path}:{line}" if line else str(path)
-    kind = "" if isinstance(error, UsageError) else f"{type(error).__name__}: "
-    return f"{where}: {kind}{error.msg if isinstance(error, SyntaxError) else error}"
+def _problem(routine: registry.Routine) -> str:
+    """Return what is wrong with the parameters of a routine, or ""."""
+    reserved = f"a parameter called {routine.receives!r} is reserved; "
+    if routine.receives == registry.CLIENT_PARAMETER:
+        return reserved + "call the routines and methods of the API by their names"
+    if routine.receives == registry.VARIABLES_PARAMETER:
+        return reserved + "take what the routine needs as arguments"
+    if inspect.iscoroutinefunction(routine.function):
+        return "a routine cannot be async"
+    if registry.TOOLS_PARAMETER in inspect.signature(routine.function).parameters:
+        if not routine.tool:
+            only = "only @routine(tool=True) gets tools"
+            return f"{only}; a pure routine runs in the sandbox, without them"
+        if routine.receives != registry.TOOLS_PARAMETER:
+            return "tools must be the first parameter"
+    return ""
 
 
-def _check_parameters(path: Path, routines: Iterable[registry.Routine]) -> None:
-    for routine in routines:
-        takes_tools = registry.TOOLS_PARAMETER in inspect.signature(routine.function).parameters
-        problem = ""
-        if routine.receives == registry.CLIENT_PARAMETER:
-            problem = (
-                f"a parameter called {registry.CLIENT_PARAMETER!r} is reserved; call the routines "
-                "and methods of the API by their names"
-            )
-        elif routine.receives == registry.VARIABLES_PARAMETER:
-            problem = (
-                f"a parameter called {registry.VARIABLES_PARAMETER!r} is reserved; take what the "
-                "routine needs as arguments"
-            )
-        elif inspect.iscoroutinefunction(routine.function):
-            problem = "a routine cannot be async"
-        elif takes_tools and not routine.tool:
-            problem = (
-                "only @routine(tool=True) gets tools; "
-                "a pure routine runs in the sandbox, without them"
-            )
-        elif takes_tools and routine.receives != registry.TOOLS_PARAMETER:
-            problem = "tools must be the first parameter"
-        if problem:
-            line = routine.function.__code__.co_firstlineno
-            raise UsageError(f"{path}:{line}: {routine.name}: {problem}")
-
-
-def _child_source(path: Path, text: str, routines: Iterable[registry.Routine]) -> Source | None:
+def _child_source(path: Path, text: str, routines: Sequence[registry.Routine]) -> Source | None:
     """Return the pure routines and the statements they need, every line at its place in the file.
 
     Return None if the file has no pure routine.
@@ -161,7 +151,6 @@ def _child_source(path: Path, text: str, routines: Iterable[registry.Routine]) -
     Raises:
         UsageError: they break the rules of programs; one line with file and line.
     """
-    routines = list(routines)
     pure = [routine.name for routine in routines if not routine.tool]
     if not pure:
         return None
@@ -172,8 +161,8 @@ def _child_source(path: Path, text: str, routines: Iterable[registry.Routine]) -
     for node in statements:
         parts: list[ast.stmt | ast.expr] = [node, *_decorators(node)]
         for part in parts:
-            for number in range(part.lineno - 1, part.end_lineno or part.lineno):
-                kept_lines[number] = lines[number]
+            place = slice(part.lineno - 1, part.end_lineno)
+            kept_lines[place] = lines[place]
     source = Source(path.name, "\n".join(kept_lines) + "\n", tuple(pure))
     _check_names(path, statements, {routine.name for routine in routines})
     try:
@@ -183,36 +172,24 @@ def _child_source(path: Path, text: str, routines: Iterable[registry.Routine]) -
     return source
 
 
-def _check_names(path: Path, statements: Iterable[ast.stmt], routines: set[str]) -> None:
+def _check_names(path: Path, statements: Sequence[ast.stmt], routines: set[str]) -> None:
     """Refuse imports and names that the child does not have."""
-    statements = list(statements)
-    available = BUILTIN_NAMES | {"super"} | routines
+    available = BUILTIN_NAMES | routines | {"super", "ImagePatch", "VideoSegment"}
     available |= {name for statement in statements for name in _names_defined(statement)}
-    available |= {routine.name for routine in registry.REGISTRY.all()} | {
-        "ImagePatch",
-        "VideoSegment",
-    }
+    available |= {routine.name for routine in registry.REGISTRY.all()}
     for statement in statements:
-        modules: list[str] = []
-        if isinstance(statement, ast.ImportFrom):
-            modules = [statement.module or "."]
-        elif isinstance(statement, ast.Import):
-            modules = [alias.name for alias in statement.names]
-        for module in modules:
+        for module in _modules(statement):
             if module not in MODULES:
-                raise UsageError(
-                    f"{path}:{statement.lineno}: programs cannot import {module!r}; {_PURE_RULES}"
-                )
+                message = f"programs cannot import {module!r}; {_PURE_RULES}"
+                raise UsageError(f"{path}:{statement.lineno}: {message}")
         for node in _free_names(statement):
             if node.id not in available:
-                raise UsageError(
-                    f"{path}:{node.lineno}: the name {node.id!r} is not there in the sandbox; "
-                    + _PURE_RULES
-                )
+                missing = f"the name {node.id!r} is not there in the sandbox"
+                raise UsageError(f"{path}:{node.lineno}: {missing}; {_PURE_RULES}")
 
 
-def _free_names(statement: ast.stmt) -> Iterator[ast.Name]:
-    """Yield the names that a statement reads and does not bind itself."""
+def _free_names(statement: ast.stmt) -> list[ast.Name]:
+    """Return the names that a statement reads and does not bind itself."""
     nodes = [node for part in _executed_parts(statement) for node in ast.walk(part)]
     bound = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
     reads = []
@@ -226,10 +203,18 @@ def _free_names(statement: ast.stmt) -> Iterator[ast.Name]:
                 bound.add(name)
             case ast.stmt():
                 bound.update(_imports(node))
-    yield from (node for node in reads if node.id not in bound)
+    return [node for node in reads if node.id not in bound]
+
+
+def _modules(statement: ast.stmt) -> list[str]:
+    """Return the modules that a statement imports."""
+    if isinstance(statement, ast.ImportFrom):
+        return [statement.module or "."]
+    return [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
 
 
 def _imports(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement imports."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         for alias in statement.names:
             yield alias.asname or alias.name.partition(".")[0]
@@ -248,14 +233,12 @@ def _decorators(statement: ast.stmt) -> list[ast.expr]:
 
 def _executed_parts(statement: ast.stmt) -> list[ast.AST]:
     """Return the parts that run; ``@routine`` and annotations do not reach the child."""
+    if isinstance(statement, ast.AnnAssign) and statement.value:
+        return [statement.value]
     if not isinstance(statement, ast.FunctionDef):
-        return (
-            [statement.value]
-            if isinstance(statement, ast.AnnAssign) and statement.value
-            else [statement]
-        )
-    parts: list[ast.AST] = [*statement.body, *statement.args.defaults, *_decorators(statement)]
-    return parts + [default for default in statement.args.kw_defaults if default is not None]
+        return [statement]
+    defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+    return [*statement.body, *defaults, *_decorators(statement)]
 
 
 def _needed_statements(tree: ast.Module, names: Iterable[str], tools: set[str]) -> list[ast.stmt]:
@@ -271,10 +254,8 @@ def _needed_statements(tree: ast.Module, names: Iterable[str], tools: set[str]) 
     pending, reached, needed = list(names), set(names), set()
     while pending:
         for statement in defines.get(pending.pop(), []):
-            modules = [getattr(statement, "module", None) or ""]
-            if isinstance(statement, ast.Import):
-                modules = [alias.name for alias in statement.names]
-            is_own = any(name.partition(".")[0] in ("viper", "__future__") for name in modules)
+            packages = {name.partition(".")[0] for name in _modules(statement)}
+            is_own = not packages.isdisjoint(("viper", "__future__"))
             if statement in needed or is_own:
                 continue
             needed.add(statement)

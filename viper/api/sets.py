@@ -126,18 +126,14 @@ class ApiSet:
             raise UsageError("task 'auto' has no API of its own; resolve the task first")
         layers = {layer for part in self.parts for layer in _layers(part, task)}
         named = set().union(*(TOOL_SETS.get(part, ()) for part in self.parts))
-        shipped = tuple(
+        shipped = (
             _entry(name, owner, function, visibility)
             for name, owner, function, visibility in _everything()
             if (task in visibility.tasks and layers & set(visibility.apis))
             or (name in named and owner == _OWNER_OF_NAMED.get(name))
         )
-        return shipped + tuple(
-            entry_of(routine)
-            for routines in self.own.values()
-            for routine in routines
-            if task in routine.visibility.tasks
-        )
+        own = (routine for routines in self.own.values() for routine in routines)
+        return (*shipped, *(entry_of(each) for each in own if task in each.visibility.tasks))
 
 
 def split_api(name: str) -> tuple[str, ...]:
@@ -206,7 +202,7 @@ def _entry(
 
 def summary_of(docstring: str) -> str:
     """Return the first line with a lower-case first letter and no final period."""
-    first = docstring.strip().splitlines()[0].strip().rstrip(".") if docstring.strip() else ""
+    first = docstring.strip().partition("\n")[0].strip().rstrip(".")
     return first[:1].lower() + first[1:]
 
 

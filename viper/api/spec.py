@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -25,7 +26,10 @@ def render(entries: Sequence[ApiEntry], detail: Detail = "full") -> str:
     if detail == "compact":
         return "\n".join(compact_line(entry) for entry in entries)
     full = [entry for entry in entries if not entry.brief]
-    blocks = [_class_text(owner, full) for owner in _mentioned_classes(full)]
+    # The classes that an entry belongs to or mentions in a parameter or result.
+    types = [[e.owner or "", e.returns, *(p.annotation for p in e.parameters)] for e in full]
+    mentioned = "\n".join(itertools.chain(*types))
+    blocks = [_class_text(owner, full) for owner in OWNERS if owner.__name__ in mentioned]
     blocks += [_stub(entry) for entry in full if entry.owner is None]
     brief = [brief_line(entry) for entry in entries if entry.brief]
     if brief:
@@ -53,19 +57,6 @@ def api_hash(entries: Iterable[ApiEntry]) -> str:
     return hashlib.sha256(render(tuple(entries), "full").encode()).hexdigest()[:12]
 
 
-def _mentioned_classes(entries: Sequence[ApiEntry]) -> list[type]:
-    """Return the classes that an entry belongs to or mentions in a parameter or result."""
-    mentions = [
-        (entry.owner or "", entry.returns, *(p.annotation for p in entry.parameters))
-        for entry in entries
-    ]
-    return [
-        owner
-        for owner in OWNERS
-        if any(owner.__name__ in text for texts in mentions for text in texts)
-    ]
-
-
 def _class_text(owner: type, entries: Sequence[ApiEntry]) -> str:
     parameters, _ = signature_of(owner.__init__)  # type: ignore[misc]
     parts = [f"class {owner.__name__}:", _docstring(inspect.getdoc(owner) or ""), ""]
@@ -84,9 +75,8 @@ def _stub(entry: ApiEntry) -> str:
     if entry.example:
         text += "\n\nExample:\n" + textwrap.indent(entry.example, _INDENT)
     is_method = entry.owner is not None
-    return (
-        f"{_signature(entry.name, entry.parameters, entry.returns, is_method)}\n{_docstring(text)}"
-    )
+    signature = _signature(entry.name, entry.parameters, entry.returns, is_method)
+    return f"{signature}\n{_docstring(text)}"
 
 
 def _signature(name: str, parameters: Sequence[Parameter], returns: str, is_method: bool) -> str:

@@ -15,15 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from viper.api import prelude
+from viper.api import prelude, registry
 from viper.api.image_patch import ImagePatch
-from viper.api.registry import (
-    CLIENT_PARAMETER,
-    REGISTRY,
-    TOOLS_PARAMETER,
-    VARIABLES_PARAMETER,
-    Routine,
-)
 from viper.api.runtime import ArrayView, Caller, ImageHandle, VideoHandle
 from viper.api.video_segment import VideoSegment
 from viper.errors import ToolError, ViperError
@@ -111,13 +104,12 @@ class Tools:
         The same change of the same content is computed once.
         """
         several = patches if isinstance(patches, tuple) else (patches,)
-        key = self._key(name, several, args)
-        return self.picture(self._computed(key, CHANGES[name], several, args), several[0], key)
+        key, pixels = self._computed(name, CHANGES[name], several, args)
+        return self.picture(pixels, several[0], key)
 
     def measured(self, name: str, patch: ImagePatch, *args: Hashable) -> Any:
         """Return a measure of :mod:`viper.tools.pixels`, computed once for the same content."""
-        key = self._key(name, (patch,), args)
-        return self._computed(key, MEASURES[name], (patch,), args)
+        return self._computed(name, MEASURES[name], (patch,), args)[1]
 
     def color(self, value: Any) -> tuple[int, int, int]:
         """Return a color by name, ``#rrggbb`` or three numbers as (red, green, blue).
@@ -127,18 +119,14 @@ class Tools:
         """
         return color_of(value)
 
-    def _key(self, name: str, patches: tuple[ImagePatch, ...], args: tuple[Any, ...]) -> Any:
-        """Return all that a computation depends on."""
-        media = self._session.media
-        content = ((media.content_hash(each._handle.id), self.box(each)) for each in patches)
-        return ("pixels", name, args, *content)
-
     def _computed(
-        self, key: Any, compute: Callable[..., Any], patches: tuple[ImagePatch, ...], args: Any
-    ) -> Any:
-        return self._session.without_model(
-            key, lambda: compute(*(self.view(each) for each in patches), *args)
-        )
+        self, name: str, compute: Callable[..., Any], patches: tuple[ImagePatch, ...], args: Any
+    ) -> tuple[Any, Any]:
+        """Return all that a computation depends on, and its result."""
+        hash_of = self._session.media.content_hash
+        key = ("pixels", name, args, *((hash_of(p._handle.id), self.box(p)) for p in patches))
+        result = self._session.without_model(key, lambda: compute(*map(self.view, patches), *args))
+        return key, result
 
     def show(self, patch: ImagePatch) -> None:
         """Show a patch to the model that writes the code, and keep it for the trace.
@@ -167,11 +155,9 @@ class Tools:
         Raises:
             ToolError: the profile declares none of that name.
         """
-        thresholds = self._session.thresholds
-        if name not in thresholds:
-            raise ToolError(
-                f"no threshold {name!r} in this profile; known: {', '.join(thresholds)}"
-            )
+        if name not in self._session.thresholds:
+            known = ", ".join(self._session.thresholds)
+            raise ToolError(f"no threshold {name!r} in this profile; known: {known}")
         return self._session.threshold(name)
 
     def routine(self, name: str) -> Callable[..., Any]:
@@ -181,25 +167,25 @@ class Tools:
             UnknownNameError: there is none of that name.
         """
         own = self._session.toolbox.routines
-        routine = own[name] if name in own else REGISTRY.get(name)
-        received: dict[str | None, Any] = {
-            TOOLS_PARAMETER: self,
-            VARIABLES_PARAMETER: {},
-            CLIENT_PARAMETER: _client(self._session),
-        }
+        routine = own[name] if name in own else registry.REGISTRY.get(name)
         if routine.receives is None:
             return routine.function
+        received: dict[str, Any] = {
+            registry.TOOLS_PARAMETER: self,
+            registry.VARIABLES_PARAMETER: {},
+            registry.CLIENT_PARAMETER: _client(self._session),
+        }
         return partial(routine.function, received[routine.receives])
 
 
-def as_tool(routine: Routine) -> Callable[..., Any]:
+def as_tool(routine: registry.Routine) -> Callable[..., Any]:
     """Return the routine as a tool of the toolbox: references in, references out."""
 
     def tool(session: ToolSession, *args: Any, **kwargs: Any) -> Any:
         client = _client(session)
         values = [_to_object(arg, session, client) for arg in args]
         named = {key: _to_object(arg, session, client) for key, arg in kwargs.items()}
-        if routine.receives == TOOLS_PARAMETER:
+        if routine.receives == registry.TOOLS_PARAMETER:
             values.insert(0, Tools(session))
         try:
             result = _to_refs(routine.function(*values, **named))
@@ -274,7 +260,7 @@ def _to_object(value: Any, session: ToolSession, call: Callable[..., Any]) -> An
     image = ImageHandle(region.image_id, *region.image_size, call)
     if value.kind == "image":
         return image
-    left, lower, right, upper = (float(field) for field in value.fields[1:5])
+    box = [float(field) for field in value.fields[1:5]]
     # a patch that no tool found has neither
     outline, label = ("", "") if len(value.fields) < 7 else map(str, value.fields[5:7])
-    return ImagePatch._at(image, left, lower, right, upper, outline, label)
+    return ImagePatch._at(image, *box, outline=outline, label=label)

@@ -7,7 +7,6 @@ lower left corner, x to the right and y upwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from viper.api.image_patch import ImagePatch
@@ -44,7 +43,7 @@ def components(
             return enlarge(tag, 4).simple_query("Which letter is this?")
     """
     least, count = bounded(least_area, "least_area", 0, 1e9), int(bounded(most, "most", 1, MOST))
-    place = _frame_of(tools, mask, of)
+    place = PixelFrame(tools, mask, of)
     return [
         {
             "patch": place.patch(left, top, left + width, top + height),
@@ -75,7 +74,7 @@ def contours(
             end = image_patch.crop(x - 40, y - 40, x + 40, y + 40)
             return end.simple_query("What is here?")
     """
-    place = _frame_of(tools, mask, of)
+    place = PixelFrame(tools, mask, of)
     parts = tools.measured("contours", mask, int(bounded(most, "most", 1, MOST)))
     return [[(place.x(x), place.y(y)) for x, y in part] for part in parts]
 
@@ -125,10 +124,8 @@ def color_at(tools: Any, patch: ImagePatch, x: float, y: float) -> tuple[int, in
             red, green, blue = color_at(lamp, lamp.horizontal_center, lamp.vertical_center)
             return bool_to_yesno(red > 2 * max(green, blue))
     """
-    place = (_frame_of(tools, patch).pixel(number(x, "x"), number(y, "y")),)
-    red, green, blue = (
-        tools.measured("samples", patch, place, name)[0] for name in ("red", "green", "blue")
-    )
+    place = (PixelFrame(tools, patch).pixel(number(x, "x"), number(y, "y")),)
+    red, green, blue = (tools.measured("samples", patch, place, name)[0] for name in CHANNELS[1:4])
     return red, green, blue
 
 
@@ -155,7 +152,7 @@ def line_profile(
     """
     count, name = int(bounded(samples, "samples", 2, MOST)), one_of(channel, "channel", CHANNELS)
     xs, ys = (number(x0, "x0"), number(x1, "x1")), (number(y0, "y0"), number(y1, "y1"))
-    place = _frame_of(tools, patch)
+    place = PixelFrame(tools, patch)
     shares = [step / (count - 1) for step in range(count)]
     places = tuple(
         place.pixel(xs[0] + (xs[1] - xs[0]) * share, ys[0] + (ys[1] - ys[0]) * share)
@@ -186,12 +183,23 @@ class PixelFrame:
     """Conversion between pixels of a part and coordinates of the picture that it belongs to.
 
     Args:
-        patch: a patch of that picture.
-        box: pixel box of the part in it, from the top-left corner.
+        part: the part, or a mask that was made from it.
+        of: the patch that the mask was made from.
+
+    Raises:
+        ToolError: the two differ in size.
     """
 
-    def __init__(self, patch: ImagePatch, box: Sequence[int]) -> None:
-        self._handle, self._box = patch._handle, tuple(box)
+    def __init__(self, tools: Any, part: ImagePatch, of: ImagePatch | None = None) -> None:
+        patch = part if of is None else of
+        self._handle = patch._handle
+        self._box: tuple[int, int, int, int] = tools.box(patch)
+        sizes = [(b[2] - b[0], b[3] - b[1]) for b in (tools.box(part), self._box)]
+        if sizes[0] != sizes[1]:
+            raise ToolError(
+                f"the mask has {sizes[0][0]} x {sizes[0][1]} pixels and `of` {sizes[1][0]} x "
+                f"{sizes[1][1]}; give the patch that the mask was made from"
+            )
 
     def x(self, column: float) -> float:
         """Return the x of a column of the part; a pixel's place is its middle."""
@@ -221,17 +229,3 @@ class PixelFrame:
         if not (left <= column < right and top <= row < bottom):
             raise ToolError(f"the point ({x:g}, {y:g}) is outside the patch")
         return row - top, column - left
-
-
-def _frame_of(tools: Any, mask: ImagePatch, of: ImagePatch | None = None) -> PixelFrame:
-    patch = mask if of is None else of
-    box = tools.box(patch)
-    if of is not None:
-        own = tools.box(mask)
-        sizes = [(b[2] - b[0], b[3] - b[1]) for b in (own, box)]
-        if sizes[0] != sizes[1]:
-            raise ToolError(
-                f"the mask has {sizes[0][0]} x {sizes[0][1]} pixels and `of` {sizes[1][0]} x "
-                f"{sizes[1][1]}; give the patch that the mask was made from"
-            )
-    return PixelFrame(patch, box)

@@ -301,14 +301,10 @@ def draw_boxes(
             show(draw_boxes(image_patch, windows, [str(i) for i in range(len(windows))]))
             return len(windows)
     """
-    corners = [(box.left, box.lower, box.right, box.upper) for box in _few(boxes, "boxes")]
-    place = _corner(tools, patch)
-    sides = tuple(
-        (*place(left, upper), *place(right, lower)) for left, lower, right, upper in corners
-    )
-    return tools.changed(
-        "draw_boxes", patch, sides, _labels(labels, len(sides)), tools.color(color)
-    )
+    marked, place = _few(boxes, "boxes"), _corner(tools, patch)
+    sides = tuple((*place(box.left, box.upper), *place(box.right, box.lower)) for box in marked)
+    words = _labels(labels, len(sides))
+    return tools.changed("draw_boxes", patch, sides, words, tools.color(color))
 
 
 @routine(ALL_TASKS, api=API, tool=True)

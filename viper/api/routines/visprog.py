@@ -263,17 +263,12 @@ def SELECT(
     if not candidates:
         return object if isinstance(object, list) else []
     if category is not None:
-        labels = {name.lower() for name in _names(category, "category")}
-        in_category = [patch for patch in candidates if patch.label.lower() in labels]
-        candidates = in_category or candidates
+        candidates = _with_label(candidates, _names(category, "category")) or candidates
     if query is None:
         return candidates
     queries = _names(query, "query")
-    if category is None:
-        labels = {name.lower() for name in queries}
-        matches = [patch for patch in candidates if patch.label.lower() in labels]
-        if matches:
-            return matches
+    if category is None and (matches := _with_label(candidates, queries)):
+        return matches
     best = [candidates[_most_like(call, candidates, name)] for name in queries]
     return [patch for place, patch in enumerate(best) if patch not in best[:place]]
 
@@ -578,6 +573,11 @@ def TAG(call: Caller, image: Picture, object: Objects) -> Picture:
     """
     patch = part_of(image)
     return ImagePatch(call("tag", patch, moved_to(patch, objects_of(object))))
+
+
+def _with_label(patches: Sequence[ImagePatch], names: Sequence[str]) -> list[ImagePatch]:
+    labels = {name.lower() for name in names}
+    return [patch for patch in patches if patch.label.lower() in labels]
 
 
 def _most_like(call: Caller, patches: Sequence[ImagePatch], name: str) -> int:

@@ -15,14 +15,8 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.roles import EventWindow
 from viper.sandbox import Ref
+from viper.tools import tool_functions
 from viper.tools.session import ToolSession
-from viper.tools.tool_functions import (
-    detections,
-    information,
-    similarities,
-    video_encoding,
-    vqa_encoding,
-)
 
 
 def boxes(session: ToolSession, patch: Any, name: str) -> list[tuple[Ref, float]]:
@@ -32,22 +26,22 @@ def boxes(session: ToolSession, patch: Any, name: str) -> list[tuple[Ref, float]
     As in ``find``, a plural is searched in the singular if none of its boxes passes the threshold.
     """
     region = session.region(patch)
-    detected = detections(session, region, name)
+    detected = tool_functions.detections(session, region, name)
     threshold = session.threshold("detector.threshold")
     if name.endswith("s") and all(item.score < threshold for item in detected):
-        detected = detections(session, region, name[:-1]) or detected
+        detected = tool_functions.detections(session, region, name[:-1]) or detected
     return [(session.patch_ref(region.image_id, item.box), item.score) for item in detected]
 
 
 def text_fits(session: ToolSession, patch: Any, texts: Sequence[str]) -> list[float]:
     """Return the log-probability of each text for a patch, among the texts."""
-    return _log_softmax(similarities(session, [session.region(patch)], texts)[0])
+    return _log_softmax(tool_functions.similarities(session, [session.region(patch)], texts)[0])
 
 
 def patch_fits(session: ToolSession, patches: Sequence[Any], texts: Sequence[str]) -> list[float]:
     """Return the log-probability of each patch for the texts together, among the patches."""
     regions = [session.region(patch) for patch in patches]
-    return _log_softmax(similarities(session, regions, texts).mean(axis=1))
+    return _log_softmax(tool_functions.similarities(session, regions, texts).mean(axis=1))
 
 
 def answer_likelihoods(
@@ -57,7 +51,7 @@ def answer_likelihoods(
     if not hasattr(session.toolbox.models.get("vqa"), "score_answers"):
         return None
     region = session.region(patch)
-    encoding = vqa_encoding(session, region)
+    encoding = tool_functions.vqa_encoding(session, region)
     content = session.media.content_hash(region.image_id)
     key = ("likelihoods", content, region.box, question, tuple(answers))
     return session.computed("vqa", key, "score_answers", encoding, question, list(answers))
@@ -69,7 +63,7 @@ def option_likelihoods(
     """Return the log-likelihood of each option, or None if the language model gives none."""
     if not hasattr(session.toolbox.models.get("text"), "score_options"):
         return None
-    facts = information(info)
+    facts = tool_functions.information(info)
     key = ("likelihoods", facts, question, tuple(options))
     return session.computed("text", key, "score_options", facts, question, list(options))
 
@@ -84,7 +78,7 @@ def windows(session: ToolSession, segment: Any, event: str) -> list[EventWindow]
     phrase = event.strip()
     if not phrase:
         raise ToolError("the event has no words")
-    encoding = video_encoding(session)
+    encoding = tool_functions.video_encoding(session)
     key = (session.media.content_hash("video0"), phrase)
     located = session.computed("video", key, "locate", encoding, phrase)
     return [

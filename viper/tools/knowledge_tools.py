@@ -8,7 +8,6 @@ length before a program sees them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,18 +31,14 @@ _LEAST_SIDE = 96
 
 
 def ocr(session: ToolSession, patch: Any) -> str:
-    """Return the text in a patch and close to it, top to bottom, with a newline between lines."""
-    return "\n".join(line.text for line in text_lines(session, patch))[:MAX_WRITTEN]
+    """Return the text in a patch and close to it, top to bottom, with a newline between lines.
 
-
-def text_lines(session: ToolSession, patch: Any) -> list[TextLine]:
-    """Return the lines of text in a patch, with the margin that the profile sets around boxes.
-
-    Labels often extend beyond the box of their object. Boxes are in pixels of the enlarged part.
+    Labels often extend beyond the box of their object, so the part is read with the margin that the
+    profile sets around boxes. Boxes of lines are in pixels of the enlarged part.
     """
     region = session.region(patch)
     if region.is_empty:
-        return []
+        return ""
     margin = round(session.toolbox.settings.crop_margin * min(region.image_size))
     (x0, y0, x1, y1), (width, height) = region.box, region.image_size
     corner = (max(0, x0 - margin), max(0, y0 - margin))
@@ -53,9 +48,8 @@ def text_lines(session: ToolSession, patch: Any) -> list[TextLine]:
     lines: list[TextLine] = session.computed_late(
         "ocr", key, "read", lambda: [_readable(_cut(picture, box))]
     )
-    plain_lines = [replace(line, text=plain(line.text)) for line in lines]
-    readable = [line for line in plain_lines if line.text]
-    return sorted(readable, key=lambda line: (round(line.box[1] / 8), line.box[0]))
+    ordered = sorted(lines, key=lambda line: (round(line.box[1] / 8), line.box[0]))
+    return "\n".join(filter(None, (plain(line.text) for line in ordered)))[:MAX_WRITTEN]
 
 
 def image_search(session: ToolSession, patch: Any, about: str = "entities") -> list[str]:
@@ -88,18 +82,13 @@ def similar_pictures(session: ToolSession, patch: Any) -> Sequence[SimilarPictur
 
 def text_search(session: ToolSession, query: str) -> list[str]:
     """Return passages with their titles, best first, after a direct answer if there is one."""
-    findings = find_texts(session, query)
+    text = _text(query, "query")
+    findings: TextFindings = session.computed("text_search", (text,), "search", text, RESULTS)
     passages = [
         f"{passage.title}: {passage.text}" if passage.title else passage.text
         for passage in findings.passages
     ]
     return [findings.direct, *passages] if findings.direct else passages
-
-
-def find_texts(session: ToolSession, query: str) -> TextFindings:
-    """Return the findings of a search in texts."""
-    text = _text(query, "query")
-    return session.computed("text_search", (text,), "search", text, RESULTS)
 
 
 def _facts(picture: SimilarPicture, about: str) -> list[str]:
@@ -128,7 +117,5 @@ def _readable(pixels: Pixels) -> Pixels:
 
 
 KNOWLEDGE_TOOLS: dict[str, Callable[..., Any]] = {
-    "ocr": ocr,
-    "image_search": image_search,
-    "text_search": text_search,
+    tool.__name__: tool for tool in (ocr, image_search, text_search)
 }

@@ -21,20 +21,9 @@ from viper.models.memory import MemoryBudget, Weights, unknown_size
 Result = TypeVar("Result")
 
 ROLES = (
-    "detector",
-    "matcher",
-    "depth",
-    "vqa",
-    "segmenter",
-    "inpainter",
-    "faces",
-    "ocr",
-    "video",
-    "text",
-    "embedder",
-    "image_search",
-    "text_search",
-)
+    "detector", "matcher", "depth", "vqa", "segmenter", "inpainter", "faces", "ocr", "video",
+    "text", "embedder", "image_search", "text_search",
+)  # fmt: skip
 
 
 # Roles that few programs use: never loaded before their first use.
@@ -70,8 +59,7 @@ class ModelSet:
         Args:
             estimate: returns the size of the weights in bytes before they are loaded.
         """
-        self._loaders[role] = loader
-        self._weights[role] = self.budget.weights(estimate=estimate)
+        self.add_sharing(role, self.budget.weights(estimate=estimate), loader)
 
     def add_sharing(self, role: str, weights: Weights, loader: Callable[[], Any]) -> None:
         """Give a role a backend on weights that others use too; roles on equal ones take turns.
@@ -98,11 +86,8 @@ class ModelSet:
 
     def loaded(self) -> dict[str, Any]:
         """Return the backends that are loaded now."""
-        return {
-            role: weights.backends[role]
-            for role, weights in self._weights.items()
-            if role in weights.backends
-        }
+        backends = ((role, weights.backends) for role, weights in self._weights.items())
+        return {role: loaded[role] for role, loaded in backends if role in loaded}
 
     def memory_bytes(self) -> int:
         """Return the memory of the loaded weights; backends that do not state it count 0."""
@@ -129,11 +114,7 @@ class ModelSet:
         if self.concurrent(role):
             return work(self.get(role))
 
-        def named(backend: Any) -> Result:
-            with memory_errors(role):
-                return work(backend)
-
-        weights = self._weights[role]
+        weights, named = self._weights[role], memory_errors(role)(work)
         return self.budget.run(weights, role, self._loaders[role], named, weights.turns)
 
     @contextmanager

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +43,8 @@ SHOW = "show"
 SCORES_KEPT = 16
 
 _NO_OVERRIDE = object()
+
+Arguments = Callable[[], Sequence[Any]]
 
 # Errors that models and tools raise on odd arguments; the program gets a ToolError.
 MODEL_ERRORS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError)
@@ -126,10 +127,8 @@ class ToolSession:
         charge: Charge = uncharged,
     ) -> None:
         self.toolbox, self.media, self.thresholds = toolbox, media, thresholds
+        self._overrides, self._cancel, self._charge = overrides, cancel, charge
         self.calls: list[ToolCall] = []
-        self._overrides = overrides
-        self._cancel = cancel
-        self._charge = charge
         self.model_calls = 0
         self.look_for: tuple[str, ...] = ()
         self.max_shown, self.max_shown_pixels = MAX_SHOWN, MAX_PIXELS
@@ -150,8 +149,7 @@ class ToolSession:
         index, started = len(self.calls), time.perf_counter()
         now = self._now = _CurrentCall()
         forced = self._overrides.get(index, _NO_OVERRIDE)
-        error: str | None = None
-        result: Any = None
+        error, result = None, None
         try:
             result = self.nested(name, args, kwargs) if forced is _NO_OVERRIDE else forced
             return result
@@ -231,9 +229,10 @@ class ToolSession:
             raise ToolError(f"{self.max_shown} pictures were shown; no more are, so answer now")
         x0, y0, x1, y1 = region.box
         name, size = region.image_id, (x1 - x0, y1 - y0)
-        if not region.is_whole or size[0] * size[1] > self.max_shown_pixels:
+        is_large = size[0] * size[1] > self.max_shown_pixels
+        if is_large or not region.is_whole:
             picture = self.media.pixels(name)[y0:y1, x0:x1]
-            if size[0] * size[1] > self.max_shown_pixels:
+            if is_large:
                 picture = np.asarray(Picture(picture).fitted(self.max_shown_pixels))
             base, size = self.media.origin(name), (picture.shape[1], picture.shape[0])
             name = self.media.edits.add(picture, Origin(base.image_id, base.x + x0, base.y + y0))
@@ -289,9 +288,8 @@ class ToolSession:
         height = self.media.pixels(image_id).shape[0]
         corners = Box.from_pixels([round(float(value), 2) for value in box], height)
         extra = (outline, label) if outline or label else ()
-        return Ref(
-            "patch", (image_id, corners.left, corners.lower, corners.right, corners.upper, *extra)
-        )
+        sides = (corners.left, corners.lower, corners.right, corners.upper)
+        return Ref("patch", (image_id, *sides, *extra))
 
     def encoded(
         self, role: str, place: tuple[str, Any], operation: str, make: Callable[[], Any]
@@ -304,36 +302,26 @@ class ToolSession:
             operation: of the role's backend, see ``viper.tools.toolbox.OPERATIONS``.
             make: returns the pixels; called only if the encoding is not cached.
         """
-        key = ("encode", role, self.media.content_hash(place[0]), place[1])
-        return self._cached(self.toolbox.encodings, key, operation, lambda: (make(),))
+        about = (self.media.content_hash(place[0]), place[1])
+        return self._cached("encode", role, about, operation, lambda: (make(),))
 
     def computed(
         self, role: str, key: tuple[Any, ...], operation: str, *args: Any, **named: Any
     ) -> Any:
         """Return the result of a model call, cached under a key that holds all it depends on."""
-        key = ("answer", role, *key)
-        return self._cached(self.toolbox.results, key, operation, lambda: args, named)
+        return self._cached("answer", role, key, operation, lambda: args, **named)
 
     def computed_late(
-        self,
-        role: str,
-        key: tuple[Any, ...],
-        operation: str,
-        arguments: Callable[[], Sequence[Any]],
+        self, role: str, key: tuple[Any, ...], operation: str, arguments: Arguments
     ) -> Any:
         """Work like :meth:`computed`, but make the arguments only if the result is not cached."""
-        return self._cached(self.toolbox.results, ("answer", role, *key), operation, arguments)
+        return self._cached("answer", role, key, operation, arguments)
 
     def _cached(
-        self,
-        cache: ComputeCache,
-        key: tuple[Any, ...],
-        operation: str,
-        arguments: Callable[[], Sequence[Any]],
-        named: Mapping[str, Any] = MappingProxyType({}),
+        self, kind: str, role: str, about: Any, operation: str, arguments: Arguments, **named: Any
     ) -> Any:
         """Ask the toolbox unless the cache knows the answer, and count which of both it was."""
-        kind, role, *about = key
+        cache = self.toolbox.encodings if kind == "encode" else self.toolbox.results
         model_id = self.toolbox.models.trait(role, "model_id")
 
         def ask() -> Any:

@@ -122,12 +122,10 @@ class ToolSettings:
     batch: int = 32
 
     def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("find scope", self.find_scope, FIND_SCOPES),
-            ("exists check", self.exists_check, EXISTS_CHECKS),
-        ):
-            if value not in choices:
-                raise UnknownNameError(name, value, choices)
+        if self.find_scope not in FIND_SCOPES:
+            raise UnknownNameError("find scope", self.find_scope, FIND_SCOPES)
+        if self.exists_check not in EXISTS_CHECKS:
+            raise UnknownNameError("exists check", self.exists_check, EXISTS_CHECKS)
         if not 0 <= self.crop_margin <= 1:
             raise UsageError(f"crop_margin is {self.crop_margin}; expected 0 to 1")
         for name, least in (("cache_entries", 0), ("cache_mb", 0), ("batch", 1)):
@@ -153,8 +151,7 @@ class ToolSettings:
 
     def _models_word(self, word: str) -> str:
         known, lower = self._models_words, word.lower()
-        stems = (lower, lower.removesuffix("s"), lower.removesuffix("es"))
-        for stem in stems:
+        for stem in (lower, lower.removesuffix("s"), lower.removesuffix("es")):
             if stem in known:
                 return known[stem]
         return known.get(_corrected(lower, tuple(known)), word)

@@ -82,9 +82,8 @@ def match(
         plain: the region's embedding by the original matcher, float32 [D].
         look: returns the pixels that the matcher sees of the region.
     """
-    prompts = []
-    for concept in concepts_named_in(session, "matcher", "match", text):
-        prompts += _ensemble(session, "matcher", "match", concept, plain)
+    concepts = concepts_named_in(session, "matcher", "match", text)
+    prompts = _ensemble(session, "matcher", "match", concepts, plain)
     if not prompts:
         return None
     content = session.media.content_hash(region.image_id)
@@ -111,7 +110,7 @@ def answer(
     if not learned_concepts(session, "vqa", "vqa"):
         return None
     feature = session.computed("vqa", (*place, question, "feature"), "feature", encoding, question)
-    prompts = _ensemble(session, "vqa", "vqa", "", feature)
+    prompts = _ensemble(session, "vqa", "vqa", [""], feature)
     if not prompts:
         return None
     key = (*place, question, *prompt_keys(prompts))
@@ -124,10 +123,11 @@ def segments(session: ToolSession, place: tuple[Any, ...], encoding: Any) -> lis
     Args:
         place: content and box of the picture, as in the keys of its other results.
     """
-    prompts = []
-    for concept in sorted(learned_concepts(session, "segmenter", "seg")):
-        feature = session.computed("segmenter", (*place, "feature"), "feature", encoding)
-        prompts += _ensemble(session, "segmenter", "seg", concept, feature)
+    concepts = sorted(learned_concepts(session, "segmenter", "seg"))
+    if not concepts:
+        return None
+    feature = session.computed("segmenter", (*place, "feature"), "feature", encoding)
+    prompts = _ensemble(session, "segmenter", "seg", concepts, feature)
     if not prompts:
         return None
     key = (*place, *prompt_keys(prompts))
@@ -136,18 +136,19 @@ def segments(session: ToolSession, place: tuple[Any, ...], encoding: Any) -> lis
 
 def inpainter_prompts(session: ToolSession, text: str) -> list[LearnedPrompt]:
     """Return the soft prompts of the learned concepts that a text names."""
-    prompts = []
-    for concept in concepts_named_in(session, "inpainter", "replace", text):
-        prompts += _ensemble(session, "inpainter", "replace", concept, _ALIKE)
-    return prompts
+    concepts = concepts_named_in(session, "inpainter", "replace", text)
+    return _ensemble(session, "inpainter", "replace", concepts, _ALIKE)
 
 
 def _ensemble(
-    session: ToolSession, role: str, tool: str, concept: str, feature: Floats
+    session: ToolSession, role: str, tool: str, concepts: Sequence[str], feature: Floats
 ) -> list[LearnedPrompt]:
-    model_id = session.toolbox.models.trait(role, "model_id")
-    vectors = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
-    return _mixture(session, tool, concept, vectors)
+    prompts = []
+    for concept in concepts:
+        model_id = session.toolbox.models.trait(role, "model_id")
+        vectors = session.toolbox.soft_prompts.ensemble(tool, concept, feature, model_id=model_id)
+        prompts += _mixture(session, tool, concept, vectors)
+    return prompts
 
 
 def _mixture(

@@ -8,7 +8,6 @@ options. All completions are charged to the query that called the tool.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal, get_args
 
 from viper.errors import ProfileError, ToolError, UnknownNameError
@@ -88,8 +87,15 @@ class LanguageTool:
         by_letter = self._select_by == "choice"
         reply = ""
         for number in range(MAX_CHOICES if by_letter else 1):
-            write = partial(self._write_letter, number) if by_letter else self._write_option
-            reply = write(info, question, options)
+            if by_letter:
+                # No stop string: a chat model may begin with an empty line.
+                prompt = build_choice_prompt(info, question, options)
+                sampling = Sampling(number * CHOICE_TEMPERATURE, number, CHOICE_TOKENS)
+            else:
+                prompt = build_select_prompt(info, question, options, self._style)
+                longest = max(self._llm.count_tokens(f" {option}") for option in options)
+                sampling = Sampling(max_tokens=longest + 2, stop=("\n",))
+            reply = self._generate(prompt, sampling)
             index = parse_choice(reply, options) if by_letter else verbatim(reply, options)
             if index is not None:
                 return options[index]
@@ -106,12 +112,9 @@ class LanguageTool:
         if not _can_score(self._llm):
             return None
         prompt = build_select_prompt(info, question, options, self._style)
-        continuations = [f" {option}" for option in options]
-        means = self._llm.score(prompt, continuations)
-        return [
-            mean * self._llm.count_tokens(text)
-            for mean, text in zip(means, continuations, strict=True)
-        ]
+        texts = [f" {option}" for option in options]
+        means = zip(self._llm.score(prompt, texts), texts, strict=True)
+        return [mean * self._llm.count_tokens(text) for mean, text in means]
 
     def answer(self, question: str, *, context: str | None, long_answer: bool) -> str:
         """Return the model's answer to a question, one line unless ``long_answer`` is set.
@@ -121,9 +124,8 @@ class LanguageTool:
         lines = [f"# info: {context}"] if context else []
         prompt = "\n".join([*lines, f"# question: {question}", "# answer:"])
         if self._style == "compact":
-            sampling = Sampling(
-                max_tokens=256 if long_answer else 32, stop=("\n\n",) if long_answer else ("\n",)
-            )
+            most, stop = (256, "\n\n") if long_answer else (32, "\n")
+            sampling = Sampling(max_tokens=most, stop=(stop,))
             return self._generate(prompt, sampling).strip()
         # A chat model may begin with an empty line or with its reasoning.
         sampling = Sampling(max_tokens=ANSWER_TOKENS, stop=("\n# question",))
@@ -136,18 +138,6 @@ class LanguageTool:
         prompt = build_select_prompt(info, question, options, self._style)
         scores = self._llm.score(prompt, [f" {option}" for option in options])
         return options[max(range(len(options)), key=lambda index: scores[index])]
-
-    def _write_letter(self, number: int, info: str, question: str, options: Sequence[str]) -> str:
-        # No stop string: a chat model may begin with an empty line.
-        prompt = build_choice_prompt(info, question, options)
-        sampling = Sampling(number * CHOICE_TEMPERATURE, number, CHOICE_TOKENS)
-        return self._generate(prompt, sampling)
-
-    def _write_option(self, info: str, question: str, options: Sequence[str]) -> str:
-        prompt = build_select_prompt(info, question, options, self._style)
-        longest = max(self._llm.count_tokens(f" {option}") for option in options)
-        sampling = Sampling(max_tokens=longest + 2, stop=("\n",))
-        return self._generate(prompt, sampling)
 
     def _generate(self, prompt: str, sampling: Sampling) -> str:
         ((completion,),) = self._llm.generate([prompt], sampling)

@@ -17,6 +17,7 @@ import numpy as np
 from viper.errors import ToolError
 from viper.models.vision.roles import Detection, Floats, Pixels
 from viper.sandbox import Ref
+from viper.schema import PixelBox
 from viper.tools import soft_prompt_tools
 from viper.tools.crops import box_depth, object_crop
 from viper.tools.session import Region, ToolSession
@@ -57,9 +58,9 @@ def detections(session: ToolSession, region: Region, name: str) -> list[Detectio
     boxes = soft_prompt_tools.detect(session, place, encoding, name)
     if boxes is None:
         boxes = session.computed("detector", (*place, name), "detect", encoding, name)
-    box = place[1]
-    shifted = [_shifted(item, box[0], box[1]) for item in boxes]
-    return [item for item in shifted if region.is_whole or centre_inside(item.box, region)]
+    left, top = place[1][:2]
+    moved = [Detection(shifted(item.box, left, top), item.score) for item in boxes]
+    return [item for item in moved if region.is_whole or centre_inside(item.box, region)]
 
 
 def searched_part(
@@ -77,9 +78,10 @@ def searched_part(
     return (session.media.content_hash(region.image_id), box), encoding
 
 
-def _shifted(item: Detection, dx: float, dy: float) -> Detection:
-    x0, y0, x1, y1 = item.box
-    return Detection((x0 + dx, y0 + dy, x1 + dx, y1 + dy), item.score)
+def shifted(box: Sequence[float], dx: float, dy: float) -> PixelBox:
+    """Return the box at another place."""
+    x0, y0, x1, y1 = box
+    return (x0 + dx, y0 + dy, x1 + dx, y1 + dy)
 
 
 def centre_inside(box: Sequence[float], region: Region) -> bool:
@@ -115,8 +117,9 @@ def verify_property(
     else:
         family = property_family(session, word)
         texts = [f"{option} {name}".strip() for option in family]
-        chance = _softmax(similarities(session, [region], texts)[0])
-        score = float(chance[list(family).index(word)])
+        values = similarities(session, [region], texts)[0]
+        shares = np.exp(values - values.max())
+        score = float((shares / shares.sum())[family.index(word)])
     session.record_scores("matcher.threshold", [score])
     return score >= session.threshold("matcher.threshold")
 
@@ -208,10 +211,10 @@ def locate_event(session: ToolSession, segment: Any, event: str) -> list[int]:
     windows = session.computed("video", key, "locate", encoding, phrase)
     inside = [item for item in windows if min(item.end, end) > max(item.start, start)]
     session.record_scores("video.threshold", (item.score for item in inside))
-    matches = [item for item in inside if item.score >= session.threshold("video.threshold")]
-    if not matches:
-        return [start, start]
-    return [max(matches[0].start, start), min(matches[0].end, end)]
+    for item in inside:  # best first
+        if item.score >= session.threshold("video.threshold"):
+            return [max(item.start, start), min(item.end, end)]
+    return [start, start]
 
 
 def caption_video(session: ToolSession, segment: Any, question: str | None = None) -> str:
@@ -232,10 +235,9 @@ def llm_query(
 ) -> str:
     """Return the language model's own answer to a question, without a picture."""
     query = _text(question, "question")
-    key = ("query", query, context, bool(long_answer))
-    return session.computed(
-        "text", key, "answer", query, context=context, long_answer=bool(long_answer)
-    )
+    asked = {"context": context, "long_answer": bool(long_answer)}
+    key = ("query", query, *asked.values())
+    return session.computed("text", key, "answer", query, **asked)
 
 
 def select_answer(session: ToolSession, info: Any, question: str, options: Any) -> str:
@@ -356,11 +358,6 @@ def _cut(array: Any, box: Sequence[int]) -> Any:
     return array[y0:y1, x0:x1]
 
 
-def _softmax(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    shifted = np.exp(values - values.max())
-    return shifted / shifted.sum()
-
-
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
         raise ToolError(f"{name} must be text, got {type(value).__name__}")
@@ -392,21 +389,8 @@ def information(info: Any) -> str:
 TOOL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     tool.__name__: tool
     for tool in (
-        find,
-        exists,
-        verify_property,
-        best_text_match,
-        best_description_from_options,
-        best_image_match,
-        simple_query,
-        complex_query,
-        caption_image,
-        compute_depth,
-        locate_event,
-        caption_video,
-        llm_query,
-        select_answer,
-        process_guesses,
-        pixels,
+        find, exists, verify_property, best_text_match, best_description_from_options,
+        best_image_match, simple_query, complex_query, caption_image, compute_depth, locate_event,
+        caption_video, llm_query, select_answer, process_guesses, pixels,
     )
-}
+}  # fmt: skip

@@ -174,8 +174,7 @@ class Toolbox:
         soft_prompts: SoftPromptSource | None = None,
         tools: Mapping[str, Callable[..., Any]] = ALL_TOOLS,
     ) -> None:
-        self.models = models
-        self.settings = settings
+        self.models, self.settings = models, settings
         self.routines = dict(routines or {})
         added = {name: as_tool(routine) for name, routine in self.routines.items()}
         clashes = sorted(set(added) & set(tools))
@@ -189,37 +188,33 @@ class Toolbox:
         self._preparing = threading.BoundedSemaphore(PREPARING)
         self._gatherers = self._own_gatherers()
 
+    def _with(self, **attributes: Any) -> Toolbox:
+        other = copy.copy(self)
+        vars(other).update(attributes)
+        return other
+
     def with_settings(self, settings: ToolSettings) -> Toolbox:
         """Return a toolbox over the same models and caches, with other settings."""
-        other = copy.copy(self)
-        other.settings = settings
-        return other
+        return self._with(settings=settings)
 
     def with_soft_prompts(self, source: SoftPromptSource) -> Toolbox:
         """Return a toolbox over the same models and caches, with other soft prompts."""
-        other = copy.copy(self)
-        other.soft_prompts = source
-        return other
+        return self._with(soft_prompts=source)
 
     def with_tools(self, tools: Mapping[str, Callable[..., Any]]) -> Toolbox:
         """Return a toolbox over the same models and caches, with other tools."""
-        other = copy.copy(self)
-        other.tools = tools
-        return other
+        return self._with(tools=tools)
 
     def with_roles(self, loaders: Mapping[str, Callable[[], Any]]) -> Toolbox:
         """Return a toolbox over the same models and caches, with other backends in some roles."""
-        other = copy.copy(self)
-        other.models = self.models.with_roles(loaders)
+        other = self._with(models=self.models.with_roles(loaders))
         other._gatherers = other._own_gatherers()
         return other
 
     def with_caches(self, entries: int, mb: int) -> Toolbox:
         """Return a toolbox over the same models, with new caches of the given size each."""
-        other = copy.copy(self)
-        other.encodings = ComputeCache(entries, mb << 20)
-        other.results = ComputeCache(entries, mb << 20)
-        return other
+        encodings, results = (ComputeCache(entries, mb << 20) for _ in range(2))
+        return self._with(encodings=encodings, results=results)
 
     def ask(
         self, role: str, operation: str, *args: Any, charge: Charge = uncharged, **named: Any

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,7 @@ import numpy as np
 from viper.errors import StoreError
 from viper.models.vision.roles import Matcher, Pixels
 from viper.search.findings import SimilarPicture, check_search
-from viper.search.picture_index import (
-    THUMBNAIL,
-    PictureIndex,
-    Progress,
-    RejectedFile,
-    read_note,
-    thumbnail,
-)
+from viper.search.picture_index import PictureIndex, Progress, RejectedFile, read_note, thumbnail
 
 # Graph settings: neighbours of each vector; candidates while adding and while searching. The usual
 # values for embeddings; ``benchmarks/search_pictures.py`` compares results with an exact search.
@@ -66,6 +59,7 @@ class ImageIndex:
         self._matcher = matcher
         self._graph: Any = None
         self.name = f"pictures:{self._pictures.folder.name}"
+        self.graph_path = self._pictures.path.with_suffix(".usearch")
 
     @property
     def state_id(self) -> str:
@@ -74,11 +68,6 @@ class ImageIndex:
             return ""
         status = self.graph_path.stat()
         return f"{status.st_size:x}-{status.st_mtime_ns:x}"
-
-    @property
-    def graph_path(self) -> Path:
-        """Return the path of the graph's file."""
-        return self._pictures.path.with_suffix(".usearch")
 
     def update(
         self, progress: Progress | None = None, on_graph: Progress | None = None
@@ -98,12 +87,33 @@ class ImageIndex:
         """
         refused = self._pictures.update(progress)
         with self._pictures.opened() as database:
-            graph = self._saved_graph(database)
+            self._graph = graph = self._read_graph(database)
             if graph is None:
-                graph = self._fresh_graph(database)
-            if graph is not None:
-                self._update_graph(database, graph, on_graph)
-        self._graph = graph
+                return refused
+            have = {int(key) for key in graph.keys}
+            numbers = {number for number, _ in self._pictures.numbered(database)}
+            for number in have - numbers:
+                graph.remove(number)
+            missing = sorted(numbers - have)
+            query = "SELECT number, vector FROM contents WHERE number BETWEEN ? AND ?"
+            for start in range(0, len(missing), _ADDED_AT_ONCE):
+                some = missing[start : start + _ADDED_AT_ONCE]
+                rows = database.execute(query, (some[0], some[-1])).fetchall()
+                chosen = [row for row in rows if row[0] not in have and row[1] is not None]
+                keys = np.array([number for number, _ in chosen], np.uint64)
+                matrix = np.frombuffer(b"".join(row[1] for row in chosen), "<f4")
+                graph.add(keys, matrix.reshape(len(chosen), -1))
+                if on_graph is not None:
+                    on_graph(min(start + _ADDED_AT_ONCE, len(missing)), len(missing))
+        if missing or have - numbers or not self.graph_path.is_file():
+            part = self.graph_path.with_name(f".{self.graph_path.name}.{os.getpid()}.part")
+            try:
+                graph.save(str(part))
+                part.replace(self.graph_path)
+            except (OSError, RuntimeError) as error:
+                raise StoreError(f"{self.graph_path}: cannot be written ({error})") from None
+            finally:
+                part.unlink(missing_ok=True)
         return refused
 
     def __len__(self) -> int:
@@ -114,10 +124,14 @@ class ImageIndex:
     def similar(self, pixels: Pixels, limit: int) -> Sequence[SimilarPicture]:
         """See :meth:`viper.search.findings.ImageSearch.similar`. Ties are sorted by name."""
         check_search(None, limit)
+        query = (
+            "SELECT files.name, note, thumbnail FROM contents JOIN files USING (content) "
+            "LEFT JOIN notes ON notes.name = files.name WHERE number = ? ORDER BY files.name"
+        )
         with self._pictures.opened() as database:
-            if self._graph is None:
-                self._graph = self._saved_graph(database)
-            if self._graph is None or not len(self._graph):
+            if not self._graph:
+                self._graph = self._read_graph(database)
+            if not self._graph:
                 return []
             vector = np.asarray(self._matcher.encode_images([pixels])[0], np.float32)
             if vector.shape != (self._graph.ndim,):
@@ -126,30 +140,27 @@ class ImageIndex:
             small = thumbnail(pixels).astype(np.int16)
             similar: list[SimilarPicture] = []
             for number, distance in zip(matches.keys, matches.distances, strict=True):
-                similar += self._of_number(database, int(number), 1.0 - float(distance), small)
+                score = round(1.0 - float(distance), 4)
+                # all files with one content, each with its note
+                for name, note, stored in database.execute(query, (int(number),)):
+                    other = np.frombuffer(stored, np.uint8).reshape(small.shape)
+                    same = float(np.abs(small - other).mean()) < SAME_PICTURE
+                    similar.append(SimilarPicture(name, score, *read_note(note), same))
         return sorted(similar, key=lambda p: (not p.identical, -p.score, p.picture_id))[:limit]
 
-    def _of_number(
-        self, database: sqlite3.Connection, number: int, score: float, small: Any
-    ) -> list[SimilarPicture]:
-        """Return the files with one content, each with its note."""
-        query = (
-            "SELECT files.name, note, thumbnail FROM contents JOIN files USING (content) "
-            "LEFT JOIN notes ON notes.name = files.name WHERE number = ? ORDER BY files.name"
-        )
-        pictures = []
-        for name, note, stored in database.execute(query, (number,)):
-            caption, title, entities = read_note(note)
-            other = np.frombuffer(stored, np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
-            same = float(np.abs(small - other).mean()) < SAME_PICTURE
-            pictures.append(SimilarPicture(name, round(score, 4), caption, title, entities, same))
-        return pictures
+    def _read_graph(self, database: sqlite3.Connection) -> Any:
+        """Read the graph if its file is readable and as wide as the vectors, else begin a new one.
 
-    def _fresh_graph(self, database: sqlite3.Connection) -> Any:
-        """Return an empty graph as wide as the vectors; None without vectors."""
+        Return None without vectors.
+        """
         first = next(iter(self._pictures.numbered(database)), None)
         if first is None:
             return None
+        with suppress(RuntimeError, ValueError, OSError):
+            graph = self._usearch.Index.restore(str(self.graph_path), view=False)
+            if graph is not None and graph.ndim == len(first[1]) // 4:
+                graph.expansion_search = EXPANSION_SEARCH
+                return graph
         return self._usearch.Index(
             ndim=len(first[1]) // 4,
             metric="cos",
@@ -158,44 +169,3 @@ class ImageIndex:
             expansion_add=EXPANSION_ADD,
             expansion_search=EXPANSION_SEARCH,
         )
-
-    def _saved_graph(self, database: sqlite3.Connection) -> Any:
-        """Read the graph from its file if it is readable and as wide as the vectors."""
-        if not self.graph_path.is_file():
-            return None
-        with suppress(RuntimeError, ValueError, OSError):
-            graph = self._usearch.Index.restore(str(self.graph_path), view=False)
-            first = next(iter(self._pictures.numbered(database)), None)
-            if graph is not None and first is not None and graph.ndim == len(first[1]) // 4:
-                graph.expansion_search = EXPANSION_SEARCH
-                return graph
-        return None
-
-    def _update_graph(
-        self, database: sqlite3.Connection, graph: Any, progress: Callable[[int, int], None] | None
-    ) -> None:
-        """Remove missing vectors, add new ones, and save the whole graph."""
-        have = {int(key) for key in graph.keys}
-        numbers = {number for number, _ in self._pictures.numbered(database)}
-        for number in have - numbers:
-            graph.remove(number)
-        missing = sorted(numbers - have)
-        query = "SELECT number, vector FROM contents WHERE number BETWEEN ? AND ?"
-        for start in range(0, len(missing), _ADDED_AT_ONCE):
-            some = missing[start : start + _ADDED_AT_ONCE]
-            rows = database.execute(query, (some[0], some[-1])).fetchall()
-            chosen = [row for row in rows if row[0] not in have and row[1] is not None]
-            keys = np.array([number for number, _ in chosen], np.uint64)
-            matrix = np.frombuffer(b"".join(row[1] for row in chosen), "<f4")
-            graph.add(keys, matrix.reshape(len(chosen), -1))
-            if progress is not None:
-                progress(min(start + _ADDED_AT_ONCE, len(missing)), len(missing))
-        if missing or have - numbers or not self.graph_path.is_file():
-            part = self.graph_path.with_name(f".{self.graph_path.name}.{os.getpid()}.part")
-            try:
-                graph.save(str(part))
-                part.replace(self.graph_path)
-            except (OSError, RuntimeError) as error:
-                raise StoreError(f"{self.graph_path}: cannot be written ({error})") from None
-            finally:
-                part.unlink(missing_ok=True)

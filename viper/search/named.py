@@ -47,22 +47,21 @@ class NamedPictures:
     Args:
         state: the folder of the user's state.
 
+    Attributes:
+        path: the file that stores the name of the folder.
+
     Raises:
         UsageError: a name that a file cannot have.
     """
 
     def __init__(self, state: Path, matcher: Matcher, name: str = DEFAULT) -> None:
         self.name = f"pictures:{checked_name(name)}"
+        self.path = state / "indexes" / "pictures" / f"{name}.json"
         self._state, self._matcher, self._key = state, matcher, name
         self._index: ImageIndex | None = None
         folder = self.folder
         index_state = self.index().state_id if folder is not None and folder.is_dir() else ""
         self.model_id = f"{self.name}@{index_state}"
-
-    @property
-    def path(self) -> Path:
-        """Return the file that stores the name of the folder."""
-        return self._state / "indexes" / "pictures" / f"{self._key}.json"
 
     @property
     def folder(self) -> Path | None:

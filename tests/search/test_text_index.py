@@ -149,7 +149,7 @@ def test_a_file_that_is_none_ends_it_with_what_came_before(index, texts):
 
 def test_one_writes_at_a_time(index, texts):
     index.update([texts])
-    _, writer = index._writer()
+    writer = index._index().writer()
     (texts / "c.md").write_text("# New\nx\n")
     with pytest.raises(StoreError, match="another process is writing this index"):
         TextIndex(index.folder).update([texts])

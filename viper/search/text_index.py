@@ -16,12 +16,12 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from viper.errors import StoreError, UsageError
-from viper.search.documents import Document, documents, passages, text_files
+from viper.search.documents import documents, passages, text_files
 from viper.search.findings import MAX_NAME, Passage, TextFindings, check_search, plain
 
 # Most different words of a query that are searched for; more come from whole texts as queries.
@@ -78,7 +78,14 @@ class TextIndex:
         self.folder, self.name = folder, f"texts:{folder.name}"
         self._tantivy: Any = tantivy
         self._opened: tuple[Any, Any] | None = None
-        self._analyser = _analyser(tantivy)
+        self._analyser = (  # lowers case, removes accents and English endings
+            tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+            .filter(tantivy.Filter.remove_long(_LONGEST_WORD))
+            .filter(tantivy.Filter.lowercase())
+            .filter(tantivy.Filter.ascii_fold())
+            .filter(tantivy.Filter.stemmer("English"))
+            .build()
+        )
 
     @property
     def is_there(self) -> bool:
@@ -122,12 +129,11 @@ class TextIndex:
         sizes = {name: path.stat().st_size for name, path in files.items()}
         with self._errors():
             indexed = self._manifest()
-            index, writer = self._writer()
-            gone = [
-                name
-                for name in indexed
-                if name not in files and (prune or not Path(name).is_file())
-            ]
+            self.folder.mkdir(parents=True, exist_ok=True)
+            index = self._index()
+            writer = index.writer(heap_size=_HEAP, num_threads=min(2, os.cpu_count() or 1))
+            others = [name for name in indexed if name not in files]
+            gone = [name for name in others if prune or not Path(name).is_file()]
             for name in gone:
                 writer.delete_documents("file", _key(name))
                 del indexed[name]
@@ -137,18 +143,21 @@ class TextIndex:
             read, total, before = 0, sum(sizes.values()), 0
             for name, path in files.items():
                 status = path.stat()
-                stamp = IndexedFile(status.st_size, status.st_mtime_ns, True)
+                begun = IndexedFile(status.st_size, status.st_mtime_ns)
+                stamp = replace(begun, done=True)
                 if indexed.get(name) != stamp:
                     read += 1
                     first = 0
-                    if indexed.get(name) == _begun(stamp):
+                    if indexed.get(name) == begun:
                         first = self._next_document(index, name)
                     else:
                         writer.delete_documents("file", _key(name))
                         writer.commit()
-                        indexed[name] = _begun(stamp)
+                        indexed[name] = begun
                         self._keep(indexed)
-                    self._add(index, writer, (name, path, first), (before, total), progress)
+                    for stored, done in self._add(index, writer, name, path, first):
+                        if progress is not None:
+                            progress(stored, before + done, total)
                     indexed[name] = stamp
                     self._keep(indexed)
                 before += sizes[name]
@@ -177,64 +186,49 @@ class TextIndex:
             )
             hits = searcher.search(query_terms, limit, count=False).hits
             documents = [(score, searcher.doc(address)) for score, address in hits]
-        return self._findings(documents, frozenset(words))
-
-    def _findings(self, hits: Sequence[tuple[float, Any]], words: frozenset[str]) -> TextFindings:
         passages, direct = [], ""
         related: dict[str, None] = {}
-        for score, document in hits:
+        for score, document in documents:
             about = json.loads(document["about"][0])
-            passage = Passage(about["title"], about["text"], about["source"], float(score))
-            passages.append(passage)
-            titled = frozenset(self._analyser.analyze(passage.title))
-            if not direct and titled and titled <= words:
+            passages.append(Passage(about["title"], about["text"], about["source"], float(score)))
+            titled = frozenset(self._analyser.analyze(about["title"]))
+            if not direct and titled and titled.issubset(words):
                 direct = about.get("direct", "")
             related.update(dict.fromkeys(about.get("related", ())))
         return TextFindings(tuple(passages), direct, tuple(related)[:5])
 
     def _add(
-        self,
-        index: Any,
-        writer: Any,
-        file: tuple[str, Path, int],
-        sizes: tuple[int, int],
-        progress: Progress | None,
-    ) -> None:
-        """Add a file's documents from a given number on. Only whole documents are committed."""
-        name, path, first = file
+        self, index: Any, writer: Any, name: str, path: Path, first: int
+    ) -> Iterator[tuple[int, int]]:
+        """Add a file's documents from a given number on. Only whole documents are committed.
+
+        Yield the passages of the index and the bytes of the file after each commit.
+        """
         pending = 0
         stored = index.searcher().num_docs
         for number, (document, read) in enumerate(documents(path)):
             if number < first:
                 continue
+            source = document.source or Path(name).name[:MAX_NAME]
+            more = {"direct": document.direct, "related": document.related}
+            more = {key: value for key, value in more.items() if value}
             for passage in passages(document):
-                writer.add_document(self._row(name, number, document, passage))
+                about = {"title": document.title, "text": passage, "source": source, **more}
+                row = self._tantivy.Document()
+                row.add_text("file", _key(name))
+                row.add_unsigned("document", number)
+                row.add_text("body", f"{document.title}. {passage}")
+                row.add_text("about", json.dumps(about, ensure_ascii=False))
+                writer.add_document(row)
                 pending += 1
                 stored += 1
             if pending >= _COMMIT_EVERY:
                 writer.commit()
                 pending = 0
-                if progress is not None:
-                    progress(stored, sizes[0] + read, sizes[1])
+                yield stored, read
         writer.commit()
         index.reload()
-        if progress is not None:
-            progress(stored, sizes[0] + path.stat().st_size, sizes[1])
-
-    def _row(self, name: str, number: int, document: Document, passage: str) -> Any:
-        about: dict[str, Any] = {
-            "title": document.title,
-            "text": passage,
-            "source": document.source or Path(name).name[:MAX_NAME],
-        }
-        about |= {"direct": document.direct} if document.direct else {}
-        about |= {"related": document.related} if document.related else {}
-        row = self._tantivy.Document()
-        row.add_text("file", _key(name))
-        row.add_unsigned("document", number)
-        row.add_text("body", f"{document.title}. {passage}")
-        row.add_text("about", json.dumps(about, ensure_ascii=False))
-        return row
+        yield stored, path.stat().st_size
 
     def _next_document(self, index: Any, name: str) -> int:
         """Return the number of a file's first document that is not in the index."""
@@ -246,23 +240,15 @@ class TextIndex:
         ).hits
         return int(last[0][0]) + 1 if last else 0
 
-    def _schema(self) -> Any:
-        builder = self._tantivy.SchemaBuilder()
-        builder.add_text_field("file", tokenizer_name="raw", index_option="basic")
-        builder.add_unsigned_field("document", fast=True)
-        builder.add_text_field("body", tokenizer_name=_ANALYSER, index_option="freq")
-        builder.add_text_field("about", stored=True, tokenizer_name="raw", index_option="basic")
-        return builder.build()
-
     def _index(self) -> Any:
-        index = self._tantivy.Index(self._schema(), path=str(self.folder), reuse=True)
+        schema = self._tantivy.SchemaBuilder()
+        schema.add_text_field("file", tokenizer_name="raw", index_option="basic")
+        schema.add_unsigned_field("document", fast=True)
+        schema.add_text_field("body", tokenizer_name=_ANALYSER, index_option="freq")
+        schema.add_text_field("about", stored=True, tokenizer_name="raw", index_option="basic")
+        index = self._tantivy.Index(schema.build(), path=str(self.folder), reuse=True)
         index.register_tokenizer(_ANALYSER, self._analyser)
         return index
-
-    def _writer(self) -> tuple[Any, Any]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        index = self._index()
-        return index, index.writer(heap_size=_HEAP, num_threads=min(2, os.cpu_count() or 1))
 
     def _searcher(self) -> tuple[Any, Any]:
         if self._opened is None:
@@ -299,24 +285,6 @@ class TextIndex:
             ) from None
 
 
-def _analyser(tantivy: Any) -> Any:
-    """Build an analyser that lowers case and removes accents and English endings."""
-    kind = tantivy.Filter
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    for part in (
-        kind.remove_long(_LONGEST_WORD),
-        kind.lowercase(),
-        kind.ascii_fold(),
-        kind.stemmer("English"),
-    ):
-        builder = builder.filter(part)
-    return builder.build()
-
-
 def _key(name: str) -> str:
     """Return a hash of a file's name for the index, because tantivy drops long terms."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
-
-def _begun(stamp: IndexedFile) -> IndexedFile:
-    return IndexedFile(stamp.size, stamp.mtime_ns)

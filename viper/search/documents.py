@@ -11,6 +11,7 @@ import bz2
 import gzip
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ MAX_LINE_BYTES = 16 << 20
 # Related questions of a document that are kept; a prompt shows no more.
 MAX_RELATED = 5
 
-_PACKINGS = (".gz", ".bz2")
+_PACKINGS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 # Elements of Wikipedia's markup that hold no sentences.
 _NO_PROSE = ("ref", "table", "math", "gallery")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
@@ -100,30 +101,23 @@ def documents(path: Path) -> Iterator[tuple[Document, int]]:
 
 def passages(document: Document) -> Iterator[str]:
     """Yield pieces of about :data:`WORDS` words: whole paragraphs, or sentences of long ones."""
-    piece: list[str] = []
-    for part in _parts(document.text):
-        size = sum(map(_count, piece))
-        if piece and size + _count(part) > WORDS:
-            yield " ".join(piece)
-            piece = []
-        piece.append(part)
-    if piece:
-        yield " ".join(piece)
-
-
-def _parts(text: str) -> Iterator[str]:
-    for paragraph in _PARAGRAPH.split(text):
-        if _count(paragraph) <= WORDS:
-            yield from filter(None, [plain(paragraph)])
+    parts: list[str] = []
+    for paragraph in _PARAGRAPH.split(document.text):
+        if len(paragraph.split()) <= WORDS:
+            parts.append(plain(paragraph))
             continue
         for sentence in _SENTENCE.split(paragraph):
             words = sentence.split()
             for start in range(0, len(words), WORDS):
-                yield from filter(None, [plain(" ".join(words[start : start + WORDS]))])
-
-
-def _count(text: str) -> int:
-    return len(text.split())
+                parts.append(plain(" ".join(words[start : start + WORDS])))
+    piece = ""
+    for part in filter(None, parts):
+        if piece and len(piece.split()) + len(part.split()) > WORDS:
+            yield piece
+            piece = ""
+        piece = f"{piece} {part}".lstrip()
+    if piece:
+        yield piece
 
 
 def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | None:
@@ -138,12 +132,8 @@ def reader_of(path: Path) -> Callable[[Path], Iterator[tuple[Document, int]]] | 
 def _open(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a file. Yield the unpacked file, and the raw file, whose position is the progress."""
     with path.open("rb") as raw:
-        file: Any = raw
-        if path.suffix.lower() == ".gz":
-            file = gzip.GzipFile(fileobj=raw)
-        elif path.suffix.lower() == ".bz2":
-            file = bz2.BZ2File(raw)
-        yield file, raw
+        unpack = _PACKINGS.get(path.suffix.lower())
+        yield (raw if unpack is None else unpack(raw)), raw
 
 
 def _json_lines(path: Path) -> Iterator[tuple[Document, int]]:
@@ -182,11 +172,7 @@ def _markdown(path: Path) -> Iterator[tuple[Document, int]]:
         raise DataError(f"{path}: more than {MAX_LINE_BYTES:,} bytes; cut it into several files")
     text = data.decode("utf-8", "replace")
     fenced = [match.start() for match in _FENCE.finditer(text)]
-    heads = [
-        head
-        for head in _HEADING.finditer(text)
-        if sum(place < head.start() for place in fenced) % 2 == 0
-    ]
+    heads = [h for h in _HEADING.finditer(text) if bisect_left(fenced, h.start()) % 2 == 0]
     first = plain(heads[0][1], MAX_NAME) if heads else path.stem
     starts = [(0, first)] if not heads or text[: heads[0].start()].strip() else []
     starts += [(head.end(), plain(head[1], MAX_NAME)) for head in heads]
@@ -209,11 +195,10 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
     with _open(path) as (file, raw):
         try:
             for _, page in iterparse(file, forbid_dtd=True):
-                if _tag(page) != "page":
+                if page.tag.rpartition("}")[2] != "page":
                     continue
-                elements = {_tag(element): element for element in page.iter()}
-                title, text = _text_of(elements.get("title")), _text_of(elements.get("text"))
-                if _text_of(elements.get("ns")) == "0" and "redirect" not in elements and text:
+                title, text = page.findtext("{*}title"), page.findtext("{*}revision/{*}text")
+                if page.findtext("{*}ns") == "0" and page.find("{*}redirect") is None and text:
                     code = mwparserfromhell.parse(text[:MAX_LINE_BYTES])
                     for tag in code.filter_tags(matches=lambda element: element.tag in _NO_PROSE):
                         code.remove(tag)
@@ -221,14 +206,6 @@ def _wikipedia(path: Path) -> Iterator[tuple[Document, int]]:
                 page.clear()
         except (ParseError, DefusedXmlException) as error:
             raise DataError(f"{path}: no dump of MediaWiki ({str(error)[:80]})") from None
-
-
-def _tag(element: Any) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def _text_of(element: Any) -> str:
-    return "" if element is None else (element.text or "")
 
 
 # Readers by the end of a file's name, without the suffix of a packed file.

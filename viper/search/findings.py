@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from viper.errors import DataError, UsageError
@@ -93,7 +93,7 @@ class SimilarPicture:
     score: float
     caption: str = ""
     title: str = ""
-    entities: tuple[Entity, ...] = field(default=())
+    entities: tuple[Entity, ...] = ()
     identical: bool = False
 
 

@@ -120,7 +120,17 @@ class PictureIndex:
             UsageError: the folder holds more than :data:`MAX_PICTURES` files.
             StoreError: the index cannot be written.
         """
-        files = dict(_files(self.folder))
+        files: dict[str, tuple[int, int]] = {}
+        count = 0
+        for name, status in files_below(self.folder):
+            if status is None or PurePosixPath(name).name == NOTES:
+                continue
+            count += 1
+            if count > MAX_PICTURES:
+                limit = f"holds more than {MAX_PICTURES:,} files"
+                raise UsageError(f"{self.folder}: {limit}; name a folder in it")
+            if 0 < status.st_size <= MAX_FILE_BYTES:
+                files[name] = (status.st_size, status.st_mtime_ns)
         notes = list(picture_notes(self.folder))
         with self.opened() as index:
             indexed = {row[0]: row[1:] for row in index.execute("SELECT * FROM files")}
@@ -201,21 +211,6 @@ class PictureIndex:
             yield index
 
 
-def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield relative name, size and modification time of the files, in a stable order."""
-    count = 0
-    for name, status in files_below(folder):
-        if status is None or PurePosixPath(name).name == NOTES:
-            continue
-        count += 1
-        if count > MAX_PICTURES:
-            raise UsageError(
-                f"{folder}: holds more than {MAX_PICTURES:,} files; name a folder in it"
-            )
-        if 0 < status.st_size <= MAX_FILE_BYTES:
-            yield name, (status.st_size, status.st_mtime_ns)
-
-
 # Side in pixels of the stored thumbnail, which identifies equal pictures: small enough to forget
 # their encoding. Stored indexes hold thumbnails of this size.
 THUMBNAIL = 16
@@ -246,8 +241,17 @@ def picture_notes(folder: Path) -> Iterator[tuple[str, str]]:
     """
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith("."))
-        if NOTES in names:
-            yield from _of_file(Path(root, NOTES), Path(root).relative_to(folder))
+        if NOTES not in names:
+            continue
+        path, below = Path(root, NOTES), Path(root).relative_to(folder)
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
+                if not line.strip():
+                    continue
+                name, note = _note(line, f"{path}:{number}")
+                inside = PurePosixPath(below.as_posix(), name)
+                if ".." not in inside.parts and not inside.is_absolute():
+                    yield inside.as_posix(), json.dumps(note, ensure_ascii=False)
 
 
 def read_note(text: str | None) -> tuple[str, str, tuple[Entity, ...]]:
@@ -257,33 +261,19 @@ def read_note(text: str | None) -> tuple[str, str, tuple[Entity, ...]]:
     return value.get("caption", ""), value.get("title", ""), entities
 
 
-def _of_file(path: Path, below: Path) -> Iterator[tuple[str, str]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE + 1), b""), 1):
-            if not line.strip():
-                continue
-            name, note = _note(line, f"{path}:{number}")
-            inside = PurePosixPath(below.as_posix(), name)
-            if ".." not in inside.parts and not inside.is_absolute():
-                yield inside.as_posix(), json.dumps(note, ensure_ascii=False)
-
-
 def _note(line: bytes, where: str) -> tuple[str, dict[str, Any]]:
     value = json_line(line, where)
     name = value.get("file_name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name or len(line) > _MAX_LINE:
         raise DataError(f'{where}: no note; expected {{"file_name": "…", "caption": "…"}}')
+    entities = []
     listed = value.get("entities")
-    entities = [_entity(entry) for entry in listed] if isinstance(listed, list) else []
+    for entity in listed if isinstance(listed, list) else ():
+        entry = entity if isinstance(entity, dict) else {"name": entity}
+        entities.append((plain(entry.get("name"), MAX_NAME), plain(entry.get("description"))))
     note = {
         "caption": plain(value.get("caption", value.get("text"))),
         "title": plain(value.get("title"), MAX_NAME),
-        "entities": [entry for entry in entities if entry[0]][:MAX_ENTITIES],
+        "entities": [entity for entity in entities if entity[0]][:MAX_ENTITIES],
     }
     return name, {key: entry for key, entry in note.items() if entry}
-
-
-def _entity(value: Any) -> tuple[str, str]:
-    if isinstance(value, dict):
-        return plain(value.get("name"), MAX_NAME), plain(value.get("description"))
-    return plain(value, MAX_NAME), ""

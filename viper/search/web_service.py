@@ -23,7 +23,6 @@ from viper.errors import MissingExtraError, ModelError, UsageError
 from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 
 _HOST = re.compile(r"\.?[a-z0-9_][a-z0-9_.:-]*")
-_PLACES = ("{text}", "{limit}")
 
 # Most redirects to follow, each to an allowed host. A search needs one or two; more is a circle.
 MAX_HOPS = 3
@@ -76,7 +75,7 @@ class WebService:
                 "the address of the search is no http(s) address with {text} in it; "
                 "expected one as https://search.example.org/?q={text}&count={limit}"
             )
-        if any(place in urlsplit(self.address).netloc for place in _PLACES):
+        if any(place in urlsplit(self.address).netloc for place in ("{text}", "{limit}")):
             raise UsageError("the host of the search must not depend on what is asked")
         for host in self.hosts:
             if not _HOST.fullmatch(host):
@@ -110,24 +109,18 @@ class WebService:
         """
         address = self.address.replace("{text}", quote(text, safe=""))
         address = address.replace("{limit}", str(min(limit, self.most)))
-        key = self._key()
-        if key and self.key_header:
-            return address, {self.key_header: f"{self.key_scheme} {key}".strip()}
-        if key:
-            parts = urlsplit(address)
-            query = "&".join(filter(None, (parts.query, urlencode({self.key_parameter: key}))))
-            address = urlunsplit(parts._replace(query=query))
-        return address, {}
-
-    def _key(self) -> str:
         if not self.key_env:
-            return ""
+            return address, {}
         key = os.environ.get(self.key_env, "").strip()
         if not key or not (key.isascii() and key.isprintable()):
             raise UsageError(
                 f"the environment variable {self.key_env} holds no key for {self.host}; export it"
             )
-        return key
+        if self.key_header:
+            return address, {self.key_header: f"{self.key_scheme} {key}".strip()}
+        parts = urlsplit(address)
+        query = "&".join(filter(None, (parts.query, urlencode({self.key_parameter: key}))))
+        return urlunsplit(parts._replace(query=query)), {}
 
 
 class Fetcher:
@@ -202,6 +195,8 @@ class Fetcher:
 
     def _follow(self, address: str, most: int, headers: Mapping[str, str]) -> bytes:
         """Fetch the bytes at an address and follow redirects."""
+        import httpx
+
         until = time.monotonic() + self._service.timeout_s
         for _ in range(MAX_HOPS + 1):
             if not self._service.allows(address):
@@ -209,53 +204,40 @@ class Fetcher:
                     f"{host_of(address) or 'an address that is not http(s)'}: is not among the "
                     "hosts that the search may fetch from; add it to hosts to allow it"
                 )
-            content, moved = self._fetch_once(address, most, headers, until)
-            if moved is None:
-                return content
+            plain = {"Accept-Encoding": "identity", **headers}
+            try:
+                with self._client.stream("GET", address, headers=plain) as reply:
+                    if reply.status_code not in _MOVED:
+                        return self._content(reply, most, until)
+                    moved = urljoin(address, reply.headers.get("location", ""))
+            except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+                # Leave the error's text out: it may quote an address that holds the key.
+                raise TransientError(f"no complete answer ({type(error).__name__})") from None
             if urlsplit(moved)[:2] != urlsplit(address)[:2]:
                 headers = {}
             address = moved
         raise ModelError(f"{host_of(address)}: sends on and on; at most {MAX_HOPS} times is meant")
 
-    def _fetch_once(
-        self, address: str, most: int, headers: Mapping[str, str], until: float
-    ) -> tuple[bytes, str | None]:
-        """Return the content, or the address that it has moved to."""
-        import httpx
-
-        plain = {"Accept-Encoding": "identity", **headers}
-        try:
-            with self._client.stream("GET", address, headers=plain) as reply:
-                if reply.status_code in _MOVED:
-                    return b"", urljoin(address, reply.headers.get("location", ""))
-                self._check(reply, address)
-                return self._content(reply, most, until), None
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            # Leave the error's text out: it may quote an address that holds the key.
-            raise TransientError(f"no complete answer ({type(error).__name__})") from None
-
-    def _check(self, reply: Any, address: str) -> None:
-        status = reply.status_code
+    def _content(self, reply: Any, most: int, until: float) -> bytes:
+        """Read the content of a reply, unless it is refused, packed, too long or too slow."""
+        status, host = reply.status_code, reply.url.host
         if status in _TEMPORARY or status >= 500:
             raise TransientError(f"status {status}", asked_wait_s(reply.headers))
         if status != 200:
             raise ModelError(
-                f"{host_of(address)}: refused the request (status {status}); "
+                f"{host}: refused the request (status {status}); "
                 "check the address and the key of the search"
             )
         if reply.headers.get("content-encoding", "identity") != "identity":
-            raise ModelError(f"{host_of(address)}: answers packed though plain was asked for")
-
-    def _content(self, reply: Any, most: int, until: float) -> bytes:
-        parts, size = [], 0
+            raise ModelError(f"{host}: answers packed though plain was asked for")
+        content = bytearray()
         for part in reply.iter_raw():
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise ModelError(f"{reply.url.host}: sends more than {most:,} bytes; not fetched")
+            content += part
+            if len(content) > most:
+                raise ModelError(f"{host}: sends more than {most:,} bytes; not fetched")
             if time.monotonic() > until:
                 raise TransientError(f"no complete answer in {self._service.timeout_s:g} s")
-        return b"".join(parts)
+        return bytes(content)
 
 
 def host_of(address: Any) -> str | None:

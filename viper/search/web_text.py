@@ -74,14 +74,9 @@ def searxng(address: str, **options: Any) -> TextService:
             "https://search.example.org"
         )
     search_address = f"{address.rstrip('/')}/search?q={{text}}&format=json"
-    fields: dict[str, Any] = {
-        "items": "results",
-        "text": "content",
-        "page": "url",
-        "direct": "answers",
-        "related": "suggestions",
-    }
-    return TextService(search_address, **(fields | options))
+    paths: dict[str, Any] = {"items": "results", "text": "content", "page": "url"}
+    paths |= {"direct": "answers", "related": "suggestions"}
+    return TextService(search_address, **(paths | options))
 
 
 class RateLimiter:
@@ -133,8 +128,7 @@ class WebTexts:
         """
         field_names = {option.name for option in fields(TextService)} - {"backoff"}
         values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in options.items()
+            key: tuple(v) if isinstance(v, list) else v for key, v in options.items()
         }
         if "address" not in values or not set(values) <= field_names:
             raise ProfileError(
@@ -170,10 +164,9 @@ class WebTexts:
         most = max(limit, _KEPT)
         request = json.dumps(["text search", self._service.address, plain(query), most])
         key = hashlib.sha256(request.encode()).hexdigest()
-        cached = self._store.get(key)
         findings = None
-        if cached is not None:
-            with suppress(ValueError):  # damaged, so request it again
+        with suppress(ValueError):  # damaged, so request it again
+            if (cached := self._store.get(key)) is not None:
                 findings = record_from_json(TextFindings, json.loads(cached))
         if findings is None:
             findings = self._request(plain(query), most)
@@ -192,22 +185,15 @@ class WebTexts:
         def text_at(item: Any, path: str) -> str:
             return plain(at_path(item, path), MAX_NAME) if path else ""
 
-        passages = [
-            Passage(
-                text_at(item, service.title),
-                plain(at_path(item, service.text)),
-                text_at(item, service.page),
-                1.0 / (1 + place),
-            )
-            for place, item in enumerate(items)
-        ]
+        passages = []
+        for place, item in enumerate(items, start=1):
+            title, page = text_at(item, service.title), text_at(item, service.page)
+            if text := plain(at_path(item, service.text)):
+                passages.append(Passage(title, text, page, 1.0 / place))
         direct = next(_texts(at_path(value, service.direct)), "") if service.direct else ""
         related = list(_texts(at_path(value, service.related))) if service.related else []
-        return TextFindings(
-            tuple(passage for passage in passages if passage.text),
-            direct,
-            tuple(passage[:MAX_NAME] for passage in related[:MAX_RELATED]),
-        )
+        questions = tuple(question[:MAX_NAME] for question in related[:MAX_RELATED])
+        return TextFindings(tuple(passages), direct, questions)
 
 
 def _texts(value: Any) -> Iterator[str]:

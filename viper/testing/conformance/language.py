@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from operator import eq
 from typing import Any
 
@@ -56,6 +57,10 @@ def check_llm(
     Raises:
         AssertionError: a rule is broken; the message names it.
     """
+
+    def texts(prompts: Sequence[str], sampling: Sampling) -> list[list[str]]:
+        return [[item.text for item in each] for each in backend.generate(list(prompts), sampling)]
+
     with keeps_identity(backend, LLM):
         limit = backend.max_context
         require(isinstance(limit, int) and limit > 0, f"max_context must be above 0, not {limit!r}")
@@ -63,9 +68,29 @@ def check_llm(
         for sampling in (GREEDY, SAMPLED):
             _check_shape(backend.generate(list(prompts), sampling), len(prompts), sampling)
         if repeats:
-            _check_repeats(backend, prompts)
-            _check_stop(backend, prompts)
-        _check_scores(backend, prompts[0], tolerance)
+            for name, sampling in (("temperature 0", GREEDY), ("one seed", SAMPLED)):
+                first, second = (texts(prompts, sampling) for _ in range(2))
+                require(first == second, f"the same request must give the same texts at {name}")
+            first, turned = texts(prompts, GREEDY), texts(prompts[::-1], GREEDY)[::-1]
+            require(first == turned, "completions must come in the order of the prompts")
+            with ThreadPoolExecutor(THREADS) as pool:
+                calls = [pool.submit(texts, prompts, GREEDY) for _ in range(THREADS)]
+                same = all(call.result() == first for call in calls)
+            require(same, "several threads at once must get what one gets alone")
+            for prompt in prompts:
+                if text := texts([prompt], GREEDY)[0][0]:
+                    mark = text[len(text) // 2 :][:2]
+                    cut = texts([prompt], replace(GREEDY, stop=(mark,)))[0][0]
+                    rule = f"a text must end before the stop string {mark!r}"
+                    require(cut == text[: text.index(mark)], f"{rule}: {text!r} became {cut!r}")
+        gives_nothing("score of no continuations", lambda: backend.score(prompts[0], []))
+        scores = backend.score(prompts[0], list(CONTINUATIONS))
+        require(len(scores) == len(CONTINUATIONS), "score must give one number a continuation")
+        good = all(isinstance(each, float) and math.isfinite(each) and each <= 0 for each in scores)
+        require(good, f"scores must be log-likelihoods, none above 0, not {scores}")
+        turned = backend.score(prompts[0], list(CONTINUATIONS[::-1]))[::-1]
+        same = all(abs(a - b) <= tolerance for a, b in zip(scores, turned, strict=True))
+        require(same, "scores must come in the order of the continuations and not depend on it")
         short, long = (backend.count_tokens(text) for text in ("one two", "one two " * 20))
         require(isinstance(short, int) and 0 < short < long, "more text must count more tokens")
 
@@ -80,47 +105,6 @@ def _check_shape(results: Sequence[Sequence[Completion]], prompts: int, sampling
         require(known, f"finish_reason must be stop, length or refusal, not {reason!r}")
         counts = item.prompt_tokens >= 0 and 0 <= item.completion_tokens <= sampling.max_tokens
         require(counts, f"token counts must keep to max_tokens {sampling.max_tokens}: {item}")
-
-
-def _check_repeats(backend: Any, prompts: Sequence[str]) -> None:
-    for name, sampling in (("temperature 0", GREEDY), ("one seed", SAMPLED)):
-        first, second = (_texts(backend, prompts, sampling) for _ in range(2))
-        require(first == second, f"the same request must give the same texts at {name}")
-    first = _texts(backend, prompts, GREEDY)
-    turned = _texts(backend, prompts[::-1], GREEDY)[::-1]
-    require(first == turned, "completions must come in the order of the prompts")
-    with ThreadPoolExecutor(THREADS) as pool:
-        calls = [pool.submit(_texts, backend, prompts, GREEDY) for _ in range(THREADS)]
-        same = all(call.result() == first for call in calls)
-    require(same, "several threads at once must get what one gets alone")
-
-
-def _check_stop(backend: Any, prompts: Sequence[str]) -> None:
-    for prompt in prompts:
-        text = _texts(backend, [prompt], GREEDY)[0][0]
-        if not text:
-            continue
-        mark = text[len(text) // 2 :][:2]
-        cut = _texts(backend, [prompt], replace(GREEDY, stop=(mark,)))[0][0]
-        require(
-            cut == text[: text.index(mark)],
-            f"a text must end before the stop string {mark!r}: {text!r} became {cut!r}",
-        )
-
-
-def _texts(backend: Any, prompts: Sequence[str], sampling: Sampling) -> list[list[str]]:
-    return [[item.text for item in each] for each in backend.generate(list(prompts), sampling)]
-
-
-def _check_scores(backend: Any, prompt: str, tolerance: float) -> None:
-    gives_nothing("score of no continuations", lambda: backend.score(prompt, []))
-    scores = backend.score(prompt, list(CONTINUATIONS))
-    require(len(scores) == len(CONTINUATIONS), "score must give one number a continuation")
-    good = all(isinstance(each, float) and math.isfinite(each) and each <= 0 for each in scores)
-    require(good, f"scores must be log-likelihoods, none above 0, not {scores}")
-    turned = backend.score(prompt, list(CONTINUATIONS[::-1]))[::-1]
-    same = all(abs(a - b) <= tolerance for a, b in zip(scores, turned, strict=True))
-    require(same, "scores must come in the order of the continuations and not depend on it")
 
 
 INFO = "There is a red cube on the table and a dog on the sofa."
@@ -160,8 +144,6 @@ EVENTS = ("the red cube hits the blue ball", "a dog jumps on the sofa")
 # The least score that video models report (:mod:`viper.models.vision.video_windows`).
 MIN_SCORE = 0.01
 
-Windows = list[list[EventWindow]]
-
 
 def check_video(
     backend: Any,
@@ -185,48 +167,35 @@ def check_video(
         shapes = ((12, 48, 64, 3), (1, 40, 30, 3))
         clips = [rng.integers(0, 256, shape, dtype=np.uint8) for shape in shapes]
 
-    def located(encoding: Any) -> Windows:
+    def located(encoding: Any) -> list[list[EventWindow]]:
         return [backend.locate(encoding, event) for event in events]
 
-    def agree(
-        left: Sequence[Sequence[EventWindow]], right: Sequence[Sequence[EventWindow]]
-    ) -> bool:
-        return lists_agree(
-            left,
-            right,
-            lambda a, b: (
-                (a.start, a.end) == (b.start, b.end) and abs(a.score - b.score) <= tolerance
-            ),
-        )
+    def same_window(a: EventWindow, b: EventWindow) -> bool:
+        return (a.start, a.end) == (b.start, b.end) and abs(a.score - b.score) <= tolerance
 
+    agree = partial(lists_agree, agree=same_window)
     with keeps_identity(backend, VideoModel):
         leaves_arrays_alone(lambda copies: [backend.encode(clip) for clip in copies], clips)
         for clip in clips:
-            encoding = backend.encode(clip)
+            encoding, frames = backend.encode(clip), len(clip)
             windows = located(encoding)
+            for window in (window for each in windows for window in each):
+                start, end = window.start, window.end
+                whole = isinstance(start, int) and isinstance(end, int)
+                rule = f"a window must hold whole frames of its clip of {frames}, end exclusive"
+                require(whole and 0 <= start < end <= frames, f"{rule}, not [{start}, {end})")
+                check_score(window.score, MIN_SCORE)
             for each in windows:
-                _are_well_formed(each, len(clip))
+                come_best_first(each, "windows")
+            repeated = located(encoding)
             require(
-                agree(windows, located(encoding)),
-                "an encoding must give the same windows when asked again",
+                agree(windows, repeated), "an encoding must give the same windows when asked again"
             )
-            middle, about = len(clip) // 2, f"what happens when {events[0]}?"
-            for start, question in ((0, None), (middle, None), (0, about)):
+            about = f"what happens when {events[0]}?"
+            for start, question in ((0, None), (frames // 2, None), (0, about)):
                 first, second = (
-                    backend.describe(encoding, start, len(clip), question) for _ in range(2)
+                    backend.describe(encoding, start, frames, question) for _ in range(2)
                 )
                 require(isinstance(first, str), f"a description must be text, not {first!r}")
                 require(first == second, "a range must be described alike when asked again")
         works_in_another_thread(lambda: located(backend.encode(clips[0])), agree)
-
-
-def _are_well_formed(windows: Sequence[EventWindow], frames: int) -> None:
-    for item in windows:
-        whole = isinstance(item.start, int) and isinstance(item.end, int)
-        require(
-            whole and 0 <= item.start < item.end <= frames,
-            f"a window must hold whole frames of its clip of {frames}, end exclusive, "
-            f"not [{item.start}, {item.end})",
-        )
-        check_score(item.score, MIN_SCORE)
-    come_best_first(windows, "windows")

@@ -83,8 +83,7 @@ def check_inpainter(
     with keeps_identity(backend, roles.Inpainter):
         first, mask = images[0], _masks(images[0])["a box"]
         leaves_arrays_alone(
-            lambda copies: backend.inpaint(copies[0], _masks(copies[0])["a box"], prompt, SEED),
-            [first],
+            lambda copies: backend.inpaint(copies[0], mask.copy(), prompt, SEED), [first]
         )
         leaves_arrays_alone(
             lambda copies: backend.inpaint(first, copies[0].view(np.bool_), prompt, SEED),
@@ -94,10 +93,9 @@ def check_inpainter(
             for name, each in _masks(image).items():
                 result = backend.inpaint(image, each, prompt, SEED)
                 has_size_of(result, "uint8", image.shape, "a painting")
-                require(
-                    np.array_equal(result[~each], image[~each]),
-                    f"pixels outside the mask must stay as they were, also where it is {name}",
-                )
+                same = np.array_equal(result[~each], image[~each])
+                rule = "pixels outside the mask must stay as they were"
+                require(same, f"{rule}, also where it is {name}")
         painting = backend.inpaint(first, mask, prompt, SEED)
         require((painting != first).any(), "something must be painted where the mask holds")
         repeated = backend.inpaint(first, mask, prompt, SEED)
@@ -115,13 +113,8 @@ def _masks(image: roles.Pixels) -> dict[str, roles.Mask]:
     box[height // 3 : height // 3 * 2, width // 4 : width // 2] = True
     corner[-1, -1] = True
     two[0, 0] = two[-1, width // 2 :] = True
-    return {
-        "empty": nothing,
-        "everything": ~nothing,
-        "a box": box,
-        "one corner": corner,
-        "two places": two,
-    }
+    masks = {"empty": nothing, "everything": ~nothing, "a box": box}
+    return {**masks, "one corner": corner, "two places": two}
 
 
 # Of one, three and six words, so that padding shows.
@@ -154,11 +147,9 @@ def check_matcher(
         agree = partial(np.allclose, rtol=0, atol=tolerance)
         image_rows = _check_side("encode_images", backend.encode_images, images, agree)
         text_rows = _check_side("encode_texts", backend.encode_texts, texts, agree)
-        require(
-            image_rows.shape[1] == text_rows.shape[1],
-            f"pictures and texts must share one space, not have {image_rows.shape[1]} and "
-            f"{text_rows.shape[1]} numbers",
-        )
+        width, other = image_rows.shape[1], text_rows.shape[1]
+        rule = "pictures and texts must share one space"
+        require(width == other, f"{rule}, not have {width} and {other} numbers")
 
 
 def _check_side(name: str, encode: Callable[[Any], Any], items: Sequence[Any], agree: Any) -> Any:

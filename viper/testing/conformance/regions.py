@@ -96,11 +96,20 @@ def check_detector(
         require(all(len(each) == len(words) for each in boxes), "detect must give a list a phrase")
         return boxes
 
+    def has_counterpart(item: Detection, items: Sequence[Detection], side: int) -> bool:
+        return item.score < MIN_SCORE + tolerance or any(  # near the lowest score it needs none
+            abs(item.score - each.score) <= tolerance
+            and np.allclose(item.box, each.box, rtol=0, atol=tolerance * side)
+            for each in items
+        )
+
     def agree(first: Sequence[Boxes], second: Sequence[Boxes]) -> bool:
         return all(
-            _same_detections(a, b, tolerance, tolerance * max(image.shape[:2]))
+            has_counterpart(item, others, max(image.shape[:2]))
             for boxes, repeated, image in zip(first, second, images, strict=True)
             for a, b in zip(boxes, repeated, strict=True)
+            for own, others in ((a, b), (b, a))
+            for item in own
         )
 
     with keeps_identity(backend, Detector):
@@ -118,11 +127,8 @@ def check_detector(
         shares = bool(ends) and max(ends) <= 1 < max(max(side) for side in sides)
         require(not shares, "boxes must be in pixels; these look like shares of the picture")
         lowest = min((item.score for item in every), default=1.0)
-        require(
-            lowest < weak,
-            f"no threshold may be applied, but no box of any phrase scores below {weak} "
-            f"(lowest: {lowest:.3f})",
-        )
+        rule = "no threshold may be applied, but no box of any phrase scores below"
+        require(lowest < weak, f"{rule} {weak} (lowest: {lowest:.3f})")
         encoding = backend.encode([images[0]])[0]
         gives_nothing("detect without phrases", lambda: backend.detect(encoding, []))
         alone = [detected([image])[0] for image in images]
@@ -135,39 +141,20 @@ def check_detector(
         works_in_another_thread(lambda: detected(images), agree)
         for item in known:
             best = backend.detect(backend.encode([item.image])[0], [item.phrase])[0][:1]
-            require(
-                best and box_iou(best[0].box, item.box) > COVERS,
-                f"the {item.phrase} lies at {item.box} in pixels from the top-left corner, "
-                f"its best box at {best[0].box if best else None}",
-            )
+            where = f"the {item.phrase} lies at {item.box} in pixels from the top-left corner"
+            box = best[0].box if best else None
+            require(box and box_iou(box, item.box) > COVERS, f"{where}, its best box at {box}")
 
 
 def _are_well_formed(detections: Sequence[Detection], picture: Pixels, least: float) -> None:
     height, width = picture.shape[:2]
     for item in detections:
         x0, y0, x1, y1 = item.box
-        require(
-            0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height,
-            f"boxes must lie in their picture ({width} x {height}), not at {item.box}",
-        )
+        inside = 0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height
+        rule = f"boxes must lie in their picture ({width} x {height})"
+        require(inside, f"{rule}, not at {item.box}")
         check_score(item.score, least)
     come_best_first(detections, "boxes")
-
-
-def _same_detections(
-    first: Sequence[Detection], second: Sequence[Detection], score_slack: float, box_slack: float
-) -> bool:
-    """Check that each box has its counterpart; boxes near the lowest score need none."""
-
-    def has_counterpart(item: Detection, items: Sequence[Detection]) -> bool:
-        return item.score < MIN_SCORE + score_slack or any(
-            abs(item.score - each.score) <= score_slack
-            and np.allclose(item.box, each.box, rtol=0, atol=box_slack)
-            for each in items
-        )
-
-    forth = all(has_counterpart(item, second) for item in first)
-    return forth and all(has_counterpart(item, first) for item in second)
 
 
 def check_faces(backend: Any, images: Sequence[Pixels] | None = None) -> None:
@@ -237,14 +224,28 @@ def check_segmenter(
         encodings = [backend.encode(image) for image in pictures]  # all before the first answer
         return [backend.segments(encoding, None) for encoding in encodings]
 
-    def agree(left: Segments, right: Segments) -> bool:
-        return lists_agree(left, right, partial(_same_segment, tolerance=tolerance))
+    def same_segment(first: Segment, second: Segment) -> bool:
+        return (
+            first.label == second.label
+            and abs(first.score - second.score) <= tolerance
+            and first.mask.shape == second.mask.shape
+            and float((first.mask != second.mask).mean()) <= tolerance
+        )
 
+    agree = partial(lists_agree, agree=same_segment)
     with keeps_identity(backend, Segmenter):
         leaves_arrays_alone(segmented, images)
         regions = segmented(images)
         for picture, segments in zip(images, regions, strict=True):
-            _segments_are_well_formed(segments, picture)
+            for each in segments:
+                has_size_of(each.mask, "bool", picture.shape[:2], "a mask")
+                require(each.mask.any(), "a segment must have pixels")
+                named = isinstance(each.label, str) and each.label.strip()
+                require(named, f"a label must be a word, not {each.label!r}")
+                check_score(each.score)
+            come_best_first(segments, "segments")
+            apart = not any((a.mask & b.mask).any() for a, b in combinations(segments, 2))
+            require(apart, "segments must not overlap")
             encoding = backend.encode(picture)
             gives_nothing("segments of no names", partial(backend.segments, encoding, []))
             unknown = partial(backend.segments, encoding, [NO_LABEL])
@@ -258,34 +259,7 @@ def check_segmenter(
         works_in_another_thread(lambda: segmented(images), agree)
     for region in known:
         segments = backend.segments(backend.encode(region.image), [region.label])
-        overlap = max((_mask_iou(each.mask, region.mask) for each in segments), default=0.0)
-        require(
-            overlap > COVERS,
-            f"a {region.label} is known, but its best segment overlaps it by {overlap:.2f} "
-            f"({len(segments)} found)",
-        )
-
-
-def _segments_are_well_formed(segments: Sequence[Segment], picture: Pixels) -> None:
-    for each in segments:
-        has_size_of(each.mask, "bool", picture.shape[:2], "a mask")
-        require(each.mask.any(), "a segment must have pixels")
-        named = isinstance(each.label, str) and each.label.strip()
-        require(named, f"a label must be a word, not {each.label!r}")
-        check_score(each.score)
-    come_best_first(segments, "segments")
-    apart = not any((first.mask & second.mask).any() for first, second in combinations(segments, 2))
-    require(apart, "segments must not overlap")
-
-
-def _same_segment(first: Segment, second: Segment, tolerance: float) -> bool:
-    return (
-        first.label == second.label
-        and abs(first.score - second.score) <= tolerance
-        and first.mask.shape == second.mask.shape
-        and float((first.mask != second.mask).mean()) <= tolerance
-    )
-
-
-def _mask_iou(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    return float((first & second).sum() / max(1, (first | second).sum()))
+        pairs = [(each.mask & region.mask, each.mask | region.mask) for each in segments]
+        overlap = max((both.sum() / max(1, either.sum()) for both, either in pairs), default=0.0)
+        rule = f"a {region.label} is known, but its best segment overlaps it by {overlap:.2f}"
+        require(overlap > COVERS, f"{rule} ({len(segments)} found)")

@@ -7,13 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from viper.models.vision.roles import Pixels
-
-Result = TypeVar("Result")
 
 # Largest difference of two runs in float32; half precision needs about 5e-2.
 TOLERANCE = 1e-3
@@ -41,10 +39,8 @@ def keeps_identity(backend: Any, role: type | None = None) -> Iterator[None]:
         require(isinstance(backend, role), f"{name} lacks a method of the role {role.__name__}")
     _has_size(backend)
     yield
-    require(
-        backend.model_id == name,
-        f"model_id must stay the same: {name!r} became {backend.model_id!r} in use",
-    )
+    rule = f"model_id must stay the same: {name!r} became {backend.model_id!r} in use"
+    require(backend.model_id == name, rule)
     _has_size(backend)
 
 
@@ -68,14 +64,11 @@ def leaves_arrays_alone(call: Callable[[list[Pixels]], Any], arrays: Sequence[Pi
     try:
         call(copies)
     except Exception as error:
-        raise AssertionError(
-            f"read-only arrays must be accepted, not met with {error!r}"
-        ) from error
+        rule = "read-only arrays must be accepted"
+        raise AssertionError(f"{rule}, not met with {error!r}") from error
 
 
-def works_in_another_thread(
-    call: Callable[[], Result], agree: Callable[[Result, Result], object]
-) -> None:
+def works_in_another_thread(call: Callable[[], Any], agree: Callable[[Any, Any], object]) -> None:
     """Check that a second thread, after the first, gets the same result."""
     here = call()
     with ThreadPoolExecutor(1) as pool:

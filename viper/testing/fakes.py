@@ -16,6 +16,9 @@ import numpy as np
 from viper.errors import ScriptExhaustedError
 from viper.models.vision.roles import Detection, EventWindow, Floats, Mask, Pixels, Segment
 
+# Colours that the fakes know, in the order of RGB.
+_AXES = ("red", "green", "blue")
+
 
 class FakeDetector:
     """Returns the boxes of its table for any picture.
@@ -55,8 +58,7 @@ class FakeMatcher:
         return _normalised(np.array(rows).reshape(len(images), 3))
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
-        axes = ("red", "green", "blue")
-        rows = [[float(axis in text.split()) for axis in axes] for text in texts]
+        rows = [[float(axis in text.split()) for axis in _AXES] for text in texts]
         return _normalised(np.array(rows))
 
 
@@ -70,11 +72,9 @@ class FakeDepth:
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
         self.encoded += len(images)
+        columns = [np.linspace(1, 0, len(image), dtype=np.float32)[:, None] for image in images]
         return [
-            np.broadcast_to(
-                np.linspace(1, 0, image.shape[0], dtype=np.float32)[:, None], image.shape[:2]
-            ).copy()
-            for image in images
+            column.repeat(image.shape[1], 1) for column, image in zip(columns, images, strict=True)
         ]
 
 
@@ -140,8 +140,7 @@ class FakeInpainter:
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
         self.asked.append((prompt, seed))
-        axes = ("red", "green", "blue")
-        colour = [255 * (axis in prompt.split()) for axis in axes]
+        colour = [255 * (axis in prompt.split()) for axis in _AXES]
         painting = pixels.copy()
         painting[mask] = colour if any(colour) else 128
         return painting
@@ -176,12 +175,10 @@ class FakeVideoModel:
         return [EventWindow(*self._events[event])] if event in self._events else []
 
     def describe(self, encoding: Any, start: int, end: int, question: str | None = None) -> str:
-        inside = sorted(
-            (first, event)
-            for event, (first, last, _) in self._events.items()
-            if first < end and last > start
+        events = sorted((first, event, last) for event, (first, last, _) in self._events.items())
+        return " ".join(
+            f"{event}." for first, event, last in events if first < end and last > start
         )
-        return " ".join(f"{event}." for _, event in inside)
 
 
 class FakeLanguage:
@@ -231,13 +228,9 @@ class ScriptedTools:
     ) -> None:
         self.calls: list[ScriptedCall] = []
         self._lock = threading.Lock()
-        self._in_order: list[Any] | None = None
-        self._by_name: dict[str, list[Any] | Callable[..., Any]] = {}
-        if isinstance(answers, Mapping):
-            for name, script in answers.items():
-                self._by_name[name] = script if callable(script) else list(script)
-        else:
-            self._in_order = list(answers)
+        self._in_order = None if isinstance(answers, Mapping) else list(answers)
+        by_name = answers if isinstance(answers, Mapping) else {}
+        self._by_name = {n: s if callable(s) else list(s) for n, s in by_name.items()}
 
     def call(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int | None
@@ -251,10 +244,8 @@ class ScriptedTools:
             self.calls.append(ScriptedCall(name, args, dict(kwargs), line))
             script = self._by_name.get(name, []) if self._in_order is None else self._in_order
             if not callable(script) and not script:
-                raise ScriptExhaustedError(
-                    f"call {len(self.calls)} asks for {name!r}, "
-                    "the script has no answer left for it"
-                )
+                problem = f"call {len(self.calls)} asks for {name!r}"
+                raise ScriptExhaustedError(f"{problem}, the script has no answer left for it")
             answer = script if callable(script) else script.pop(0)
         if isinstance(answer, BaseException):
             raise answer

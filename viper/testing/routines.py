@@ -122,8 +122,8 @@ def toolbox_of_tables(
 
 def arguments(media: Media) -> dict[str, Any]:
     """Return the values that an entry point may ask for by name."""
-    values: dict[str, Any] = {"question": "what is it?", "possible_answers": ["one", "two"]}
-    return {**values, **media_arguments(media)}
+    asked = {"question": "what is it?", "possible_answers": ["one", "two"]}
+    return {**asked, **media_arguments(media)}
 
 
 _NO_EXAMPLE = "has no Example: section; language models learn a routine from its example"
@@ -171,37 +171,31 @@ def _check(routine: Routine, library: Library) -> RoutineFinding:
     try:
         ast.parse(example)
     except SyntaxError as error:
-        return RoutineFinding(
-            name, f"its example is no Python: {error.msg}, its line {error.lineno}"
-        )
+        reason = f"its example is no Python: {error.msg}, its line {error.lineno}"
+        return RoutineFinding(name, reason)
     if name not in called_names(example):
         return RoutineFinding(name, f"its example does not call {name}")
-    problem = _problem_of(example, name, hints.get("return"), library)
-    advice = None if example.lstrip().startswith("#") else _NO_QUERY
-    return RoutineFinding(name, problem, None if problem else advice)
-
-
-def _problem_of(example: str, name: str, returns: Any, library: Library) -> str | None:
-    """Return the problem of the example on a grey picture or clip, or None."""
-    takes = example.partition("def execute_command(")[2].partition(")")[0]
-    takes_video = "video" in takes
+    takes_video = "video" in example.partition("def execute_command(")[2].partition(")")[0]
     arguments = "video, question, possible_answers" if takes_video else "image"
     recording = f"{example}\n{_RECORDED.format(name=name, arguments=arguments)}"
     for program, entry in ((example, "execute_command"), (recording, None)):
         media = clip() if takes_video else picture()
         outcome = run_program(program, library, media=media, entry=entry)
         if outcome.failure is not None:
-            lines = describe_failure(outcome.failure).splitlines()
-            return f"its example fails: {' | '.join(line.strip() for line in lines)}"
+            lines = " | ".join(map(str.strip, describe_failure(outcome.failure).splitlines()))
+            return RoutineFinding(name, f"its example fails: {lines}")
     answer, results = outcome.value
+    expected = hints.get("return")
     for result in results:
-        if not fits(result, returns):
-            name = getattr(returns, "__name__", None) or str(returns)
+        if not fits(result, expected):
             shown = f"{type(result).__name__} {repr(result)[:60]}"
             if isinstance(result, Ref) or result is None:
                 shown = f"a {result.kind}" if result else "None"
-            return f"it answered {shown}, which is not {name}"
-    return "its example answers nothing" if answer is None else None
+            kind = getattr(expected, "__name__", None) or str(expected)
+            return RoutineFinding(name, f"it answered {shown}, which is not {kind}")
+    if answer is None:
+        return RoutineFinding(name, "its example answers nothing")
+    return RoutineFinding(name, advice=None if example.lstrip().startswith("#") else _NO_QUERY)
 
 
 # Follows an example, so that its lines keep their numbers in messages.
@@ -231,9 +225,8 @@ def fits(value: Any, annotation: Any) -> bool:
     if origin in (list, set, frozenset) and inside:
         return isinstance(value, origin) and all(fits(item, inside[0]) for item in value)
     if origin is tuple and inside and inside[-1] is not Ellipsis:
-        return (
-            isinstance(value, tuple) and len(value) == len(inside) and all(map(fits, value, inside))
-        )
+        alike = isinstance(value, tuple) and len(value) == len(inside)
+        return alike and all(map(fits, value, inside))
     if origin is dict:
         return isinstance(value, dict)
     name = getattr(annotation, "__name__", "")

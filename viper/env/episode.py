@@ -48,7 +48,7 @@ _CALLS = {
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """Weight of each part of a reward. A part with weight 0 is not computed.
+    """Weight of each part of a reward. A part with weight 0 is left out.
 
     Attributes:
         answer: the score of the data set's metric.
@@ -182,10 +182,9 @@ class Episode:
             assert exact is not None  # whoever knows other scenes knows this one
             media, components = exact.media, with_exact_tools(components, exact.tools)
         options = RunOptions(sample.task, sample.options, sample_id=sample.sample_id, api=rules.api)
-        context, _ = self._reasoner.context(
-            media or media_from(sample.load()), sample.text, options
-        )
-        self._context = context
+        media = media or media_from(sample.load())
+        self._context, _ = self._reasoner.context(media, sample.text, options)
+        context = self._context
         self._environment = Environment(components, context)
         self._codes, self.answer, self._done = [], None, False
         pictures, caption = pictures_and_caption(context.media)
@@ -218,21 +217,17 @@ class Episode:
     def reward(self) -> Reward:
         """Return the reward of the answer so far, which is 0 without one."""
         weights, score = self.rules.weights, self.task.score(self.answer)
-        components = self._reasoner.components
-
-        def is_of_kind() -> bool:
-            query, settings = self._context.query, components.toolbox.settings
-            return self.answer is not None and wrong_type(self.answer, query, settings) is None
-
-        parts: dict[str, Callable[[], float]] = {
-            "answer": lambda: score,
-            "kind": is_of_kind,
-            "calls": lambda: score * max(0.0, 1 - len(self.calls) / self.rules.calls),
-            "verified": lambda: (
-                score and score * is_verified(self.task, self._codes, components.sandbox)
-            ),
+        answer, components = self.answer, self._reasoner.components
+        settings, unused = components.toolbox.settings, 1 - len(self.calls) / self.rules.calls
+        parts: dict[str, float] = {
+            "answer": score,
+            "kind": answer is not None and not wrong_type(answer, self._context.query, settings),
+            "calls": score * max(0.0, unused),
         }
-        return weights.reward({n: float(parts[n]()) for n, w in weights.each.items() if w})
+        if weights.verified:  # takes a process for each other scene
+            verified = score and is_verified(self.task, self._codes, components.sandbox)
+            parts["verified"] = score * verified
+        return weights.reward({n: float(parts[n]) for n, w in weights.each.items() if w})
 
     def close(self) -> None:
         """End the process of the code."""

@@ -55,7 +55,7 @@ class TrainingData:
                 self.left_out["the same program again"] += 1
                 continue
             seen.add((row.sample_id, program))
-            yield {**self._prompt(row), "completion": [_assistant(program)], **_origin(row)}
+            yield self._record(row, completion=program)
 
     def preference(self) -> Iterator[dict[str, Any]]:
         """Yield ``prompt``, ``chosen`` and ``rejected``: the latter failed, or answered wrongly."""
@@ -69,27 +69,22 @@ class TrainingData:
             if rejected is None:
                 self.left_out["no wrong program of the same sample"] += 1
                 continue
-            answers = {"chosen": [_assistant(program)], "rejected": [_assistant(rejected)]}
-            yield {**self._prompt(row), **answers, **_origin(row)}
+            yield self._record(row, chosen=program, rejected=rejected)
 
     def _right(self) -> Iterator[tuple[SampleResult, Trace, str]]:
         for row in self._store.rows():
-            reason, trace = "wrong", None
-            if row.failure is not None:
-                reason = "no answer"
-            elif row.score == 1:
-                values = self._store.trace(row.sample_id, row.seed)
-                trace = None if values is None else record_from_json(Trace, values)
-                reason = self._objection(row, trace)
-            if reason or trace is None:
+            values = self._store.trace(row.sample_id, row.seed) if row.score == 1 else None
+            trace = None if values is None else record_from_json(Trace, values)
+            reason = self._objection(row, trace)
+            if reason or trace is None or trace.answering is None:
                 self.left_out[reason] += 1
-                continue
-            trial = trace.answering
-            assert trial is not None
-            yield row, trace, trial.program
+            else:
+                yield row, trace, trace.answering.program
 
     def _objection(self, row: SampleResult, trace: Trace | None) -> str:
-        """Return why a right answer gives no record; "" if it does."""
+        """Return why a result gives no record; "" if it does."""
+        if row.failure is not None or row.score != 1:
+            return "wrong" if row.failure is None else "no answer"
         if trace is None or trace.answering is None or trace.turns or trace.path or trace.fallback:
             return "not answered by a single program"
         if self._unverified:
@@ -103,15 +98,10 @@ class TrainingData:
             return "not verified"
         return "" if all(check.passed for check in trace.checks) else "failed a check"
 
-    def _prompt(self, row: SampleResult) -> dict[str, Any]:
+    def _record(self, row: SampleResult, **programs: str) -> dict[str, Any]:
         query = self._samples[row.sample_id].query
         text = opening(query, self._components, self._components.settings.api, Rules())
-        return {"prompt": [{"role": "user", "content": text}]}
-
-
-def _assistant(program: str) -> dict[str, str]:
-    return {"role": "assistant", "content": program}
-
-
-def _origin(row: SampleResult) -> dict[str, Any]:
-    return {"id": row.sample_id, "seed": row.seed, "files": list(row.files)}
+        asked = {"prompt": [{"role": "user", "content": text}]}
+        said = {n: [{"role": "assistant", "content": code}] for n, code in programs.items()}
+        origin = {"id": row.sample_id, "seed": row.seed, "files": list(row.files)}
+        return {**asked, **said, **origin}

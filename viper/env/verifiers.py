@@ -119,26 +119,25 @@ class CodeTool(vf.Toolset[EpisodesConfig, EpisodeState]):
         state.begun, episodes[state.rollout] = True, None  # a call at the same time finds no turn
         if len(episodes) > self.config.sessions and (oldest := episodes.pop(next(iter(episodes)))):
             oldest.close()
-        seen = await asyncio.to_thread(self._act, state, episode, code, first)
+
+        def act() -> EpisodeObservation:
+            if first:
+                episode.reset()
+            seen = episode.act(code)
+            if seen.done:
+                reward = episode.reward()
+                state.done, state.reward, state.parts = True, reward.total, dict(reward.parts)
+                episode.close()
+            else:
+                episodes[state.rollout] = episode
+            return seen
+
+        seen = await asyncio.to_thread(act)
         content: list[ContentBlock] = [TextContent(text=seen.text)]
         for picture, note in seen.pictures if self.config.pictures else ():
             data = picture.data_uri().partition(",")[2]
             content += TextContent(text=note), ImageContent(data=data, mime_type="image/png")
         return CallToolResult(content=content)
-
-    def _act(
-        self, state: EpisodeState, episode: Episode, code: str, first: bool
-    ) -> EpisodeObservation:
-        if first:
-            episode.reset()
-        seen = episode.act(code)
-        if seen.done:
-            reward = episode.reward()
-            state.done, state.reward, state.parts = True, reward.total, dict(reward.parts)
-            episode.close()
-        else:
-            self._episodes[state.rollout] = episode
-        return seen
 
 
 class Episodes(vf.Taskset[EpisodeTask, EpisodesConfig]):
@@ -155,18 +154,16 @@ class Episodes(vf.Taskset[EpisodeTask, EpisodesConfig]):
         with self.config.reasoner as reasoner:
             for number in count() if tasks.count is None else range(tasks.count):
                 episode = Episode(tasks[number], reasoner, rules)
-                prompt = [vf.UserMessage(content=self._shown(episode.reset()))]
+                opening = episode.reset()
                 episode.close()
-                name = episode.task.sample.sample_id
+                shown: list[vf.ContentPart] = []
+                for picture, note in opening.pictures if self.config.pictures else ():
+                    source = vf.ImageUrlSource(url=picture.data_uri())
+                    shown += vf.TextContentPart(text=note), vf.ImageUrlContentPart(image_url=source)
+                shown.append(vf.TextContentPart(text=opening.text))
+                name, prompt = episode.task.sample.sample_id, [vf.UserMessage(content=shown)]
                 data = EpisodeData(id=name, prompt=prompt, number=number, parts=parts)
                 yield EpisodeTask(data, self.config.task)
-
-    def _shown(self, opening: EpisodeObservation) -> list[vf.ContentPart]:
-        shown: list[vf.ContentPart] = []
-        for picture, note in opening.pictures if self.config.pictures else ():
-            source = vf.ImageUrlSource(url=picture.data_uri())
-            shown += vf.TextContentPart(text=note), vf.ImageUrlContentPart(image_url=source)
-        return [*shown, vf.TextContentPart(text=opening.text)]
 
     @classmethod
     def toolsets(cls, config: EpisodesConfig) -> list[CodeTool]:

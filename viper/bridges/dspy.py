@@ -68,16 +68,13 @@ class SandboxInterpreter:
         except (SandboxHostError, SandboxUnavailableError) as error:
             raise CodeInterpreterError(str(error)) from error
         if self._code.answer is not None:
-            return FinalOutput(self._fields(*self._code.answer))
+            args, kwargs = self._code.answer
+            names = [field["name"] for field in self.output_fields or [{"name": "output"}]]
+            return FinalOutput({**dict(zip(names, args, strict=False)), **kwargs})
         if outcome.failure is not None:
             message = describe_failure(outcome.failure)
             raise (SyntaxError if outcome.failure.kind == "syntax" else CodeExecutionError)(message)
         return outcome.stdout or (None if outcome.value is None else str(outcome.value))
-
-    def _fields(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return what was submitted by the names of the fields."""
-        names = [field["name"] for field in self.output_fields or [{"name": "output"}]]
-        return {**dict(zip(names, args, strict=False)), **kwargs}
 
     def shutdown(self) -> None:
         """End the session and its process."""

@@ -15,17 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inspect_ai.log import (
-    EvalConfig,
-    EvalDataset,
-    EvalLog,
-    EvalMetric,
-    EvalResults,
-    EvalSample,
-    EvalScore,
-    EvalSpec,
-    write_eval_log,
-)
+from inspect_ai import log as logs
 from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.solver import Generate, Solver, TaskState, solver
@@ -88,14 +78,9 @@ def _media(state: TaskState) -> Any:
     Raises:
         UsageError: there is none, or one is a web address.
     """
-    messages = [message.content for message in state.messages if message.role == "user"]
-    files = [
-        _file(part.image)
-        for content in messages
-        if not isinstance(content, str)
-        for part in content
-        if part.type == "image"
-    ]
+    contents = [m.content for m in state.messages if m.role == "user"]
+    parts = [part for content in contents if not isinstance(content, str) for part in content]
+    files = [_file(part.image) for part in parts if part.type == "image"]
     if not files:
         raise UsageError(f"sample {state.sample_id}: no image content; viper looks at pictures")
     return files[0] if len(files) == 1 else [media_from(file).images[0] for file in files]
@@ -200,31 +185,31 @@ def write_log(run: Path, out: Path) -> None:
         manifest = store.manifest
         samples = [_sample(store, row) for row in store.rows()]
     mean = sum(sample.scores["viper"].value for sample in samples) / max(1, len(samples))
-    metrics = {"mean": EvalMetric(name="mean", value=mean)}
-    log = EvalLog(
+    metrics = {"mean": logs.EvalMetric(name="mean", value=mean)}
+    log = logs.EvalLog(
         status="success",
-        eval=EvalSpec(
+        eval=logs.EvalSpec(
             created=manifest.created,
             task=manifest.set.name,
-            dataset=EvalDataset(name=manifest.set.name, samples=len(samples)),
+            dataset=logs.EvalDataset(name=manifest.set.name, samples=len(samples)),
             model=f"viper/{manifest.profile}",
-            config=EvalConfig(),
+            config=logs.EvalConfig(),
         ),
-        results=EvalResults(
+        results=logs.EvalResults(
             total_samples=len(samples),
             completed_samples=len(samples),
-            scores=[EvalScore(name="viper", scorer="viper", metrics=metrics)],
+            scores=[logs.EvalScore(name="viper", scorer="viper", metrics=metrics)],
         ),
         samples=samples,
     )
-    write_eval_log(log, str(out))
+    logs.write_eval_log(log, str(out))
 
 
-def _sample(store: RunStore, row: SampleResult) -> EvalSample:
+def _sample(store: RunStore, row: SampleResult) -> logs.EvalSample:
     """Return a row with its trace as a sample; a failed sample scores 0 and says why."""
     prediction = row.prediction
     value = "" if prediction is None else str(prediction.value or prediction.box or "")
-    return EvalSample(
+    return logs.EvalSample(
         id=row.sample_id,
         epoch=row.seed + 1,
         input=row.text,

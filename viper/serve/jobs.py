@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Generic, Literal, TypeVar
 
@@ -66,23 +66,11 @@ class Admission:
             QueueFullError: no slot is free.
         """
         if self._taken >= self.places:
-            raise QueueFullError(self.places, self._retry_after_s())
+            # An estimate from recent runs of the seconds until a slot is free.
+            wait_s = math.ceil(math.ceil((self.waiting + 1) / self.workers) * self._mean_s)
+            raise QueueFullError(self.places, min(_LONGEST_RETRY_S, max(1, wait_s)))
         self._taken += 1
         return Slot(self)
-
-    def _retry_after_s(self) -> int:
-        """Estimate from recent runs the seconds until a slot is free."""
-        turns = math.ceil((self.waiting + 1) / self.workers)
-        return min(_LONGEST_RETRY_S, max(1, math.ceil(turns * self._mean_s)))
-
-    def _release(self, ran_s: float | None) -> None:
-        """Free a slot. ``ran_s`` is the duration of its run, None if it never ran."""
-        self._taken -= 1
-        if ran_s is None:
-            return
-        self._mean_s += _MEAN_WEIGHT * (ran_s - self._mean_s)
-        self.running -= 1
-        self._turns.release()
 
 
 class Slot:
@@ -101,33 +89,34 @@ class Slot:
 
     def leave(self) -> None:
         """Free the slot and let the next one run. May be called again."""
-        if not self._left:
-            self._left = True
-            ran = None if self._began is None else time.monotonic() - self._began
-            self._admission._release(ran)
+        if self._left:
+            return
+        self._left, admission = True, self._admission
+        admission._taken -= 1
+        if self._began is not None:
+            ran_s = time.monotonic() - self._began
+            admission._mean_s += _MEAN_WEIGHT * (ran_s - admission._mean_s)
+            admission.running -= 1
+            admission._turns.release()
 
 
 class Loading(Generic[Loaded]):
     """Loads something in a thread of its own, such as models and what needs them.
 
     Attributes:
-        error: why it cannot be loaded.
         on_failure: called in the thread after a failure.
     """
 
     def __init__(self, load: Callable[[], Loaded]) -> None:
-        self.error: ViperError | None = None
         self.on_failure: Callable[[], None] | None = None
-        self.loaded: Loaded | None = None
-        self._load = load
-        self._started = threading.Lock()
-        self._ended = threading.Event()
+        self._load, self._started = load, threading.Lock()
+        self._result: Future[Loaded] = Future()
 
     @property
     def state(self) -> Literal["loading", "ready", "failed"]:
-        if self.error is not None:
-            return "failed"
-        return "ready" if self._ended.is_set() else "loading"
+        if not self._result.done():
+            return "loading"
+        return "ready" if self._result.exception() is None else "failed"
 
     def start(self) -> None:
         """Start loading, once. Returns at once."""
@@ -140,22 +129,22 @@ class Loading(Generic[Loaded]):
         Raises:
             ViperError: it cannot be loaded.
         """
-        self._ended.wait(timeout_s)
-        if self.error is not None:
-            raise self.error
-        return self.loaded
+        try:
+            return self._result.result(timeout_s)
+        except TimeoutError:
+            return None
 
     def _run(self) -> None:
         try:
-            self.loaded = self._load()
+            self._result.set_result(self._load())
+            return
         except ViperError as error:
-            self.error = error
+            self._result.set_exception(error)
         except Exception as error:  # noqa: BLE001 - whatever a model library raises
-            text = f"a model cannot be loaded: {type(error).__name__}: {error}"
-            self.error = ModelError(text)
-            self.error.__cause__ = error
-        self._ended.set()
-        if self.error is not None and self.on_failure is not None:
+            failure = ModelError(f"a model cannot be loaded: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._result.set_exception(failure)
+        if self.on_failure is not None:
             self.on_failure()
 
 
@@ -169,24 +158,19 @@ class WorkerThreads:
 
     def __init__(self, count: int) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"viper-run-{number}", daemon=True)
-            for number in range(count)
-        ]
-        self._started = False
+        self._count = count
+        self._threads: list[threading.Thread] = []
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run the work in the next free thread; ``work`` must not raise."""
-        if not self._started:
-            self._started = True
-            for thread in self._threads:
-                thread.start()
+        while len(self._threads) < self._count:
+            name = f"viper-run-{len(self._threads)}"
+            self._threads.append(threading.Thread(target=self._serve, name=name, daemon=True))
+            self._threads[-1].start()
         self._work.put(work)
 
     def close(self, timeout_s: float) -> None:
         """Stop the threads after the submitted work. Wait at most ``timeout_s``."""
-        if not self._started:
-            return
         for _ in self._threads:
             self._work.put(None)
         deadline = time.monotonic() + timeout_s
@@ -213,13 +197,12 @@ class Job:
         self, slot: Slot, workers: WorkerThreads, work: Work, cleanup: contextlib.ExitStack
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._slot, self._workers, self._work = slot, workers, work
         self._cancel = threading.Event()
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._over = False
         self._requested = time.monotonic()
         self.queued_s: float | None = None
-        self.task = self._loop.create_task(self._run())
+        self.task = self._loop.create_task(self._run(slot, workers, work))
         # Not inside the task, since a task that is cancelled before its first step never runs.
         self.task.add_done_callback(lambda _: cleanup.close())
 
@@ -251,21 +234,22 @@ class Job:
             self._over = not isinstance(event, Trial)
             self._events.put_nowait(event)
 
-    async def _run(self) -> None:
-        await self._slot.turn()
+    async def _run(self, slot: Slot, workers: WorkerThreads, work: Work) -> None:
+        await slot.turn()
         self.queued_s = time.monotonic() - self._requested
         done = asyncio.Event()
-        self._workers.submit(partial(self._in_thread, done))
+
+        def in_thread() -> None:
+            # A closed loop means that the server has stopped, so no caller is left.
+            with contextlib.suppress(RuntimeError):
+                try:
+                    for event in work(self._cancel):
+                        self._loop.call_soon_threadsafe(self._emit, event)
+                except BaseException as error:  # noqa: BLE001 - native code raises more than Exception
+                    self._loop.call_soon_threadsafe(self._emit, error)
+                finally:
+                    self._loop.call_soon_threadsafe(done.set)
+
+        workers.submit(in_thread)
         await done.wait()
         self._emit(RuntimeError("the run ended without a result"))
-
-    def _in_thread(self, done: asyncio.Event) -> None:
-        # A closed loop means that the server has stopped, so no caller is left.
-        with contextlib.suppress(RuntimeError):
-            try:
-                for event in self._work(self._cancel):
-                    self._loop.call_soon_threadsafe(self._emit, event)
-            except BaseException as error:  # noqa: BLE001 - native code raises more than Exception
-                self._loop.call_soon_threadsafe(self._emit, error)
-            finally:
-                self._loop.call_soon_threadsafe(done.set)

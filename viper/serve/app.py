@@ -16,7 +16,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
@@ -25,21 +25,9 @@ from viper.reasoner import Reasoner
 from viper.record import RunRecord
 from viper.run_result import RunResult
 from viper.schema import Trial, to_json
-from viper.serve import forms
+from viper.serve import forms, replies
 from viper.serve.gate import AccessRules, Gate
 from viper.serve.jobs import Event, Job
-from viper.serve.replies import (
-    ClientGoneError,
-    DeadlineError,
-    Health,
-    Readiness,
-    RouteError,
-    encoded,
-    error_body,
-    error_response,
-    errors,
-    result_json,
-)
 from viper.serve.request_log import RequestNote, note_of
 from viper.serve.service import Edge, Service
 from viper.serve.settings import ServeSettings
@@ -50,8 +38,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 # proxies commonly close a silent connection.
 HEARTBEAT_S = 15.0
 
-_GATE = errors(401, 403, 500, 503)
-_FORM = {**_GATE, **errors(400, 413, 415, 422, 429, 504)}
+_GATE = replies.errors(401, 403, 500, 503)
+_FORM = {**_GATE, **replies.errors(400, 413, 415, 422, 429, 504)}
 _TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 _EVENT_STREAM = {
     "content": {"text/event-stream": {"schema": {"type": "string"}}},
@@ -66,11 +54,21 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
     The caller remains responsible for closing the reasoner.
     """
     service = Service(reasoner, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.warmup.start()
+        try:
+            yield
+        finally:
+            await service.drain(0.0)
+            service.threads.close(timeout_s=0.0)
+
     app = FastAPI(
         title="viper",
         version=version("viper-reasoner"),
         description="Visual reasoning by programs.",
-        lifespan=_lifespan,
+        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -88,16 +86,16 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
             rendered_page("docs.html", _TEMPLATES, title=title, document=app.openapi())
         )
 
-    @app.get("/healthz", responses=errors(500))
-    async def healthz() -> Health:
+    @app.get("/healthz", responses=replies.errors(500))
+    async def healthz() -> replies.Health:
         """Report that the process is up."""
-        return Health()
+        return replies.Health()
 
-    @app.get("/readyz", responses={**errors(500), 503: {"model": Readiness}})
-    async def readyz(request: Request) -> Readiness:
+    @app.get("/readyz", responses={**replies.errors(500), 503: {"model": replies.Readiness}})
+    async def readyz(request: Request) -> replies.Readiness:
         """Report whether the models are loaded and requests are accepted."""
         status = "shutting_down" if service.closing else service.warmup.state
-        readiness = Readiness(status=status)
+        readiness = replies.Readiness(status=status)
         if status != "ready":
             note_of(request.scope).outcome = status
             return JSONResponse(readiness.model_dump(), 503)  # type: ignore[return-value]
@@ -117,8 +115,11 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
     async def run(request: Request) -> Response:
         """Answer a query about pictures or a video."""
         job = await submitted(request, service, forms.RUN_FORM)
-        kind = JobStream if _wants_events(request) else JobAnswer
-        return kind(job, note_of(request.scope), service)
+        kinds = request.headers.get("accept", "").lower().split(",")
+        # by name only: */* means JSON
+        streams = "text/event-stream" in (kind.partition(";")[0].strip() for kind in kinds)
+        answer = JobStream if streams else JobAnswer
+        return answer(job, note_of(request.scope), service)
 
     if settings.allow_exec:
 
@@ -136,30 +137,13 @@ def create_app(reasoner: Reasoner, settings: ServeSettings) -> FastAPI:
     return app
 
 
-@asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    service: Service = app.state.service
-    service.warmup.start()
-    try:
-        yield
-    finally:
-        await service.drain(0.0)
-        service.threads.close(timeout_s=0.0)
-
-
-def _wants_events(request: Request) -> bool:
-    """Return whether the caller accepts event streams by name; ``*/*`` means JSON."""
-    kinds = request.headers.get("accept", "").lower().split(",")
-    return any(kind.partition(";")[0].strip() == "text/event-stream" for kind in kinds)
-
-
 async def _http_error(request: Request, error: Exception) -> Response:
     """Answer unknown paths and methods in the shape of all errors."""
     assert isinstance(error, HTTPException)
-    refusal = RouteError(error)
+    refusal = replies.RouteError(error)
     note = note_of(request.scope)
     note.fail(refusal)
-    return error_response(refusal, note.request_id)
+    return replies.error_response(refusal, note.request_id)
 
 
 async def submitted(request: Request, service: Service, model: type[forms.Form]) -> Job:
@@ -181,19 +165,15 @@ async def submitted(request: Request, service: Service, model: type[forms.Form])
             async with asyncio.timeout(settings.deadline_s):
                 form = await forms.read_form(request, settings)
         except TimeoutError:
-            raise DeadlineError(settings.deadline_s) from None
-        cleanup.callback(_close_files, form)
+            raise replies.DeadlineError(settings.deadline_s) from None
+        for _, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                cleanup.callback(value.file.close)
         fields = forms.checked_form(model, form)
         note.query = fields.query
-        intake = forms.media_of(form, fields.path, settings)
+        intake = forms.media_of(fields.path, settings, form.getlist("media"))
         note.facts["media"] = len(intake.uploads) + len(intake.paths)
         return service.start_job(slot, fields.work(service.reasoner, intake), cleanup)
-
-
-def _close_files(form: FormData) -> None:
-    for _, value in form.multi_items():
-        if isinstance(value, UploadFile):
-            value.file.close()
 
 
 class JobAnswer(Response):
@@ -220,7 +200,7 @@ class JobAnswer(Response):
     async def _stop_when_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._job.stop(ClientGoneError())
+        self._job.stop(replies.ClientGoneError())
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         while isinstance(event := await self._job.next(), Trial):
@@ -228,7 +208,7 @@ class JobAnswer(Response):
         self.count(event)
         if isinstance(event, BaseException):
             raise event
-        body = Response(result_json(event), media_type=self.media_type)
+        body = Response(replies.result_json(event), media_type=self.media_type)
         await body(scope, receive, send)
 
     def count(self, event: Event) -> None:
@@ -264,10 +244,11 @@ class JobStream(JobAnswer):
             event = coming.result()
             self.count(event)
             if isinstance(event, Trial):
-                name, data = b"trial", encoded(to_json(event))
+                name, data = b"trial", replies.encoded(to_json(event))
             elif isinstance(event, RunResult):
-                name, data = b"result", result_json(event)
+                name, data = b"result", replies.result_json(event)
             else:
-                name, data = b"error", encoded(error_body(event, self._note.request_id))
+                body = replies.error_body(event, self._note.request_id)
+                name, data = b"error", replies.encoded(body)
             await send_on(b"event: " + name + b"\ndata: " + data + b"\n\n")
         await send({"type": "http.response.body", "body": b""})

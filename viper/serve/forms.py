@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_origin
@@ -23,7 +24,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import Message, Receive
+from starlette.types import Message
 
 from viper.errors import MediaError, UsageError
 from viper.models.media import Media, media_from
@@ -74,28 +75,24 @@ class RequestMedia:
         """Decode the media. Blocks; uploads pass through a private temporary folder.
 
         Raises:
-            MediaError: one of them cannot be read; names its number, or its path as given.
+            MediaError: one of them cannot be read; names its number, or its path as given, and does
+                not reveal where the file is.
         """
-        if self.paths:
-            return _decode(self.paths, self.names)
         with tempfile.TemporaryDirectory(prefix="viper-serve-") as folder:
-            # Numbers instead of the caller's names: suffixes make some decoders open other files.
-            files = [Path(folder) / f"media{i}" for i in range(len(self.uploads))]
-            for upload, path in zip(self.uploads, files, strict=True):
+            files = list(zip(self.paths, self.names, strict=True))
+            for number, upload in enumerate(self.uploads):
+                # No name of the caller's: suffixes make some decoders open other files.
+                path = Path(folder) / f"media{number}"
+                files.append((path, path.name))
                 with path.open("xb") as copy:
                     shutil.copyfileobj(upload.file, copy)
-            return _decode(files, [path.name for path in files])
-
-
-def _decode(paths: Sequence[Path], names: Sequence[str]) -> Media:
-    """Decode the media of files. Error messages do not reveal where the files are."""
-    try:
-        return media_from(list(paths))
-    except MediaError as error:
-        message = str(error)
-        for path, name in zip(paths, names, strict=True):
-            message = message.replace(str(path), name)
-        raise MediaError(message) from None
+            try:
+                return media_from([path for path, _ in files])
+            except MediaError as error:
+                message = str(error)
+                for path, name in files:
+                    message = message.replace(str(path), name)
+                raise MediaError(message) from None
 
 
 class _Form(BaseModel):
@@ -110,10 +107,6 @@ class _Form(BaseModel):
         [], description="Files under a media root of the server, in place of uploads."
     )
 
-    def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
-        """Build the work that answers the request; it decodes the media in its thread."""
-        raise NotImplementedError
-
 
 class RunForm(_Form):
     """Fields of ``POST /v1/run`` without files and settings; see :data:`RUN_FORM`."""
@@ -127,7 +120,7 @@ class RunForm(_Form):
     strategy: str = Field("program", max_length=50, description="How to go about it.")
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
-        """Build the work that answers the query."""
+        """Build the work that answers the query; it decodes the media in its thread."""
         options = RunOptions(**self.model_dump(exclude={"query", "path"}))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
@@ -174,7 +167,7 @@ class ExecForm(_Form):
     )
 
     def work(self, reasoner: Reasoner, intake: RequestMedia) -> Work:
-        """Build the work that runs the program."""
+        """Build the work that runs the program; it decodes the media in its thread."""
         options = RunOptions(task=self.task, options=tuple(self.options))
 
         def work(cancel: threading.Event) -> Iterator[Trial | RunResult]:
@@ -186,7 +179,7 @@ class ExecForm(_Form):
         return work
 
 
-Form = TypeVar("Form", bound=_Form)
+Form = TypeVar("Form", bound=RunForm | ExecForm)
 
 
 async def read_form(request: Request, settings: ServeSettings) -> FormData:
@@ -200,11 +193,31 @@ async def read_form(request: Request, settings: ServeSettings) -> FormData:
         UsageError: the form cannot be parsed, or has too many parts.
         MediaError: a medium in JSON is not base64.
     """
-    is_json = _is_json(request.headers.get("content-type", ""))
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    is_json = kind == b"application/json"
+    if not is_json and (kind != b"multipart/form-data" or not options.get(b"boundary")):
+        raise NotMultipartError(
+            "expected a multipart/form-data body with a boundary, or application/json"
+        )
+    if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
+        raise NotMultipartError("expected a body in UTF-8; leave the charset out")
+    too_large = TooLargeError(
+        f"the request is larger than {settings.max_upload_mb:g} MiB; send smaller media"
+    )
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:18]) > settings.max_upload_bytes:
-        raise _too_large(settings)
-    bounded = Request(request.scope, _limit_size(request, settings))
+        raise too_large
+    size = 0
+
+    async def receive() -> Message:
+        nonlocal size
+        message = await request.receive()
+        size += len(message.get("body", b""))  # counted, since a length in a header is a claim
+        if size > settings.max_upload_bytes:
+            raise too_large
+        return message
+
+    bounded = Request(request.scope, receive)
     if is_json:
         return await asyncio.to_thread(_form_of_json, await bounded.body(), settings)
     try:
@@ -213,19 +226,6 @@ async def read_form(request: Request, settings: ServeSettings) -> FormData:
         )
     except HTTPException as error:
         raise UsageError(f"the form cannot be read: {error.detail}") from None
-
-
-def _is_json(header: str) -> bool:
-    """Return whether a body is JSON; else it is a form."""
-    kind, options = parse_options_header(header)
-    is_json = kind == b"application/json"
-    if not is_json and (kind != b"multipart/form-data" or not options.get(b"boundary")):
-        raise NotMultipartError(
-            "expected a multipart/form-data body with a boundary, or application/json"
-        )
-    if options.get(b"charset", b"utf-8").lower() not in (b"utf-8", b"utf8"):
-        raise NotMultipartError("expected a body in UTF-8; leave the charset out")
-    return is_json
 
 
 def _form_of_json(body: bytes, settings: ServeSettings) -> FormData:
@@ -242,38 +242,17 @@ def _form_of_json(body: bytes, settings: ServeSettings) -> FormData:
         for value in (values if isinstance(values, list) else [values])
     ]
     texts = [value for name, value in pairs if name == "media"]
-    if len(texts) > settings.max_files or len(pairs) - len(texts) > MAX_FIELDS:
+    form = [pair for pair in pairs if pair[0] != "media"]
+    if len(texts) > settings.max_files or len(form) > MAX_FIELDS:
         raise UsageError(f"at most {settings.max_files} media and {MAX_FIELDS} fields are taken")
-    media = [("media", _upload(text, number)) for number, text in enumerate(texts)]
-    return FormData([*(pair for pair in pairs if pair[0] != "media"), *media])
-
-
-def _upload(text: object, number: int) -> UploadFile:
-    try:
-        return UploadFile(io.BytesIO(base64.b64decode(text, validate=True)))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise MediaError(f"media{number}: not base64; send the file's bytes in base64") from None
-
-
-def _limit_size(request: Request, settings: ServeSettings) -> Receive:
-    """Count the bytes of the request's messages, since a length in a header is only a claim."""
-    size = 0
-
-    async def receive() -> Message:
-        nonlocal size
-        message = await request.receive()
-        size += len(message.get("body", b""))
-        if size > settings.max_upload_bytes:
-            raise _too_large(settings)
-        return message
-
-    return receive
-
-
-def _too_large(settings: ServeSettings) -> TooLargeError:
-    return TooLargeError(
-        f"the request is larger than {settings.max_upload_mb:g} MiB; send smaller media"
-    )
+    for number, text in enumerate(texts):
+        try:
+            content = io.BytesIO(base64.b64decode(text, validate=True))
+        except (TypeError, ValueError):
+            advice = "send the file's bytes in base64"
+            raise MediaError(f"media{number}: not base64; {advice}") from None
+        form.append(("media", UploadFile(content)))
+    return FormData(form)
 
 
 def checked_form(model: type[Form], form: FormData) -> Form:
@@ -306,38 +285,34 @@ def checked(model: type[Form], values: Mapping[str, Any]) -> Form:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise UsageError(_in_one_line(error)) from None
+        problems = [
+            f"{'.'.join(map(str, item['loc']))[:50]}: {item['msg']}"
+            for item in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise UsageError("; ".join(problems[:5])) from None
 
 
-def media_of(form: FormData, paths: list[str], settings: ServeSettings) -> RequestMedia:
-    """Return the media of a form, uploads or paths.
+def media_of(
+    paths: Sequence[str], settings: ServeSettings, uploads: Sequence[UploadFile | str] = ()
+) -> RequestMedia:
+    """Return the media of a request: uploads, or files that it names by their paths.
 
     Raises:
         UsageError: there are no media, too many media, uploads as well as paths, or text where a
             file is expected.
-        MediaError: a path names no file under a media root.
+        UsageError, MediaError: see :func:`under_roots`.
     """
-    uploads = form.getlist("media")
     if bool(uploads) == bool(paths):
         seen = "both uploads and paths" if uploads else "no media"
         raise UsageError(f"{seen}; expected files as `media`, or names of files as `path`")
-    _check_count(len(uploads), settings)
-    files = [upload for upload in uploads if isinstance(upload, UploadFile)]
+    count = len(uploads) + len(paths)
+    if count > settings.max_files:
+        raise UsageError(f"{count} media; at most {settings.max_files} are taken")
+    files = tuple(upload for upload in uploads if isinstance(upload, UploadFile))
     if len(files) < len(uploads):
         raise UsageError("media: text; expected a file (a part with a filename)")
-    return RequestMedia(tuple(files)) if files else media_under_roots(paths, settings)
-
-
-def media_under_roots(paths: list[str], settings: ServeSettings) -> RequestMedia:
-    """Return the media that a caller names by their paths.
-
-    Raises:
-        UsageError: there are too many.
-        UsageError, MediaError: see :func:`under_roots`.
-    """
-    _check_count(len(paths), settings)
     resolved = tuple(under_roots(path, settings.media_roots) for path in paths)
-    return RequestMedia(paths=resolved, names=tuple(paths))
+    return RequestMedia(files, resolved, tuple(paths))
 
 
 def under_roots(name: str, roots: Sequence[Path]) -> Path:
@@ -353,50 +328,26 @@ def under_roots(name: str, roots: Sequence[Path]) -> Path:
     path = Path(name)
     if not path.is_absolute() and ".." not in path.parts:
         for root in roots:
-            resolved = _resolve(root, path)
-            if resolved is not None:
-                return resolved
+            with suppress(OSError, ValueError, RuntimeError):  # missing, a zero byte, a link loop
+                resolved = (root / path).resolve(strict=True)
+                if resolved.is_relative_to(root.resolve(strict=True)) and resolved.is_file():
+                    return resolved
     raise MediaError(
         f"{name[:200]!r}: no such file under a media root; give a path relative to one"
     )
 
 
-def _resolve(root: Path, path: Path) -> Path | None:
-    try:
-        resolved = (root / path).resolve(strict=True)
-        inside = resolved.is_relative_to(root.resolve(strict=True)) and resolved.is_file()
-    except (OSError, ValueError, RuntimeError):  # missing, a zero byte, a loop of links
-        return None
-    return resolved if inside else None
-
-
-def _check_count(count: int, settings: ServeSettings) -> None:
-    if count > settings.max_files:
-        raise UsageError(f"{count} media; at most {settings.max_files} are taken")
-
-
 def request_body(model: type[_Form], settings: ServeSettings) -> dict[str, Any]:
     """Return the OpenAPI description of a form with its files, and of the same in JSON."""
-    schema = model.model_json_schema()
-    schema["properties"]["media"] = {
-        "type": "array",
-        "items": {"type": "string", "format": "binary"},
-        "maxItems": settings.max_files,
-        "description": "Pictures, or one video.",
-    }
-    schema["properties"]["path"]["maxItems"] = settings.max_files
-    texts = {**schema["properties"]["media"], "items": {"type": "string", "format": "byte"}}
-    json_schema = {**schema, "properties": {**schema["properties"], "media": texts}}
-    content = {
-        "multipart/form-data": {"schema": schema},
-        "application/json": {"schema": json_schema},
-    }
+    content: dict[str, Any] = {}
+    for kind, item in (("multipart/form-data", "binary"), ("application/json", "byte")):
+        schema = model.model_json_schema()
+        schema["properties"]["media"] = {
+            "type": "array",
+            "items": {"type": "string", "format": item},
+            "maxItems": settings.max_files,
+            "description": "Pictures, or one video.",
+        }
+        schema["properties"]["path"]["maxItems"] = settings.max_files
+        content[kind] = {"schema": schema}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def _in_one_line(error: ValidationError) -> str:
-    problems = [
-        f"{'.'.join(map(str, item['loc']))[:50]}: {item['msg']}"
-        for item in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    return "; ".join(problems[:5])

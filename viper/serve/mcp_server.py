@@ -31,7 +31,6 @@ from mcp_types import ToolAnnotations as Annotations
 from pydantic import Field
 from starlette.types import ASGIApp
 
-from viper.api.sets import ApiEntry
 from viper.draw import draw_answer
 from viper.errors import UsageError
 from viper.models.media import Media
@@ -152,14 +151,21 @@ class VisionTools:
     """Tools of the server, each a public coroutine whose docstring the client's model reads."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._reasoner = service, service.reasoner
+        self._service = service
         self._results: LRUCache[str, RunResult] = LRUCache(TRACE_BYTES, _media_bytes)
 
     async def api(self, query: Annotated[str, Field(description="The question.")] = "") -> str:
         """Return the functions that programs may call; those that fit the query come in full."""
         with _as_tool_errors():
+            components = self._service.reasoner.components
+            names = components.library.api_set(components.settings.api)
+            entries = {
+                (entry.owner, entry.name): entry
+                for task in ("question", "ground", "choice")
+                for entry in names.entries(task)
+            }
             rules = _RULES.format(modules=MODULE_NAMES)
-            return rules + overview(self._entries(), query, API_CHARACTERS - len(rules))
+            return rules + overview(tuple(entries.values()), query, API_CHARACTERS - len(rules))
 
     async def run_program(
         self,
@@ -208,7 +214,7 @@ class VisionTools:
         Ask for a small region to see small things.
         """
         with _as_tool_errors():
-            intake = forms.media_under_roots(self._names([media]), self._service.settings)
+            intake = forms.media_of(self._names([media]), self._service.settings)
             slot = self._service.admission.enter()
             try:
                 await slot.turn()
@@ -232,17 +238,33 @@ class VisionTools:
         with _as_tool_errors():
             values["path"] = self._names(values["path"])
             result = await self._result(forms.checked(form, values), ctx)
-            picture = await asyncio.to_thread(_drawn, result)
-            return _reply(_facts(result), picture, self._linked(result), result.answer is None)
+
+            def drawn() -> Any:
+                picture = draw_answer(result.trace, result.media, result.picture)
+                picture.thumbnail((MAX_SIDE, MAX_SIDE))
+                return picture
+
+            picture = None if result.answer is None else await asyncio.to_thread(drawn)
+            link = None
+            if result.page is not None and _media_bytes(result) <= TRACE_BYTES:
+                name = secrets.token_urlsafe(16)  # nobody can guess it
+                self._results[name] = result
+                link = ResourceLink(
+                    uri=f"viper://trace/{name}",
+                    name="trace",
+                    title="How the answer came about",
+                    mime_type="text/html",
+                )
+            return _reply(_facts(result), picture, link, result.answer is None)
 
     async def _result(self, form: Any, ctx: Context[Any, Any]) -> RunResult:
         """Answer the request in a job of the service; report each trial as progress."""
         service, settings = self._service, self._service.settings
-        intake = forms.media_under_roots(form.path, settings)
+        intake = forms.media_of(form.path, settings)
         with ExitStack() as cleanup:
             slot = service.admission.enter()
             cleanup.callback(slot.leave)
-            job = service.start_job(slot, form.work(self._reasoner, intake), cleanup)
+            job = service.start_job(slot, form.work(service.reasoner, intake), cleanup)
         trials = 0
         with job.limited(settings.deadline_s, settings.deadline_s):
             while isinstance(event := await job.next(), Trial):
@@ -258,30 +280,11 @@ class VisionTools:
     def _names(self, paths: list[str]) -> list[str]:
         """Return the paths relative to a media root; agents on this machine name whole paths."""
         roots = [root.resolve() for root in self._service.settings.media_roots]
-        return [_relative(path, roots) for path in paths]
-
-    def _linked(self, result: RunResult) -> ResourceLink | None:
-        """Keep a result, and return the link to its page. Nobody can guess its name."""
-        if result.page is None or _media_bytes(result) > TRACE_BYTES:
-            return None
-        name = secrets.token_urlsafe(16)
-        self._results[name] = result
-        return ResourceLink(
-            uri=f"viper://trace/{name}",
-            name="trace",
-            title="How the answer came about",
-            mime_type="text/html",
-        )
-
-    def _entries(self) -> tuple[ApiEntry, ...]:
-        components = self._reasoner.components
-        names = components.library.api_set(components.settings.api)
-        entries = {
-            (entry.owner, entry.name): entry
-            for task in ("question", "ground", "choice")
-            for entry in names.entries(task)
-        }
-        return tuple(entries.values())
+        names = []
+        for name in paths:
+            above = next(filter(Path(name).is_relative_to, roots), None)
+            names.append(name if above is None else str(Path(name).relative_to(above)))
+        return names
 
 
 @contextmanager
@@ -295,15 +298,6 @@ def _as_tool_errors() -> Iterator[None]:
             LOG.error("call %s failed", request_id, exc_info=error)
         detail = error_body(error, request_id)["error"]
         raise ToolError(f"{detail['code']}: {detail['message']}") from None
-
-
-def _relative(path: str, roots: list[Path]) -> str:
-    for root in roots:
-        try:
-            return str(Path(path).relative_to(root))
-        except ValueError:
-            continue
-    return path
 
 
 def _facts(result: RunResult) -> dict[str, Any]:
@@ -325,14 +319,6 @@ def _facts(result: RunResult) -> dict[str, Any]:
     facts["program"] = trace.program if trace.strategy != "exec" else ""
     facts["calls"] = [call.tool for call in trace.tool_calls]
     return {name: value for name, value in facts.items() if value not in (None, "", [])}
-
-
-def _drawn(result: RunResult) -> Any:
-    if result.answer is None:
-        return None
-    picture = draw_answer(result.trace, result.media, result.picture)
-    picture.thumbnail((MAX_SIDE, MAX_SIDE))
-    return picture
 
 
 def _region(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -90,7 +90,7 @@ class RemoteReasoner:
             ServerError, UsageError: there is no such server, or it refused or failed; has its
                 message.
         """
-        status, reply = self._post(_form(query, request), self._files)
+        status, reply = self._post(query, request)
         try:
             values = json.loads(reply)
             if status != 200:
@@ -109,14 +109,26 @@ class RemoteReasoner:
                 on_trial(trial)
         return result
 
-    def _post(self, fields: Sequence[tuple[str, str]], files: Sequence[Path]) -> tuple[int, bytes]:
-        """Send a form and return status and body of the reply."""
-        kind, body = _multipart(fields, files)
+    def _post(self, query: str, request: RunOptions) -> tuple[int, bytes]:
+        """Send a form with the files as ``media`` and return status and body of the reply."""
+        boundary = secrets.token_hex(16)
+        head = f"--{boundary}\r\nContent-Disposition: form-data; "
+        named: dict[str, Any] = {"query": query, "task": request.task}
+        named |= {"strategy": request.strategy, "options": request.options, **request.changes}
+        parts: list[bytes] = []
+        for name, value in named.items():
+            for each in value if isinstance(value, tuple) else (value,):
+                part = f'{head}name="{name}"\r\n\r\n{each}\r\n'
+                parts.append(part.encode(errors="replace"))
+        for path in self._files:
+            start = f'{head}name="media"; filename="media"\r\n\r\n'
+            parts += start.encode(), path.read_bytes(), b"\r\n"
+        body = b"".join([*parts, f"--{boundary}--\r\n".encode()])
+        kind = f"multipart/form-data; boundary={boundary}"
         headers = {"Content-Type": kind, "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        secure = self._address.scheme == "https"
-        connect: Any = HTTPSConnection if secure else HTTPConnection
+        connect: Any = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
         connection = connect(str(self._address.hostname), self._port, timeout=_CONNECT_S)
         try:
             connection.connect()
@@ -135,32 +147,6 @@ class RemoteReasoner:
             ) from None
         finally:
             connection.close()
-
-
-def _form(query: str, request: RunOptions) -> list[tuple[str, str]]:
-    named = {"query": query, "task": request.task, "strategy": request.strategy}
-    return [
-        (name, str(each))
-        for name, value in {**named, "options": request.options, **request.changes}.items()
-        for each in (value if isinstance(value, tuple) else (value,))
-    ]
-
-
-def _multipart(fields: Sequence[tuple[str, str]], files: Sequence[Path]) -> tuple[str, bytes]:
-    """Return content type and body of a form with these fields and the files as ``media``."""
-    boundary = secrets.token_hex(16)
-
-    def parts() -> Iterator[bytes]:
-        for name, value in fields:
-            head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'
-            yield f"{head}{value}\r\n".encode(errors="replace")
-        for path in files:
-            head = f"--{boundary}\r\nContent-Disposition: form-data; "
-            yield f'{head}name="media"; filename="media"\r\n\r\n'.encode()
-            yield path.read_bytes() + b"\r\n"
-        yield f"--{boundary}--\r\n".encode()
-
-    return f"multipart/form-data; boundary={boundary}", b"".join(parts())
 
 
 def _pixels(data: str | None) -> Pixels | None:

@@ -28,13 +28,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viper.serve.replies import (
-    ForbiddenError,
-    HiddenError,
-    Refusal,
-    UnauthorizedError,
-    error_response,
-)
+from viper.serve import replies
 from viper.serve.settings import ServeSettings, is_loopback
 
 # Paths for load balancers, which send no token. They tell nothing about queries or models.
@@ -101,25 +95,23 @@ class AccessRules:
             return
         headers = Headers(scope=scope)
         if self.token and not self.in_path:
-            self._check_bearer(headers)
+            values = headers.getlist("authorization")
+            scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+            right = _same(token.strip().encode("latin-1"), self.token)
+            if scheme.lower() != "bearer" or not right:
+                advice = "send the header Authorization: Bearer TOKEN"
+                raise replies.UnauthorizedError(f"no valid token; {advice}")
             return
         if self.token:
             first, _, path = path.removeprefix("/").partition("/")
             if not _same(first.encode(), self.token):
-                raise HiddenError
+                raise replies.HiddenError
             path = f"/{path}"
         foreign = self._foreign(headers, scope.get("method"))
         if foreign:
-            raise HiddenError if self.token else ForbiddenError(foreign)
+            raise replies.HiddenError if self.token else replies.ForbiddenError(foreign)
         if not self.offers(path):
-            raise HiddenError
-
-    def _check_bearer(self, headers: Headers) -> None:
-        values = headers.getlist("authorization")
-        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        right = _same(token.strip().encode("latin-1"), self.token or "")
-        if scheme.lower() != "bearer" or not right:
-            raise UnauthorizedError("no valid token; send the header Authorization: Bearer TOKEN")
+            raise replies.HiddenError
 
     def _foreign(self, headers: Headers, method: str | None) -> str:
         """Return why a page of another site may have sent a request; empty if none can have."""
@@ -152,7 +144,7 @@ class Gate:
         app: ASGIApp,
         access: AccessRules,
         headers: Mapping[str, str] | None = None,
-        refuse: Callable[[Refusal], Response] | None = None,
+        refuse: Callable[[replies.Refusal], Response] | None = None,
     ) -> None:
         self._app, self._access, self._refuse = app, access, refuse
         self._headers = headers or {}
@@ -170,7 +162,7 @@ class Gate:
         try:
             if scope["type"] != "lifespan":
                 self._access.check(scope)
-        except Refusal as refusal:
+        except replies.Refusal as refusal:
             if self._refuse is None:
                 raise
             if scope["type"] == "websocket":  # its handshake takes no answer but this
@@ -181,12 +173,12 @@ class Gate:
             await self._app(scope, receive, marked)
 
 
-def refused_in_json(refusal: Refusal) -> Response:
+def refused_in_json(refusal: replies.Refusal) -> Response:
     """Build the answer of a service to a refused request."""
-    return error_response(refusal, secrets.token_hex(8))
+    return replies.error_response(refusal, secrets.token_hex(8))
 
 
-def refused_in_text(refusal: Refusal) -> Response:
+def refused_in_text(refusal: replies.Refusal) -> Response:
     """Build the answer of pages to a refused request."""
     return PlainTextResponse(f"{refusal}\n", refusal.status)
 

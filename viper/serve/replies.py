@@ -26,11 +26,7 @@ _HIDDEN = "the server could not finish this request; its log knows it as {reques
 _ROUTE_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 # HTTP status by class. Subclasses do not count: here they are the server's own errors.
-_CALLERS_FAULT: dict[type[BaseException], int] = {
-    UsageError: 400,
-    UnknownNameError: 400,
-    MediaError: 422,
-}
+_CALLERS_FAULT: dict[type, int] = {UsageError: 400, UnknownNameError: 400, MediaError: 422}
 
 
 class Refusal(ViperError):
@@ -133,11 +129,6 @@ def is_internal(error: BaseException) -> bool:
     return not isinstance(error, Refusal) and type(error) not in _CALLERS_FAULT
 
 
-def status_of(error: BaseException) -> int:
-    """Return the HTTP status of an answer to this error."""
-    return error.status if isinstance(error, Refusal) else _CALLERS_FAULT.get(type(error), 500)
-
-
 def code_of(error: BaseException) -> str:
     """Return the stable code: a ViperError's own, else ``internal``."""
     return error.code if isinstance(error, ViperError) else "internal"
@@ -154,12 +145,11 @@ def error_response(error: BaseException, request_id: str) -> Response:
     # Here, since commands know the refusals before they serve anything, and their help is fast.
     from starlette.responses import Response
 
-    return Response(
-        encoded(error_body(error, request_id)),
-        status_code=status_of(error),
-        headers=error.headers if isinstance(error, Refusal) else None,
-        media_type="application/json",
-    )
+    status, headers = _CALLERS_FAULT.get(type(error), 500), None
+    if isinstance(error, Refusal):
+        status, headers = error.status, error.headers
+    body = encoded(error_body(error, request_id))
+    return Response(body, status, headers, "application/json")
 
 
 def result_json(result: RunResult) -> bytes:

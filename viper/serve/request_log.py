@@ -134,10 +134,9 @@ class Metrics:
         self._failures = counter("viper_failures", "Trials that failed.", ["kind"])
         self._llm_calls = counter("viper_llm_calls", "Programs asked of the LLM.")
         self._llm_tokens = counter("viper_llm_tokens", "Tokens of those.", ["kind"])
-        in_flight = gauge("viper_in_flight", "Runs going on.")
-        in_flight.set_function(lambda: admission.running)
-        queued = gauge("viper_queued", "Requests sending or waiting for their turn.")
-        queued.set_function(lambda: admission.waiting)
+        gauge("viper_in_flight", "Runs going on.").set_function(lambda: admission.running)
+        waiting = "Requests sending or waiting for their turn."
+        gauge("viper_queued", waiting).set_function(lambda: admission.waiting)
 
     def count_request(self, note: RequestNote) -> None:
         """Count a finished request."""

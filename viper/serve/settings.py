@@ -58,12 +58,20 @@ class ServeSettings:
         for root in self.media_roots:
             if not root.is_dir():
                 raise UsageError(f"--media-root {root}: no such folder; name an existing one")
-        if self.token is not None:
-            _check_token(self.token)
-        elif not is_loopback(self.host):
+        token = self.token
+        if token is None and not is_loopback(self.host):
             raise UsageError(
                 f"--host {self.host} can be reached by others and there is no token; set one in "
                 "the environment (VIPER_SERVE_TOKEN, or --token-env NAME), or listen on 127.0.0.1"
+            )
+        if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
+            raise UsageError(
+                f"the token has {len(token)} characters; at least {MIN_TOKEN_CHARACTERS} are "
+                'needed: python -c "import secrets; print(secrets.token_urlsafe(32))"'
+            )
+        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+            raise UsageError(
+                "the token holds characters that a header cannot carry; use ASCII letters"
             )
 
     @property
@@ -79,16 +87,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _check_token(token: str) -> None:
-    if len(token) < MIN_TOKEN_CHARACTERS:
-        raise UsageError(
-            f"the token has {len(token)} characters; at least {MIN_TOKEN_CHARACTERS} are needed: "
-            'python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        )
-    if not (token.isascii() and token.isprintable() and " " not in token):
-        raise UsageError("the token holds characters that a header cannot carry; use ASCII letters")
 
 
 def listening_at(host: str, port: int) -> socket.socket:

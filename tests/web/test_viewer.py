@@ -56,9 +56,7 @@ def rows() -> list[SampleResult]:
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[ViewerIndex]:
     with write(tmp_path / "run", rows()) as store:
-        made = ViewerIndex([store])
-        yield made
-        made.close()
+        yield ViewerIndex([store])
 
 
 def numbers(index: ViewerIndex, **wanted: Any) -> list[int]:
@@ -118,7 +116,6 @@ def test_it_opens_with_the_wrong_then_the_doubtful_then_the_right(tmp_path: Path
         opening = filter_from({})
         assert [int(name[1:]) for name, _ in index.find(opening).keys] == [3, 4, 5, 1, 0, 2]
         assert numbers(index, sort="order") == list(range(6))
-        index.close()
 
 
 def test_facets_count(index: ViewerIndex) -> None:

@@ -73,7 +73,6 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
         listening = stack.enter_context(listening_at(options.host, options.port))
         with status("reading the rows"):
             index = ViewerIndex(stores)
-        stack.callback(index.close)
         replayer = stack.enter_context(Replayer(library_of(stores[0].manifest), options.sandbox))
         shelves = tuple(
             ViewedRun(_name(run, runs), store, RunGallery(store, options.root))

@@ -1,19 +1,18 @@
-"""Index of the results of one or two runs: an SQLite table in memory.
+"""Index of the results of one or two runs: what their filters, sort orders and counts need.
 
-Traces stay in the run's own file. Filter values come from the address and are untrusted. They
-reach SQL only as parameters, and sort orders only by name.
+Traces stay in the run's own file. Filter values come from the address and are untrusted: they are
+only compared, and sort orders and changes are looked up by name.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from viper.agreement import CORRECT, is_correct
+from viper.agreement import is_correct
 from viper.evaluate.reports.error_diagram import PARTS, part_of
 from viper.evaluate.reports.tables import answer_words, target_words
 from viper.evaluate.runs.store import RunStore
@@ -22,47 +21,50 @@ from viper.evaluate.sample_result import SampleResult
 # Divides by 2, 3, 4 and 6, so that the last row of cards is full in windows of any width.
 PAGE_ROWS = 24
 
-# SQL sort orders by name. The first is how the viewer opens; ``order`` is that of the data set.
-SORTS = {
-    "wrong first": "a.verdict, a.position, a.seed",
-    "order": "a.position, a.seed",
-    "worst": "a.score, a.failure IS NULL, a.position, a.seed",
-    "best": "a.score DESC, a.position, a.seed",
-    "slowest": "a.seconds DESC, a.position, a.seed",
-    "costliest": "a.tokens DESC, a.position, a.seed",
-}
-
 VERDICTS = ("wrong", "doubtful", "right")
-
-# Changes of a sample from the first run to the second, as SQL conditions.
-CHANGES = {
-    "to right": f"a.score < {CORRECT} AND b.score >= {CORRECT}",
-    "to wrong": f"a.score >= {CORRECT} AND b.score < {CORRECT}",
-    "another program": "a.program IS NOT b.program",
-    "another failure": "a.failure IS NOT b.failure",
-    "another answer": "a.answer IS NOT b.answer",
-}
 
 # Name for "no failure" among the kinds of failures.
 ANSWERED = "answered"
 
-_SCHEMA = """
-CREATE TABLE rows (
-    run INTEGER, sample_id TEXT, seed INTEGER, position INTEGER, score REAL, failure TEXT,
-    part TEXT, seconds REAL, tokens INTEGER, program TEXT, answer TEXT, words TEXT,
-    verdict INTEGER,
-    PRIMARY KEY (run, sample_id, seed)
-);
-CREATE TABLE tools (run INTEGER, sample_id TEXT, seed INTEGER, tool TEXT);
-CREATE TABLE kinds (run INTEGER, sample_id TEXT, seed INTEGER, name TEXT, value TEXT);
-CREATE INDEX rows_in_order ON rows (run, position, seed);
-CREATE INDEX rows_by_verdict ON rows (run, verdict, position, seed);
-CREATE INDEX rows_by_score ON rows (run, score);
-CREATE INDEX tools_by_row ON tools (run, tool, sample_id, seed);
-CREATE INDEX kinds_by_row ON kinds (run, name, value, sample_id, seed);
-"""
-
 Key = tuple[str, int]
+Counts = tuple[tuple[str, int], ...]
+
+
+class IndexedRow(NamedTuple):
+    """A result, as far as it is filtered and sorted; ``words`` is all text that is searched."""
+
+    key: Key
+    score: float
+    failure: str | None
+    part: str
+    seconds: float
+    tokens: int
+    program: str | None
+    answer: str
+    words: str
+    verdict: str
+    tools: frozenset[str]
+    kinds: frozenset[tuple[str, str]]
+
+
+# Sort keys by name; equal ones stay in the order of the data set. The viewer opens with the first.
+SORTS: Mapping[str, Callable[[IndexedRow], Any]] = {
+    "wrong first": lambda row: VERDICTS.index(row.verdict),
+    "order": lambda row: 0,
+    "worst": lambda row: (row.score, row.failure is None),
+    "best": lambda row: -row.score,
+    "slowest": lambda row: -row.seconds,
+    "costliest": lambda row: -row.tokens,
+}
+
+# Changes of a sample from the first run to the second.
+CHANGES: Mapping[str, Callable[[IndexedRow, IndexedRow], bool]] = {
+    "to right": lambda a, b: not is_correct(a.score) and is_correct(b.score),
+    "to wrong": lambda a, b: is_correct(a.score) and not is_correct(b.score),
+    "another program": lambda a, b: a.program != b.program,
+    "another failure": lambda a, b: a.failure != b.failure,
+    "another answer": lambda a, b: (a.answer, a.failure) != (b.answer, b.failure),
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,19 @@ class RowFilter:
     sort: str = next(iter(SORTS))
     page: int = 0
 
+    def passes(self, row: IndexedRow) -> bool:
+        """Check everything but the change."""
+        return (
+            self.text.casefold() in row.words
+            and self.failure in ("", row.failure or ANSWERED)
+            and self.part in ("", row.part)
+            and (not self.tool or self.tool in row.tools)
+            and (self.kind is None or self.kind in row.kinds)
+            and (self.low is None or row.score >= self.low)
+            and (self.high is None or row.score <= self.high)
+            and self.seed in (None, row.key[1])
+        )
+
 
 @dataclass(frozen=True)
 class ResultsPage:
@@ -108,13 +123,13 @@ class ResultsPage:
 class Facets:
     """Values to filter by, each with its number of results in the first run."""
 
-    failures: tuple[tuple[str, int], ...]
-    tools: tuple[tuple[str, int], ...]
-    parts: tuple[tuple[str, int], ...]
-    kinds: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    seeds: tuple[int, ...] = ()
-    changes: tuple[tuple[str, int], ...] = ()
-    rows: int = 0
+    failures: Counts
+    tools: Counts
+    parts: Counts
+    kinds: Mapping[str, Sequence[tuple[str, int]]]
+    seeds: tuple[int, ...]
+    changes: Counts
+    rows: int
 
 
 def verdict_of(result: SampleResult) -> str:
@@ -129,19 +144,16 @@ class ViewerIndex:
 
     Args:
         stores: one or two runs; the first is filtered.
+
+    Attributes:
+        facets: the values to filter by.
     """
 
     def __init__(self, stores: Sequence[RunStore]) -> None:
         self._stores = tuple(stores)
         self._lock = threading.Lock()
         self._counts: tuple[int, ...] = ()
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        self._facets = Facets((), (), ())
         self.refresh()
-
-    def close(self) -> None:
-        """Close the table."""
-        self._connection.close()
 
     def refresh(self) -> None:
         """Read the runs again if they have grown. They may still be running."""
@@ -149,152 +161,59 @@ class ViewerIndex:
         with self._lock:
             if counts == self._counts:
                 return
-            fresh = sqlite3.connect(":memory:", check_same_thread=False)
-            fresh.executescript(_SCHEMA)
-            for number, store in enumerate(self._stores):
-                _fill(fresh, number, store)
-            self._connection.close()
-            self._connection, self._counts = fresh, counts
-            self._facets = self._count()
-
-    @property
-    def facets(self) -> Facets:
-        """Return the values to filter by."""
-        return self._facets
+            runs = [{row.key: row for row in _rows(store)} for store in self._stores]
+            self._rows = tuple(runs[0].values())
+            self._pairs = [(row, runs[-1][row.key]) for row in self._rows if row.key in runs[-1]]
+            self._counts, self.facets = counts, self._count()
 
     def find(self, row_filter: RowFilter) -> ResultsPage:
         """Return a page of the results that pass the filter."""
-        tables, conditions, values = _conditions(row_filter, len(self._stores) > 1)
-        where = " AND ".join(conditions)
+        rows: Sequence[IndexedRow] = self._rows
+        if len(self._stores) > 1 and (changed := CHANGES.get(row_filter.change)):
+            rows = [row for row, after in self._pairs if changed(row, after)]
         order = SORTS.get(row_filter.sort, SORTS[RowFilter.sort])
-        with self._lock:
-            ((total,),) = self._connection.execute(
-                f"SELECT COUNT(*) FROM {tables} WHERE {where}", values
-            )
-            keys = self._connection.execute(
-                f"SELECT a.sample_id, a.seed FROM {tables} WHERE {where} ORDER BY {order} "
-                "LIMIT ? OFFSET ?",
-                (*values, PAGE_ROWS, max(0, row_filter.page) * PAGE_ROWS),
-            ).fetchall()
-        return ResultsPage(tuple((sample_id, seed) for sample_id, seed in keys), total)
+        rows = sorted(filter(row_filter.passes, rows), key=order)
+        start = max(0, row_filter.page) * PAGE_ROWS
+        return ResultsPage(tuple(row.key for row in rows[start : start + PAGE_ROWS]), len(rows))
 
     def _count(self) -> Facets:
-        def count(sql: str) -> tuple[Any, ...]:
-            return tuple(self._connection.execute(sql).fetchall())
-
-        ((rows,),) = count("SELECT COUNT(*) FROM rows WHERE run = 0")
-        parts = dict(count("SELECT part, COUNT(*) FROM rows WHERE run = 0 GROUP BY part"))
+        rows = self._rows
+        failures = Counter(row.failure or ANSWERED for row in rows)
+        tools = Counter(tool for row in rows for tool in row.tools)
+        parts = Counter(row.part for row in rows)
         kinds: dict[str, list[tuple[str, int]]] = {}
-        for name, value, number in count(
-            "SELECT name, value, COUNT(*) FROM kinds WHERE run = 0 GROUP BY name, value "
-            "ORDER BY name, value"
-        ):
-            kinds.setdefault(name, []).append((value, number))
+        for (name, value), count in sorted(Counter(k for row in rows for k in row.kinds).items()):
+            kinds.setdefault(name, []).append((value, count))
+        changes = {
+            name: sum(changed(*pair) for pair in self._pairs) for name, changed in CHANGES.items()
+        }
         return Facets(
-            failures=count(
-                f"SELECT COALESCE(failure, '{ANSWERED}'), COUNT(*) FROM rows WHERE run = 0 "
-                "GROUP BY failure ORDER BY failure IS NOT NULL, COUNT(*) DESC"
-            ),
-            tools=count(
-                "SELECT tool, COUNT(*) FROM tools WHERE run = 0 GROUP BY tool "
-                "ORDER BY COUNT(*) DESC, tool"
-            ),
+            failures=tuple(sorted(failures.items(), key=lambda n: (n[0] != ANSWERED, -n[1], n[0]))),
+            tools=tuple(sorted(tools.items(), key=lambda n: (-n[1], n[0]))),
             parts=tuple((part, parts[part]) for part in PARTS if part in parts),
-            kinds={name: tuple(values) for name, values in kinds.items()},
-            seeds=tuple(seed for (seed,) in count("SELECT DISTINCT seed FROM rows WHERE run = 0")),
-            changes=tuple(self._changes()) if len(self._stores) > 1 else (),
-            rows=rows,
+            kinds=kinds,
+            seeds=tuple(sorted({row.key[1] for row in rows})),
+            changes=tuple(changes.items()) if len(self._stores) > 1 else (),
+            rows=len(rows),
         )
 
-    def _changes(self) -> Iterator[tuple[str, int]]:
-        for name, condition in CHANGES.items():
-            ((number,),) = self._connection.execute(
-                f"SELECT COUNT(*) FROM {_BOTH} WHERE a.run = 0 AND {condition}"
-            )
-            yield name, number
 
-
-_BOTH = "rows a JOIN rows b ON b.run = 1 AND b.sample_id = a.sample_id AND b.seed = a.seed"
-
-
-def _conditions(row_filter: RowFilter, two: bool) -> tuple[str, list[str], list[object]]:
-    conditions: list[str] = ["a.run = 0"]
-    values: list[object] = []
-
-    def only(condition: str, *parameters: object) -> None:
-        conditions.append(condition)
-        values.extend(parameters)
-
-    if row_filter.text:
-        only(r"a.words LIKE ? ESCAPE '\'", f"%{_literal(row_filter.text.casefold())}%")
-    if row_filter.failure == ANSWERED:
-        only("a.failure IS NULL")
-    elif row_filter.failure:
-        only("a.failure = ?", row_filter.failure)
-    for condition, value in (
-        ("a.part = ?", row_filter.part or None),
-        ("a.score >= ?", row_filter.low),
-        ("a.score <= ?", row_filter.high),
-        ("a.seed = ?", row_filter.seed),
-        (f"EXISTS ({_OF_ROW.format('tools')} AND t.tool = ?)", row_filter.tool or None),
-    ):
-        if value is not None:
-            only(condition, value)
-    if row_filter.kind is not None:
-        only(f"EXISTS ({_OF_ROW.format('kinds')} AND t.name = ? AND t.value = ?)", *row_filter.kind)
-    if two and row_filter.change in CHANGES:
-        return _BOTH, [*conditions, CHANGES[row_filter.change]], values
-    return "rows a", conditions, values
-
-
-_OF_ROW = "SELECT 1 FROM {} t WHERE t.run = a.run AND t.sample_id = a.sample_id AND t.seed = a.seed"
-
-
-def _literal(text: str) -> str:
-    """Escape text so that LIKE sees no wildcard."""
-    return text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-
-
-def _fill(connection: sqlite3.Connection, run: int, store: RunStore) -> None:
+def _rows(store: RunStore) -> Iterator[IndexedRow]:
     tools = store.tools()
-    for position, result in enumerate(store.rows()):
-        key = (run, result.sample_id, result.seed)
-        answer = answer_words(result)
-        connection.execute(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *key,
-                position,
-                result.score,
-                result.failure,
-                part_of(result),
-                result.seconds,
-                result.usage.prompt_tokens + result.usage.completion_tokens,
-                result.program,
-                json.dumps([answer, result.failure]),
-                _words(result, answer),
-                VERDICTS.index(verdict_of(result)),
-            ),
+    for result in store.rows():
+        key, answer = (result.sample_id, result.seed), answer_words(result)
+        searched = (result.sample_id, result.text, answer, target_words(result), result.message)
+        yield IndexedRow(
+            key=key,
+            score=result.score,
+            failure=result.failure,
+            part=part_of(result),
+            seconds=result.seconds,
+            tokens=result.usage.prompt_tokens + result.usage.completion_tokens,
+            program=result.program,
+            answer=answer,
+            words="\n".join(filter(None, (*searched, result.program))).casefold(),
+            verdict=verdict_of(result),
+            tools=frozenset(tools.get(key, ())),
+            kinds=frozenset((name, str(value)) for name, value in result.groups.items()),
         )
-        connection.executemany(
-            "INSERT INTO tools VALUES (?, ?, ?, ?)",
-            [(*key, tool) for tool in tools.get((result.sample_id, result.seed), ())],
-        )
-        connection.executemany(
-            "INSERT INTO kinds VALUES (?, ?, ?, ?, ?)",
-            [(*key, name, str(value)) for name, value in result.groups.items()],
-        )
-    connection.commit()
-
-
-def _words(result: SampleResult, answer: str) -> str:
-    """Return all text that a search looks through."""
-    parts = (
-        result.sample_id,
-        result.text,
-        answer,
-        target_words(result),
-        result.message,
-        result.program,
-    )
-    return "\n".join(filter(None, parts)).casefold()

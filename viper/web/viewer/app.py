@@ -114,7 +114,13 @@ def _grid(viewer: Viewer, request: Request) -> Response:
         row_filter=row_filter,
         fields=fields,
         results=results,
-        cards=[_card(viewer, key) for key in results.keys],
+        cards=[
+            {
+                "rows": [shelf.store.row(*key) for shelf in viewer.shelves],
+                "key": urlencode({"id": key[0], "seed": key[1]}),
+            }
+            for key in results.keys
+        ],
         verdict_of=verdict_of,
         address=partial(address, fields),
         explores=any(shelf.store.manifest.strategy == EXPLORE for shelf in viewer.shelves),
@@ -139,17 +145,14 @@ def _tools(viewer: Viewer, request: Request) -> Response:
     ]
     for cause in CAUSES:
         if any(run and cause in run.causes for run in runs):
-            shares = cells(lambda run, cause=cause: _share(run.share_of(cause)))  # type: ignore[misc]
+            shares = [_share(run.share_of(cause)) if run else "" for run in runs]
             costs.append((f"wrong: {cause}", shares))
     names = sorted({(tool.tool, tool.kind) for run in runs if run for tool in run.tools})
     page = rendered(
         "tools.html",
         viewer=viewer,
         costs=[((name,), line) for name, line in costs],
-        tools=[
-            (name, cells(lambda run, name=name: _usefulness(run, *name)))  # type: ignore[misc]
-            for name in names
-        ],
+        tools=[(name, [_usefulness(run, *name) if run else "" for run in runs]) for name in names],
         is_explored=any(runs),
     )
     return HTMLResponse(page)
@@ -176,25 +179,6 @@ def _share(estimate: Estimate) -> str:
     return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
 
 
-@dataclass(frozen=True)
-class SampleCard:
-    """Sample with its result in each run; None if a run lacks it."""
-
-    rows: tuple[SampleResult | None, ...]
-    key: str
-
-    @property
-    def row(self) -> SampleResult:
-        assert self.rows[0] is not None
-        return self.rows[0]
-
-
-def _card(viewer: Viewer, key: tuple[str, int]) -> SampleCard:
-    sample_id, seed = key
-    rows = tuple(shelf.store.row(sample_id, seed) for shelf in viewer.shelves)
-    return SampleCard(rows, urlencode({"id": sample_id, "seed": seed}))
-
-
 def _sample(viewer: Viewer, request: Request) -> Response:
     """Render both runs' answers to a sample, with their programs line by line."""
     rows = [_row(shelf, request) for shelf in viewer.shelves]
@@ -203,14 +187,10 @@ def _sample(viewer: Viewer, request: Request) -> Response:
         "compared.html",
         viewer=viewer,
         rows=rows,
-        key=urlencode(_key(request)),
+        key=urlencode({"id": rows[0].sample_id, "seed": rows[0].seed}),
         changes=line_changes(programs[0], programs[-1]),
     )
     return HTMLResponse(page)
-
-
-def _trace(viewer: Viewer, request: Request) -> Response:
-    return HTMLResponse(_trace_page(viewer, request), headers=_IN_OUR_FRAMES)
 
 
 async def _feedback(viewer: Viewer, request: Request) -> Response:
@@ -225,12 +205,11 @@ async def _feedback(viewer: Viewer, request: Request) -> Response:
         )
     except (UsageError, StoreError) as error:
         again = {"refused": str(error), "answer": answer, "comment": comment}
-        page = await anyio.to_thread.run_sync(_trace_page, viewer, request, again)
-        return HTMLResponse(page, 400, headers=_IN_OUR_FRAMES)
+        return await anyio.to_thread.run_sync(_trace, viewer, request, again)
     return RedirectResponse(f"trace?{request.url.query}#feedback", 303)
 
 
-def _trace_page(viewer: Viewer, request: Request, again: Mapping[str, str] | None = None) -> str:
+def _trace(viewer: Viewer, request: Request, again: Mapping[str, str] | None = None) -> Response:
     """Render a result's page.
 
     Args:
@@ -244,9 +223,8 @@ def _trace_page(viewer: Viewer, request: Request, again: Mapping[str, str] | Non
     shelf.gallery.wait(30)
     media = shelf.gallery.media(result.sample_id)
     if media is None:
-        raise HTTPException(
-            404, f"the sample's pictures are not here ({shelf.gallery.problem or 'unreadable'})"
-        )
+        problem = shelf.gallery.problem or "unreadable"
+        raise HTTPException(404, f"the sample's pictures are not here ({problem})")
     form = FeedbackForm(
         address=f"feedback?{request.url.query}",
         right_is=feedback.RIGHT_IS.get(result.task, "in words"),
@@ -254,23 +232,23 @@ def _trace_page(viewer: Viewer, request: Request, again: Mapping[str, str] | Non
         **(again or {}),
     )
     trace, extras = record_from_json(Trace, values), Extras(back="./", saying=form)
-    return sample_page(shelf.store, result, trace, media, viewer.replayer, extras)
+    page = sample_page(shelf.store, result, trace, media, viewer.replayer, extras)
+    return HTMLResponse(page, 400 if again else 200, headers=_IN_OUR_FRAMES)
 
 
 def _small(viewer: Viewer, request: Request) -> Response:
-    sample_id, seed = _key(request).values()
     shelf = _shelf(viewer, request)
-    jpeg = shelf.gallery.small(str(sample_id), int(seed))
+    jpeg = shelf.gallery.small(*_key(request))
     if jpeg is None:
-        raise HTTPException(404 if shelf.gallery.ready else 503, "no picture")
+        raise HTTPException(404 if shelf.gallery.wait(0) else 503, "no picture")
     return Response(
         jpeg, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
     )
 
 
-def _key(request: Request) -> dict[str, str | int]:
+def _key(request: Request) -> tuple[str, int]:
     fields = request.query_params
-    return {"id": fields.get("id", ""), "seed": whole(fields.get("seed", "0")) or 0}
+    return fields.get("id", ""), whole(fields.get("seed", "0")) or 0
 
 
 def _shelf(viewer: Viewer, request: Request) -> ViewedRun:
@@ -281,8 +259,7 @@ def _shelf(viewer: Viewer, request: Request) -> ViewedRun:
 
 
 def _row(shelf: ViewedRun, request: Request) -> SampleResult:
-    sample_id, seed = _key(request).values()
-    result = shelf.store.row(str(sample_id), int(seed))
+    result = shelf.store.row(*_key(request))
     if result is None:
         raise HTTPException(404, "no such sample in this run")
     return result
@@ -343,17 +320,14 @@ def _remarks(run: Path, result: SampleResult) -> list[tuple[str, str, str]]:
         remarks = feedback.read_feedback(run)
     except ViperError:
         return []
-    key = (result.sample_id, result.seed)
-    own = [remark for remark in remarks if (remark.sample_id, remark.seed) == key]
-    latest = own[-_REMARKS_SHOWN:]
-    return [(_words(remark, result), remark.comment, remark.given) for remark in latest]
-
-
-def _words(remark: feedback.Feedback, result: SampleResult) -> str:
-    """Return the right answer of a remark in words; empty if it gives none."""
-    answer = remark.answer
-    if type(answer) is int and result.task == "choice" and 0 <= answer < len(result.options):
-        return result.options[answer]
-    if answer is None or isinstance(answer, str):
-        return answer or ""
-    return json.dumps(answer)
+    shown = []
+    for remark in remarks:
+        if (remark.sample_id, remark.seed) != (result.sample_id, result.seed):
+            continue
+        answer = remark.answer
+        if type(answer) is int and result.task == "choice" and 0 <= answer < len(result.options):
+            answer = result.options[answer]
+        if not isinstance(answer, str):
+            answer = "" if answer is None else json.dumps(answer)
+        shown.append((answer, remark.comment, remark.given))
+    return shown[-_REMARKS_SHOWN:]

@@ -14,7 +14,6 @@ import numpy as np
 from viper.data.sample import Sample
 from viper.errors import ViperError
 from viper.evaluate.runs.store import RunStore, keeps_media, samples_of_run
-from viper.evaluate.sample_result import SampleResult
 from viper.models.media import Media, media_from
 from viper.web.sample_pages import truth_of
 
@@ -46,13 +45,8 @@ class RunGallery:
         self._small = lru_cache(_KEPT)(self._render)
         threading.Thread(target=self._read, name="viewer samples", daemon=True).start()
 
-    @property
-    def ready(self) -> bool:
-        """Return whether the samples are loaded."""
-        return self._ready.is_set()
-
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the samples are loaded."""
+        """Wait until the samples are loaded. Return whether they are."""
         return self._ready.wait(timeout_s)
 
     def media(self, sample_id: str) -> Media | None:
@@ -73,11 +67,30 @@ class RunGallery:
 
         Return None if the picture cannot be read or is not loaded yet.
         """
-        return self._small(sample_id, seed) if self.ready else None
+        return self._small(sample_id, seed) if self.wait(0) else None
 
     def _render(self, sample_id: str, seed: int) -> bytes | None:
+        from PIL import Image, ImageDraw
+
         result, media = self._store.row(sample_id, seed), self.media(sample_id)
-        return None if result is None or media is None else _jpeg(_pixels(media), result)
+        if result is None or media is None:
+            return None
+        video = media.video
+        pixels = media.images[0] if video is None else video[len(video) // 2]
+        picture = Image.fromarray(np.ascontiguousarray(pixels))
+        scale = min(WIDTH / picture.width, HEIGHT / picture.height)
+        width, height = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        draw = ImageDraw.Draw(picture)
+        right = truth_of(result).box
+        if right is not None:
+            _box(draw, [side * scale for side in right], RIGHT, dashed=True)
+        box = result.prediction.box if result.prediction is not None else None
+        if box is not None:
+            _box(draw, [side * scale for side in box], PREDICTED, dashed=False)
+        buffer = io.BytesIO()
+        picture.save(buffer, "JPEG", quality=82)
+        return buffer.getvalue()
 
     def _read(self) -> None:
         try:
@@ -89,31 +102,6 @@ class RunGallery:
             self.problem = str(error)
         finally:
             self._ready.set()
-
-
-def _pixels(media: Media) -> Any:
-    return media.video[len(media.video) // 2] if media.video is not None else media.images[0]
-
-
-def _jpeg(pixels: Any, result: SampleResult) -> bytes:
-    from PIL import Image, ImageDraw
-
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    scale = min(WIDTH / picture.width, HEIGHT / picture.height)
-    picture = picture.resize(
-        (max(1, round(picture.width * scale)), max(1, round(picture.height * scale))),
-        Image.Resampling.BILINEAR,
-    )
-    draw = ImageDraw.Draw(picture)
-    right = truth_of(result).box
-    if right is not None:
-        _box(draw, [side * scale for side in right], RIGHT, dashed=True)
-    box = result.prediction.box if result.prediction is not None else None
-    if box is not None:
-        _box(draw, [side * scale for side in box], PREDICTED, dashed=False)
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=82)
-    return buffer.getvalue()
 
 
 def _box(draw: Any, sides: Sequence[float], colour: tuple[int, int, int], *, dashed: bool) -> None:

@@ -114,18 +114,18 @@ def embedded(media: Media, most_bytes: int, shown: Collection[str] = ()) -> dict
         most_bytes: limit for all pictures together, before base64 adds a third.
         shown: names of edited pictures that are never left out.
     """
-    pictures = dict(_named(media, shown))
+    shots = media.images if media.video is None else media.video
+    numbered = "image{}" if media.video is None else "video0#{}"
+    pictures = {numbered.format(number): pixels for number, pixels in enumerate(shots)}
+    edits = media.edits.names()
+    latest = set(edits[-MOST_EDITS:])
+    pictures |= {name: media.pixels(name) for name in edits if name in latest or name in shown}
     packed: dict[str, tuple[str, bytes]] = {}
     for side, quality in _STEPS:
         packed = {name: _encode(pixels, side, quality) for name, pixels in pictures.items()}
         if sum(len(data) for _, data in packed.values()) <= most_bytes:
             break
-    return {
-        name: PageImage(
-            name, pictures[name].shape[1], pictures[name].shape[0], data_address(*encoded)
-        )
-        for name, encoded in packed.items()
-    }
+    return {name: _image(name, pictures[name], *encoded) for name, encoded in packed.items()}
 
 
 def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
@@ -136,18 +136,12 @@ def shades(depth: Mapping[str, np.ndarray]) -> dict[str, PageImage]:
         # a flat map has no range to stretch, and the small number avoids a division by 0
         grey = (values - low) * (255 / max(high - low, 1e-9))
         pixels = np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
-        address = data_address(*_encode(pixels, 320, 75))
-        images[name] = PageImage(f"depth-{name}", values.shape[1], values.shape[0], address)
+        images[name] = _image(f"depth-{name}", values, *_encode(pixels, 320, 75))
     return images
 
 
-def _named(media: Media, shown: Collection[str]) -> list[tuple[str, Pixels]]:
-    names = media.edits.names()
-    latest = set(names[-MOST_EDITS:])
-    edits = [(name, media.pixels(name)) for name in names if name in latest or name in shown]
-    if media.video is not None:
-        return [*((f"video0#{number}", frame) for number, frame in enumerate(media.video)), *edits]
-    return [*((f"image{number}", picture) for number, picture in enumerate(media.images)), *edits]
+def _image(name: str, original: np.ndarray, kind: str, data: bytes) -> PageImage:
+    return PageImage(name, original.shape[1], original.shape[0], data_address(kind, data))
 
 
 def _encode(pixels: Pixels, side: int, quality: int) -> tuple[str, bytes]:

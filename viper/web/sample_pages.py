@@ -43,7 +43,10 @@ def write_sample_page(
     Raises:
         StoreError: the page cannot be written.
     """
-    address = f"{FOLDER}/{page_name(result)}"
+    # A readable and unique name of a file.
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", result.sample_id).strip("-.")[:_LONGEST_NAME]
+    digest = hashlib.sha256(f"{result.seed} {result.sample_id}".encode()).hexdigest()[:10]
+    address = f"{FOLDER}/{readable or 'sample'}-{result.seed}-{digest}.html"
     path = store.folder / address
     if path.exists():
         return address
@@ -76,13 +79,6 @@ def sample_page(
         record=record_of(store.folder, result),
     )
     return trace_page(trace, media, replay_all(trace, media, replayer), extras)
-
-
-def page_name(result: SampleResult) -> str:
-    """Return a readable and unique file name for the page of a result."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", result.sample_id).strip("-.")[:_LONGEST_NAME]
-    digest = hashlib.sha256(f"{result.seed} {result.sample_id}".encode()).hexdigest()[:10]
-    return f"{readable or 'sample'}-{result.seed}-{digest}.html"
 
 
 def record_of(folder: Path, result: SampleResult) -> LearningRecord | None:

@@ -99,8 +99,8 @@ def path_view(path: Sequence[Any]) -> PathView | None:
 
 def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepView:
     action = _text(entry, "action")
-    excluded = [str(each[0]) for each in _items(entry, "excluded") if _items({"it": each}, "it")]
-    choices = dict.fromkeys(map(str, _items(entry, "allowed")), "allowed")
+    excluded = [str(each[0]) for each in _items(entry.get("excluded")) if _items(each)]
+    choices = dict.fromkeys(map(str, _items(entry.get("allowed"))), "allowed")
     choices |= {name: "excluded" for name in excluded if name not in choices}
     choices[action] = "taken"
     texts = ("state", "query", "words", "verdict", "extracted", "reason", "failure")
@@ -108,7 +108,7 @@ def _step(entry: Mapping[str, Any], number: int, back: tuple[str, ...]) -> StepV
         number=number,
         action=action,
         choices=choices,
-        findings=tuple(map(str, _items(entry, "found"))),
+        findings=tuple(map(str, _items(entry.get("found")))),
         planned=entry.get("planned") is not False,
         back=back,
         **{name: _text(entry, name) for name in texts},
@@ -129,13 +129,8 @@ def _drawing(steps: Sequence[StepView]) -> PathDrawing:
         marks += [(x, rows[action], was) for action, was in step.choices.items()]
         if step.verdict in ("informative", "answer"):
             entered[step.action] = x
-    return PathDrawing(
-        LABEL + COLUMN * (len(steps) + 1),
-        ROW * len(names),
-        tuple(rows.items()),
-        tuple(lines),
-        tuple(marks),
-    )
+    width, height = LABEL + COLUMN * (len(steps) + 1), ROW * len(names)
+    return PathDrawing(width, height, tuple(rows.items()), tuple(lines), tuple(marks))
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:
@@ -143,6 +138,5 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     return "" if value is None else str(value)
 
 
-def _items(entry: Mapping[str, Any], key: str) -> Sequence[Any]:
-    value = entry.get(key)
+def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()

@@ -108,6 +108,8 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
     sizes = Sizes({name: (image.width, image.height) for name, image in pictures.items()}, frames)
     trials, prompts = trial_views(trace, replays, sizes)
     script, style = asset("trace.js"), asset("trace.css")
+    sends_to = "none" if extras.saying is None else "self"
+    number = trace.answer.image_index or 0 if trace.answer is not None else 0
     return rendered(
         "trace.html",
         trace=trace,
@@ -126,11 +128,14 @@ def trace_page(trace: Trace, media: Media, replays: Sequence[Replay], extras: Ex
         ],
         frames=frames,
         names=media.names,
-        answer_picture=_answer_picture(trace, media),
+        answer_picture=f"image{number}" if media.video is None else f"video0#{number}",
         extras=extras,
         script=Markup(script),
         style=Markup(style),
-        policy=_policy(script, style, posts=extras.saying is not None),
+        policy=(
+            f"default-src 'none'; img-src data:; base-uri 'none'; form-action '{sends_to}'; "
+            f"script-src {_csp_hash(script)}; style-src {_csp_hash(style)}"
+        ),
     )
 
 
@@ -154,30 +159,13 @@ def run_page(
         toolbox: gives the depth maps that the programs asked for, from its cache.
     """
     session = toolbox.session(media)
-    image_names: dict[str, None] = {
-        call.args[0]["fields"][0]: None
-        for trial in trace.trials
-        for call in trial.tool_calls
-        if call.tool == DEPTH_TOOL and call.error is None and call.args
-    }
+    calls = [call for trial in trace.trials for call in trial.tool_calls]
+    asked = [call for call in calls if call.tool == DEPTH_TOOL and call.error is None and call.args]
+    image_names = dict.fromkeys(call.args[0]["fields"][0] for call in asked)
     depth = {name: depth_map(session, name) for name in image_names}
     with Replayer(library, mode) as replayer:
-        return trace_page(
-            trace, media, replay_all(trace, media, replayer), Extras(command, depth=depth)
-        )
-
-
-def _answer_picture(trace: Trace, media: Media) -> str:
-    number = trace.answer.image_index or 0 if trace.answer is not None else 0
-    return f"image{number}" if media.video is None else f"video0#{number}"
-
-
-def _policy(script: str, style: str, *, posts: bool) -> str:
-    sends_to = "self" if posts else "none"
-    return (
-        f"default-src 'none'; img-src data:; base-uri 'none'; form-action '{sends_to}'; "
-        f"script-src {_csp_hash(script)}; style-src {_csp_hash(style)}"
-    )
+        replays = replay_all(trace, media, replayer)
+    return trace_page(trace, media, replays, Extras(command, depth=depth))
 
 
 def _csp_hash(text: str) -> str:

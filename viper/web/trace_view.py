@@ -83,16 +83,17 @@ def display_value(value: Any, sizes: Sizes) -> DisplayValue:
         if reference is not None:
             return reference
         pairs = list(value.items())[:MOST_ITEMS]
-        return DisplayValue(
-            "pairs",
-            names=tuple(str(name) for name, _ in pairs),
-            items=tuple(display_value(item, sizes) for _, item in pairs),
-            more=len(value) - len(pairs),
-        )
+        names = tuple(str(name) for name, _ in pairs)
+        items = tuple(display_value(item, sizes) for _, item in pairs)
+        return DisplayValue("pairs", items=items, names=names, more=len(value) - len(items))
     if isinstance(value, list | tuple):
         items = tuple(display_value(item, sizes) for item in value[:MOST_ITEMS])
         return DisplayValue("items", items=items, more=len(value) - len(items))
-    return DisplayValue("text", _text(value))
+    if isinstance(value, float):
+        return DisplayValue("text", f"{value:.6g}")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    short = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+    return DisplayValue("text", short)
 
 
 def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
@@ -104,40 +105,24 @@ def _reference(value: Mapping[str, Any], sizes: Sizes) -> DisplayValue | None:
     fields = value["fields"]
     try:
         if kind in ("patch", "image"):
-            label = str(fields[6]) if kind == "patch" and len(fields) > 6 else ""
-            return _crop(str(fields[0]), fields[1:5] if kind == "patch" else None, sizes, label)
-        if kind == "segment":
-            return _span(int(fields[1]), int(fields[2]))
-        if kind == "video":
-            return _span(0, sizes.frames)
-    except (IndexError, TypeError, ValueError):
+            picture = str(fields[0])
+            width, height = sizes.pictures[picture]
+            box: PixelBox = (0.0, 0.0, float(width), float(height))
+            if kind == "patch":
+                box = Box(*(float(side) for side in fields[1:5])).to_pixels(height)
+            caption = "edited picture" if EDIT_ID.fullmatch(picture) else picture
+            if kind == "patch" and len(fields) > 6 and (label := str(fields[6])):
+                caption = f"{label} in {caption}"
+            numbers = ", ".join(f"{side:.0f}" for side in box)
+            return DisplayValue("crop", f"{caption} [{numbers}]", picture, box)
+        if kind in ("segment", "video"):
+            ends = fields[1:3] if kind == "segment" else (0, sizes.frames)
+            start, end = map(int, ends)
+            text = f"frames {start} to {end - 1}" if end > start else "no frames"
+            return DisplayValue("span", text, span=(start, end))
+    except (IndexError, KeyError, TypeError, ValueError):
         return None
     return None
-
-
-def _crop(picture: str, sides: Any, sizes: Sizes, label: str) -> DisplayValue | None:
-    if picture not in sizes.pictures:
-        return None
-    width, height = sizes.pictures[picture]
-    box: PixelBox = (0.0, 0.0, float(width), float(height))
-    if sides is not None:
-        box = Box(*(float(side) for side in sides)).to_pixels(height)
-    numbers = ", ".join(f"{side:.0f}" for side in box)
-    name = "edited picture" if EDIT_ID.fullmatch(picture) else picture
-    caption = f"{label} in {name}" if label else name
-    return DisplayValue("crop", f"{caption} [{numbers}]", picture, box)
-
-
-def _span(start: int, end: int) -> DisplayValue:
-    text = f"frames {start} to {end - 1}" if end > start else "no frames"
-    return DisplayValue("span", text, span=(start, end))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 @dataclass(frozen=True)
@@ -203,10 +188,10 @@ def trial_views(
     Args:
         replays: replays of the trials, in their order.
     """
-    prompts: list[str] = []
+    given = (text for trial in trace.trials for text in (trial.plan_prompt, trial.prompt))
+    prompts = list(dict.fromkeys(text for text in given if text is not None))
     views = []
     for place, (trial, replay) in enumerate(zip(trace.trials, replays, strict=True)):
-        numbers = [_place(text, prompts) for text in (trial.plan_prompt, trial.prompt)]
         before = trace.trials[place - 1] if place else None
         calls = {call.index: _call(call, trial.thresholds, sizes) for call in trial.tool_calls}
         views.append(
@@ -215,21 +200,12 @@ def trial_views(
                 reason_of_trial(trial, before),
                 tuple(_lines(trial, replay, calls, sizes)),
                 tuple(call for call in calls.values() if call.call.line is None),
-                numbers[1],
-                numbers[0],
+                None if trial.prompt is None else prompts.index(trial.prompt),
+                None if trial.plan_prompt is None else prompts.index(trial.plan_prompt),
                 replay.whole,
             )
         )
     return views, prompts
-
-
-def _place(prompt: str | None, prompts: list[str]) -> int | None:
-    """Return the number of a prompt among those of the page. Append it if it is new."""
-    if prompt is None:
-        return None
-    if prompt not in prompts:
-        prompts.append(prompt)
-    return prompts.index(prompt)
 
 
 def reason_of_trial(trial: Trial, before: Trial | None) -> str:
@@ -246,7 +222,6 @@ def reason_of_trial(trial: Trial, before: Trial | None) -> str:
         "self_debug": "written anew",
         "self_debug_feedback": "written anew after being told what failed",
         "look_for_options": "the same program, looking for what the options name",
-        "fallback": "fallback",
     }.get(trial.correction, trial.correction)
 
 
@@ -279,27 +254,17 @@ def _lines(
 
 def _call(call: ToolCall, thresholds: Mapping[str, float], sizes: Sizes) -> CallView:
     threshold = None if call.judged_by is None else thresholds.get(call.judged_by)
-    return CallView(
-        call,
-        (
-            *(("", display_value(value, sizes)) for value in call.args),
-            *((name, display_value(value, sizes)) for name, value in call.kwargs.items()),
-        ),
-        None if call.error is not None else display_value(call.result, sizes),
-        threshold,
-    )
+    named = [*(("", value) for value in call.args), *call.kwargs.items()]
+    arguments = tuple((name, display_value(value, sizes)) for name, value in named)
+    result = None if call.error is not None else display_value(call.result, sizes)
+    return CallView(call, arguments, result, threshold)
 
 
 # An agent ends far earlier; turns from a file need not.
 MOST_TURNS = 200
 
-_ACTION_NAMES = {
-    "code": "code",
-    "thought": "thought",
-    "done": "done",
-    "unreadable": "no action could be read",
-    "forced": "ended at a bound",
-}
+# Other kinds of turns are words already.
+_ACTION_NAMES = {"unreadable": "no action could be read", "forced": "ended at a bound"}
 
 
 @dataclass(frozen=True)

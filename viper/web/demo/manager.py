@@ -44,7 +44,6 @@ from viper.schema import Failure, Query, Trace, Trial
 from viper.serve.jobs import Loading
 from viper.storage.files import file_errors
 from viper.strategies.answers import resolve_task
-from viper.strategies.settings import RunSettings
 from viper.web.demo.session import DemoMedia
 from viper.web.trace_view import reason_of_trial
 
@@ -81,7 +80,8 @@ class DemoRun:
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
-        self._last = max((number_of(sample_id) for sample_id, _ in store.done()), default=0)
+        names = (sample_id.removeprefix(f"{KEPT_SET}-") for sample_id, _ in store.done())
+        self._last = max((int(name) for name in names if name.isdecimal()), default=0)
         self._turn = threading.Lock()
 
     @classmethod
@@ -98,7 +98,22 @@ class DemoRun:
             StoreError: the folder cannot be written, or another process writes to it.
         """
         check_folder(folder)
-        return cls(RunStore.resume(folder, _manifest(reasoner, document, strategy)))
+        components = reasoner.components
+        settings = components.settings.flat()
+        api = settings.pop("api")
+        del settings["seed"]  # of the run, below
+        manifest = Manifest(
+            set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
+            metric=METRIC,
+            seeds=(SEED,),
+            strategy=strategy,
+            api=api,
+            settings=settings,
+            profile=components.profile_name,
+            document=document,
+            models=model_ids(reasoner),
+        )
+        return cls(RunStore.resume(folder, manifest))
 
     def numbered(self, question: DemoQuestion) -> tuple[int, Sample]:
         """Assign the next number to a question. Return the number and the question's sample."""
@@ -186,29 +201,6 @@ def check_folder(folder: Path) -> None:
         raise UsageError(f"{folder}: holds the run of a data set; choose another --out")
 
 
-def number_of(sample_id: str) -> int:
-    """Return the number in the id of a question; 0 if it has none."""
-    digits = sample_id.removeprefix(f"{KEPT_SET}-")
-    return int(digits) if digits.isdecimal() else 0
-
-
-def _manifest(reasoner: Reasoner, document: Mapping[str, Any], strategy: str) -> Manifest:
-    components = reasoner.components
-    settings: RunSettings = components.settings
-    changed = {key: value for key, value in settings.flat().items() if key not in ("seed", "api")}
-    return Manifest(
-        set=SetDescription(KEPT_SET, None, SEED, None, 0, samples_hash(())),
-        metric=METRIC,
-        seeds=(SEED,),
-        strategy=strategy,
-        api=settings.api,
-        settings=changed,
-        profile=components.profile_name,
-        document=document,
-        models=model_ids(reasoner),
-    )
-
-
 class RunOpener(Loading[DemoRun]):
     """Loads the models and opens the run."""
 
@@ -225,8 +217,8 @@ class RunOpener(Loading[DemoRun]):
 
     def close(self) -> None:
         """Close the run, so that another process can write to its folder."""
-        if self.loaded is not None:
-            self.loaded.store.close()
+        if self.state == "ready" and (run := self.wait(0)):
+            run.store.close()
 
     def _open(self) -> DemoRun:
         self._reasoner.components.load()
@@ -317,7 +309,8 @@ class SessionManager:
                 run = self.opener.wait(0)
                 if run is None:
                     yield Status("loading models")
-                    run = self._await_run(cancel)
+                while run is None and not cancel.is_set():
+                    run = self.opener.wait(_LOOK_S)
                 if run is not None:
                     yield Status("writing a program")
                     yield from self._answer(run, question, cancel, started)
@@ -336,13 +329,10 @@ class SessionManager:
         run = self.run()
         row, (trace, media) = run.row(sample_id), run.trace(sample_id)
         trials = zip(trace.trials, (None, *trace.trials), strict=False)
-        return DemoMedia(run.store.folder / row.files[0], name, media), [
-            *(
-                TrialEvent(trial, reason_of_trial(trial, before), trial.seconds)
-                for trial, before in trials
-            ),
-            AnswerEvent(row, trace.seconds, tuple(each.text for each in trace.warnings)),
-        ]
+        events = [TrialEvent(t, reason_of_trial(t, before), t.seconds) for t, before in trials]
+        answer = AnswerEvent(row, trace.seconds, tuple(each.text for each in trace.warnings))
+        shown = DemoMedia(run.store.folder / row.files[0], name, media)
+        return shown, [*events, answer]
 
     def stop(self, visitor: str) -> bool:
         """Stop the visitor's question. Return False if none is being answered."""
@@ -355,9 +345,8 @@ class SessionManager:
     def stop_all(self) -> None:
         """Stop the questions of all visitors."""
         with self._turn:
-            running = list(self._running.values())
-        for cancel in running:
-            cancel.set()
+            for cancel in self._running.values():
+                cancel.set()
 
     def run(self) -> DemoRun:
         """Return the run that stores the questions.
@@ -369,14 +358,6 @@ class SessionManager:
         if run is None:
             raise UsageError("models are still being loaded; nothing was answered yet")
         return run
-
-    def _await_run(self, cancel: threading.Event) -> DemoRun | None:
-        """Return the run once it is open, or None if the question is stopped first."""
-        while not cancel.is_set():
-            run = self.opener.wait(_LOOK_S)
-            if run is not None:
-                return run
-        return None
 
     def _answer(
         self, run: DemoRun, question: DemoQuestion, cancel: threading.Event, started: float
@@ -390,9 +371,9 @@ class SessionManager:
                     yield ErrorEvent(event.row.message or "the question cannot be asked")
                 elif not cancel.is_set():
                     outcome = event if self._force else withheld(event)
+                    row = run.keep(outcome, sample, question)
                     warnings = outcome.trace.warnings if outcome.trace else ()
-                    texts = tuple(each.text for each in warnings)
-                    yield AnswerEvent(run.keep(outcome, sample, question), seconds, texts)
+                    yield AnswerEvent(row, seconds, tuple(each.text for each in warnings))
                 return
             yield TrialEvent(event, reason_of_trial(event, before), seconds)
             before = event
@@ -413,13 +394,9 @@ class SessionManager:
 
 def withheld(outcome: ItemOutcome) -> ItemOutcome:
     """Return an outcome without its answer if the profile withholds it."""
-    if outcome.trace is None:
+    trace = outcome.trace.withheld() if outcome.trace else None
+    if trace is None or trace is outcome.trace or (failure := trace.failure) is None:
         return outcome
-    trace = outcome.trace.withheld()
-    if trace is outcome.trace or trace.failure is None:
-        return outcome
-    failure = trace.failure
-    row = replace(
-        outcome.row, prediction=None, score=0.0, failure=failure.kind, message=failure.message
-    )
+    row = replace(outcome.row, prediction=None, score=0.0)
+    row = replace(row, failure=failure.kind, message=failure.message)
     return replace(outcome, row=row, trace=trace)

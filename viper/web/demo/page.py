@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -26,25 +26,10 @@ from viper.evaluate.reports.tables import answer_words
 from viper.evaluate.runs.feedback import LONGEST, RIGHT_IS
 from viper.reasoner import MAX_QUERY_CHARACTERS
 from viper.strategies import model_role
-from viper.web.demo.manager import (
-    AnswerEvent,
-    AskEvent,
-    DemoQuestion,
-    ErrorEvent,
-    SessionManager,
-    Status,
-    TrialEvent,
-)
-from viper.web.demo.rendering import (
-    answer_html,
-    line_html,
-    media_html,
-    status_html,
-    trace_html,
-    trials_html,
-)
+from viper.web.demo.manager import AnswerEvent, AskEvent, DemoQuestion, SessionManager, TrialEvent
+from viper.web.demo.rendering import answer_html, line_html, media_html, status_html, trials_html
 from viper.web.demo.session import Asked, DemoExample, DemoMedia, DemoSession, SceneSource
-from viper.web.pages import asset
+from viper.web.pages import asset, rendered
 
 # Questions that are answered at the same time. Further questions wait; pages stay responsive.
 AT_ONCE = 4
@@ -148,12 +133,10 @@ class DemoPage:
                         clip = gr.Button("Draw a clip", min_width=120, visible=draws)
                     self.media = gr.HTML(media_html(None), js_on_load=asset("demo.js"))
                     self.query = gr.Textbox(
-                        label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS, lines=1
+                        label="Question, or what to find", max_length=MAX_QUERY_CHARACTERS
                     )
                     self.options = gr.Textbox(
-                        label="Candidate answers, if there are any, one a line",
-                        lines=1,
-                        max_lines=6,
+                        label="Candidate answers, if there are any, one a line", max_lines=6
                     )
                     with gr.Row():
                         profiles = list(dict.fromkeys(each.name[0] for each in self.managers))
@@ -163,9 +146,7 @@ class DemoPage:
                     with gr.Row():
                         ask = gr.Button("Ask", variant="primary", min_width=120)
                         self.stop_button = gr.Button("Stop", interactive=False, min_width=120)
-                    starters = [
-                        (each.text, number) for number, (_, each) in enumerate(self.starters)
-                    ]
+                    starters = [(each.text, n) for n, (_, each) in enumerate(self.starters)]
                     shown = bool(starters) or HIDDEN
                     self.examples = gr.Radio(starters, label="Examples", visible=shown)
                     self.history = gr.Radio([], label="Questions of this session", visible=HIDDEN)
@@ -177,7 +158,6 @@ class DemoPage:
                     with gr.Column(elem_classes="viper-feedback"):
                         self.right = gr.Textbox(
                             label="Wrong? What would have been right",
-                            lines=1,
                             elem_classes="viper-right-answer",
                         )
                         self.comment = gr.Textbox(
@@ -200,8 +180,8 @@ class DemoPage:
             hidden: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
             to_choose: dict[str, Any] = {"outputs": [session, *choosing], **hidden}
             upload.upload(self.on_upload, [session, upload], **to_choose)
-            picture.click(self.on_draw_picture, session, **to_choose)
-            clip.click(self.on_draw_clip, session, **to_choose)
+            picture.click(partial(self.on_draw, "draw_picture"), session, **to_choose)
+            clip.click(partial(self.on_draw, "draw_clip"), session, **to_choose)
             self.examples.input(self.on_example, [session, self.examples], **to_choose)
             self.history.input(self.on_again, [session, self.history], **to_choose)
             gr.on(
@@ -229,17 +209,11 @@ class DemoPage:
         path = Path(uploaded)
         return self._choose(session, lambda: session.upload(path, self.uploads))
 
-    def on_draw_picture(self, session: DemoSession) -> dict[Any, Any]:
-        """Draw a scene."""
-        return self._draw(session, "draw_picture")
-
-    def on_draw_clip(self, session: DemoSession) -> dict[Any, Any]:
-        """Draw a clip."""
-        return self._draw(session, "draw_clip")
-
-    def _draw(self, session: DemoSession, how: str) -> dict[Any, Any]:
+    def on_draw(self, how: str, session: DemoSession) -> dict[Any, Any]:
+        """Draw a scene or a clip by a method of the source of scenes."""
         draw = getattr(self.scenes, how)  # without scenes, the page has no button for this
-        return self._choose(session, lambda: session.draw(draw(_some_number()), self.uploads))
+        number = Random().randrange(1_000_000)
+        return self._choose(session, lambda: session.draw(draw(number), self.uploads))
 
     def on_example(self, session: DemoSession, number: int) -> dict[Any, Any]:
         """Take an example for the chosen scene, or one of the first screen with its media."""
@@ -283,7 +257,7 @@ class DemoPage:
                     session.history.append(session.answered)
                 yield self._changes(session, about, event, trials)
         except Exception as error:  # noqa: BLE001 - boundary: one question
-            yield {self.status: status_html(ErrorEvent(_error_text(error)))}
+            yield {self.status: line_html(_error_text(error), wrong=True)}
         yield {self.stop_button: gr.update(interactive=False)}
 
     def on_again(self, session: DemoSession, number: int) -> dict[Any, Any]:
@@ -316,7 +290,7 @@ class DemoPage:
             row = event.row
             address = self.trace_address(f"{asked.manager}-{asked.sample_id}")
             changed[self.answer] = answer_html(event)
-            changed[self.trace] = trace_html(address)
+            changed[self.trace] = rendered("demo_trace.html", trace=address)
             changed[self.right] = gr.update(info=RIGHT_IS.get(row.task, "in words"))
             if session.chosen is about and about.media.video is None:
                 box = row.prediction.box if row.prediction is not None else None
@@ -330,7 +304,7 @@ class DemoPage:
         """Stop the visitor's question."""
         stopping = sum(each.stop(_visitor(request)) for each in self.managers)
         text = "stopping; a model that is at work comes to its end first"
-        return status_html(Status(text)) if stopping else line_html("nothing is being answered")
+        return line_html(text, busy=True) if stopping else line_html("nothing is being answered")
 
     def on_note(self, session: DemoSession, right: str, comment: str) -> tuple[str, Any, Any]:
         """Store feedback about the last answer."""
@@ -386,10 +360,6 @@ def _error_text(error: Exception) -> str:
         return str(error)
     LOG.error("unforeseen", exc_info=error)
     return f"this went wrong: {type(error).__name__}; the demo's terminal says more"
-
-
-def _some_number() -> int:
-    return Random().randrange(1_000_000)
 
 
 def _take_uploads_only(component: gr.UploadButton) -> None:

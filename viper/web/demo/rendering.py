@@ -34,21 +34,13 @@ def media_html(
         return rendered("demo_media.html", chosen=None)
     media = chosen.media
     if media.video is not None:
-        size, address = media.video.shape[1:3], _clip_address(media.video)
+        frames, height, width, _ = media.video.shape
+        address = _clip_address(media.video)
     else:
-        size = media.images[0].shape[:2]
+        frames, (height, width, _) = 0, media.images[0].shape
         address = next(iter(embedded(media, PICTURE_BYTES).values())).address
-    frames = 0 if media.video is None else len(media.video)
-    return rendered(
-        "demo_media.html",
-        chosen=chosen,
-        address=address,
-        frames=frames,
-        width=size[1],
-        height=size[0],
-        box=box,
-        draws=draws,
-    )
+    shown = {"chosen": chosen, "address": address, "frames": frames, "box": box, "draws": draws}
+    return rendered("demo_media.html", **shown, width=width, height=height)
 
 
 def trials_html(trials: Sequence[TrialEvent]) -> str:
@@ -59,16 +51,6 @@ def trials_html(trials: Sequence[TrialEvent]) -> str:
 def answer_html(event: AnswerEvent) -> str:
     """Render the answer, or the reason that there is none."""
     return rendered("demo_answer.html", row=event.row, warnings=event.warnings)
-
-
-def trace_html(address: str) -> str:
-    """Render the frame with the trace of an answer.
-
-    The trace is a separate page in a frame. The frame's sandbox lets its script run and nothing
-    else: no access to this page, no forms, no other windows. As ``srcdoc`` the trace would be sent
-    with every change of this page, and this page's policy would apply to it.
-    """
-    return rendered("demo_trace.html", trace=address)
 
 
 def status_html(event: AskEvent) -> str:
@@ -95,19 +77,14 @@ def line_html(text: str, *, wrong: bool = False, busy: bool = False) -> str:
 
 
 def _clip_address(video: Pixels) -> str:
+    """Return a clip as a data URL. Large frames keep every n-th pixel."""
+    step = -(-max(video.shape[1:3]) // CLIP_SIDE)
+    frames = video[:, ::step, ::step]
+    # Even sides, as H.264 requires: a single row or column is padded, an odd one left out.
+    more = [(0, max(0, 2 - side)) for side in frames.shape[1:3]]
+    frames = np.pad(frames, ((0, 0), *more, (0, 0)))
+    height, width = (side // 2 * 2 for side in frames.shape[1:3])
     with tempfile.TemporaryDirectory(prefix="viper-demo-") as folder:
         path = Path(folder) / "clip.mp4"
-        write_mp4(path, _small(video))
+        write_mp4(path, np.ascontiguousarray(frames[:, :height, :width]))
         return data_address("video/mp4", path.read_bytes())
-
-
-def _small(video: Pixels) -> Pixels:
-    """Return frames with even sides, as H.264 requires. Large frames keep every n-th pixel."""
-    step = -(-max(video.shape[1:3]) // CLIP_SIDE)
-    thin = video[:, ::step, ::step]
-    height, width = max(2, thin.shape[1] // 2 * 2), max(2, thin.shape[2] // 2 * 2)
-    padded = np.pad(
-        thin,
-        ((0, 0), (0, max(0, height - thin.shape[1])), (0, max(0, width - thin.shape[2])), (0, 0)),
-    )
-    return np.ascontiguousarray(padded[:, :height, :width])

@@ -33,21 +33,11 @@ MAX_UPLOAD_MB = 64
 # Seconds to wait for open connections at shutdown, since pages never close theirs.
 CLOSE_S = 1
 
-_EXACT = frozenset(
-    {
-        "/",
-        "/config",
-        "/theme.css",
-        "/favicon.ico",
-        "/manifest.json",
-        "/robots.txt",
-        "/gradio_api/queue/join",
-        "/gradio_api/queue/data",
-        "/gradio_api/upload",
-        "/gradio_api/upload_progress",
-        "/gradio_api/startup-events",
-    }
-)
+_EXACT = {
+    "/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt",
+    "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/upload",
+    "/gradio_api/upload_progress", "/gradio_api/startup-events",
+}  # fmt: skip
 _BEGINNINGS = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/", "/trace/")
 
 # gradio's page evaluates its own templates and styles elements inline.

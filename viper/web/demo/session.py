@@ -63,9 +63,7 @@ def scene_source() -> SceneSource | None:
 
     Packages offer one as an entry point of the group ``viper.demo_scenes``.
     """
-    for point in DEMO_SCENES.installed().values():
-        return point.load()
-    return None
+    return next((point.load() for point in DEMO_SCENES.installed().values()), None)
 
 
 @dataclass(frozen=True)

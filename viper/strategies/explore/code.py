@@ -74,12 +74,16 @@ def view(code: str) -> CodeView | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     named = [node.attr if isinstance(node, ast.Attribute) else _plain(node) for node in called]
+    last = tree.body[-1] if tree.body else None
+    gives = "" if isinstance(last, ast.Expr) else None
+    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
+        gives = last.targets[0].id
     return CodeView(
         frozenset(names.stored),
         frozenset(names.sure),
         frozenset(names.loaded),
         tuple(TOOLS[name] for name in named if name in TOOLS),
-        _last_target(tree),
+        gives,
     )
 
 
@@ -155,16 +159,6 @@ def _constant(
     return None
 
 
-def _last_target(tree: ast.Module) -> str | None:
-    """Return the name that the last statement assigns; see :attr:`CodeView.gives`."""
-    last = tree.body[-1] if tree.body else None
-    if isinstance(last, ast.Expr):
-        return ""
-    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
-        return last.targets[0].id
-    return None
-
-
 @dataclass
 class Names:
     """Names in a section of code.
@@ -206,32 +200,29 @@ def names_of(statements: Sequence[ast.stmt], bound: frozenset[str] = frozenset()
     names = Names()
     for statement in statements:
         _statement(statement, bound, names)
-    names.stored -= bound
-    names.sure -= bound
     return names
 
 
 def _statement(node: ast.stmt, bound: frozenset[str], names: Names) -> None:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        outside = [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        inside, outside = bound, list[ast.expr | None](node.decorator_list)
+        if isinstance(node, ast.ClassDef):
+            outside += node.bases
+        else:
+            outside += [*node.args.defaults, *node.args.kw_defaults]
+            inside |= _parameters(node.args)
         names.read(_read(outside, bound))
-        inner = names_of(node.body, bound | _parameters(node.args))
+        inner = names_of(node.body, inside)
         names.read(inner.loaded - inner.stored)
         names.store({node.name} - bound)
-    elif isinstance(node, ast.ClassDef):
-        names.read(_read([*node.decorator_list, *node.bases], bound))
-        inner = names_of(node.body, bound)
-        names.read(inner.loaded - inner.stored)
-        names.store({node.name} - bound)
-    elif isinstance(node, ast.For | ast.AsyncFor):
-        names.read(_read([node.iter], bound))
-        inside = bound | _targets([node.target])
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        if isinstance(node, ast.While):
+            head, inside = node.test, bound
+        else:
+            head, inside = node.iter, bound | _targets([node.target])
+        names.read(_read([head], bound))
         names.branch(names_of(node.body, inside), Names())
         names.branch(names_of(node.orelse, inside), Names())
-    elif isinstance(node, ast.While):
-        names.read(_read([node.test], bound))
-        names.branch(names_of(node.body, bound), Names())
-        names.branch(names_of(node.orelse, bound), Names())
     elif isinstance(node, ast.If):
         names.read(_read([node.test], bound))
         names.store(_walrus(node.test) - bound)
@@ -239,12 +230,14 @@ def _statement(node: ast.stmt, bound: frozenset[str], names: Names) -> None:
     elif isinstance(node, ast.Try):
         handlers = [names_of(handler.body, bound) for handler in node.handlers]
         names.branch(names_of([*node.body, *node.orelse], bound), *handlers, Names())
-        _in_order(node.finalbody, bound, names)
+        for statement in node.finalbody:
+            _statement(statement, bound, names)
     elif isinstance(node, ast.With | ast.AsyncWith):
         names.read(_read([item.context_expr for item in node.items], bound))
         named = [item.optional_vars for item in node.items if item.optional_vars is not None]
         names.store(_targets(named) - bound)
-        _in_order(node.body, bound, names)
+        for statement in node.body:
+            _statement(statement, bound, names)
     elif isinstance(node, ast.Import | ast.ImportFrom):
         names.store({(alias.asname or alias.name).split(".")[0] for alias in node.names} - bound)
     else:
@@ -253,13 +246,6 @@ def _statement(node: ast.stmt, bound: frozenset[str], names: Names) -> None:
             names.read(_targets([node.target]) - bound)
         targets = _targets([node]) | _walrus(node)
         names.store(targets - bound)
-
-
-def _in_order(statements: Sequence[ast.stmt], bound: frozenset[str], names: Names) -> None:
-    inner = names_of(statements, bound)
-    names.read(inner.loaded)
-    names.stored |= inner.stored
-    names.sure |= inner.sure
 
 
 def _read(nodes: Iterable[ast.AST | None], bound: frozenset[str]) -> set[str]:

@@ -7,7 +7,7 @@ shows it, or an error with its line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,13 @@ import numpy as np
 
 from viper.errors import ToolError
 from viper.models.llm.messages import Picture
-from viper.models.media import Media
 from viper.prompting.exploring import FINAL
 from viper.sandbox import Outcome, Ref
-from viper.schema import Answer, Failure, ToolCall
+from viper.schema import Answer, Failure
 from viper.strategies.answers import read_value
 from viper.strategies.base import Components, RunContext
 from viper.strategies.program import program_arguments
-from viper.tools.session import is_shown, note_of
+from viper.tools.session import is_shown, media_arguments, note_of
 
 # Code that runs before the first turn, by the kind of media.
 OPENING = {
@@ -42,8 +41,7 @@ MOST_PRINTED = 800
 
 NOTHING = "(nothing)"
 
-# First word of an error, as models know it from Python.
-TRACEBACK = "Traceback"
+_CLASSES = {"patch": "ImagePatch", "segment": "VideoSegment"}
 
 
 @dataclass(frozen=True)
@@ -86,17 +84,14 @@ class Environment:
         """Return one caption per picture, or one for a video; an empty list if no model can
         caption.
         """
-        media, captions = self._context.media, list[str]()
-        for ref in _views(media):
-            try:
-                if media.video is not None:
-                    text = self.tools.call("caption_video", (ref, None), {}, None)
-                else:
-                    text = self.tools.call("caption_image", (ref,), {}, None)
-            except ToolError:
-                return []
-            captions.append(str(text))
-        return captions
+        named = media_arguments(self._context.media)
+        try:
+            if "video" in named:
+                return [str(self.tools.call("caption_video", (named["video"], None), {}, None))]
+            pictures = named["image_list"]
+            return [str(self.tools.call("caption_image", (ref,), {}, None)) for ref in pictures]
+        except ToolError:
+            return []
 
     def run(self, code: str) -> CodeResult:
         """Run the code of a turn.
@@ -104,19 +99,16 @@ class Environment:
         Raises:
             CancelledError: the run was cancelled.
         """
-        first = len(self.tools.calls)
+        first, media = len(self.tools.calls), self._context.media
         outcome = self._session.run(code, cancel=self._context.cancel, shows=True)
         calls = tuple(range(first, len(self.tools.calls)))
         text = f"{format_outcome(outcome)}{self._reopen_if_ended()}"
-        pictures = tuple(self._shown(self.tools.calls[first:]))
+        shown = filter(is_shown, self.tools.calls[first:])
+        pictures = tuple(
+            (Picture(media.pixels(call.result["fields"][0])), note_of(call)) for call in shown
+        )
         value = outcome.value if outcome.ok else None
         return CodeResult(text, value, outcome.failure, calls, pictures)
-
-    def _shown(self, calls: Sequence[ToolCall]) -> Iterator[tuple[Picture, str]]:
-        for call in calls:
-            if is_shown(call):
-                name = call.result["fields"][0]
-                yield Picture(self._context.media.pixels(name)), note_of(call)
 
     def stored(self) -> CodeResult:
         """Return the stored answer as the value, or None if no readable answer is stored.
@@ -150,33 +142,19 @@ class Environment:
         return session
 
 
-def _views(media: Media) -> list[Ref]:
-    """Return the whole pictures, or the clip."""
-    if media.video is not None:
-        count, height, width = media.video.shape[:3]
-        return [Ref("video", ("video0", count, width, height))]
-    return [
-        Ref("image", (f"image{number}", picture.shape[1], picture.shape[0]))
-        for number, picture in enumerate(media.images)
-    ]
-
-
 def format_outcome(outcome: Outcome) -> str:
     """Return the printed text, then the value or the error; "(nothing)" if there is neither."""
     parts = [_cut(outcome.stdout.rstrip(), MOST_PRINTED)]
-    if outcome.failure is not None:
-        parts.append(format_failure(outcome.failure))
+    failure = outcome.failure
+    if failure is not None:
+        where = f" (line {failure.line})" if failure.line is not None else ""
+        line = f"\n    {failure.source_line.strip()}" if failure.source_line else ""
+        error = failure.exception or failure.kind
+        # in the form of the last lines of a traceback, as models know it from Python
+        parts.append(f"Traceback{where}:{line}\n{error}: {failure.message}")
     elif outcome.value is not None:
         parts.append(format_value(outcome.value))
     return "\n".join(filter(None, parts)) or NOTHING
-
-
-def format_failure(failure: Failure) -> str:
-    """Return the error with its line, in the form of the last lines of a traceback."""
-    where = f" (line {failure.line})" if failure.line is not None else ""
-    line = f"\n    {failure.source_line.strip()}" if failure.source_line else ""
-    error = failure.exception or failure.kind
-    return f"{TRACEBACK}{where}:{line}\n{error}: {failure.message}"
 
 
 def format_value(value: Any) -> str:
@@ -188,7 +166,10 @@ def format_value(value: Any) -> str:
 
 def _format(value: Any, depth: int) -> str:
     if isinstance(value, Ref):
-        return _reference(value)
+        if value.kind not in _CLASSES:
+            return f"<{value.kind}>"
+        sides = [side for side in value.fields[1:5] if isinstance(side, int | float)]
+        return f"{_CLASSES[value.kind]}({', '.join(str(round(float(side))) for side in sides)})"
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -206,16 +187,6 @@ def _format(value: Any, depth: int) -> str:
         inside = _join_items([_format(item, depth + 1) for item in value])
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     return _cut(str(value), MOST_TEXT)
-
-
-def _reference(value: Ref) -> str:
-    sides = [side for side in value.fields[1:5] if isinstance(side, int | float)]
-    numbers = [round(float(side)) for side in sides]
-    names = {"patch": "ImagePatch", "segment": "VideoSegment", "image": "image", "video": "video"}
-    name = names.get(value.kind, value.kind)
-    if value.kind in ("patch", "segment"):
-        return f"{name}({', '.join(map(str, numbers))})"
-    return f"<{name}>"
 
 
 def _join_items(items: list[str]) -> str:

@@ -45,12 +45,33 @@ class Flag:
 
 
 def flagged(turns: Sequence[Turn]) -> list[Flag]:
-    """Return a flag for every turn, in order. A stop at a limit counts as unreadable."""
-    reasons = []
-    names = _Names()
+    """Return a flag for every turn, in order. A stop at a limit counts as unreadable.
+
+    Code is ``repeated`` if the same code ran before on the same values of the names that it reads,
+    and ``confirmed`` if it assigned one answer name, which already held the same answer.
+    """
+    reasons: list[str] = []
+    # Values of the names assigned so far; ineffective code counts as never run.
+    values: dict[str, Any] = {}
+    written: dict[str, int] = {}
+    ran: dict[tuple[str, frozenset[tuple[str, int]]], int] = {}
     for place, turn in enumerate(turns):
-        after = turns[place + 1] if place + 1 < len(turns) else None
-        reasons.append(_reason(turn, after) or names.idle(turn))
+        reasons.append(_reason(turn, turns[place + 1] if place + 1 < len(turns) else None))
+        code = view(turn.text) if turn.kind == "code" and not reasons[-1] else None
+        if code is None:
+            continue
+        gives, value = code.gives, turn.value
+        run = (turn.text, frozenset((name, written.get(name, 0)) for name in code.loaded))
+        if run in ran:
+            reasons[-1] = "repeated"
+        elif gives in CANDIDATES and code.stored == {gives} and value is not None:
+            reasons[-1] = "confirmed" if values.get(gives) == value else ""
+        number = ran.setdefault(run, len(ran) + 1)
+        for name in code.stored:
+            written[name] = number
+            values.pop(name, None)
+        if gives and value is not None:
+            values[gives] = value
     for place in _unused(turns, reasons):
         reasons[place] = "unused"
     return [Flag(turn.index, reason) for turn, reason in zip(turns, reasons, strict=True)]
@@ -76,43 +97,6 @@ def _reason(turn: Turn, after: Turn | None) -> str:
     return "traceback" if turn.kind == "done" and turn.result else ""
 
 
-class _Names:
-    """Values of the names assigned so far. Ineffective code counts as never run."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, int] = {}
-        self._values: dict[str, Any] = {}
-        self._ran: dict[tuple[str, frozenset[tuple[str, int]]], int] = {}
-
-    def idle(self, turn: Turn) -> str:
-        """Return why the useful code of a turn changed nothing, and follow its assignments.
-
-        ``repeated``: the same code ran before on the same values of the names that it reads.
-        ``confirmed``: the code assigned one answer name, which already held the same answer.
-        """
-        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if code is None:
-            return ""
-        read = frozenset((name, self._written.get(name, 0)) for name in code.loaded)
-        number = self._ran.get((turn.text, read))
-        is_repeated = number is not None
-        if number is None:
-            number = self._ran[turn.text, read] = len(self._ran) + 1
-        gives = code.gives
-        is_confirmed = (
-            gives in CANDIDATES
-            and code.stored == {gives}
-            and turn.value is not None
-            and self._values.get(gives) == turn.value
-        )
-        for name in code.stored:
-            self._written[name] = number
-            self._values.pop(name, None)
-        if gives and turn.value is not None:
-            self._values[gives] = turn.value
-        return "repeated" if is_repeated else "confirmed" if is_confirmed else ""
-
-
 def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
     """Return the indices of otherwise effective code whose values the answer does not depend on.
 
@@ -121,7 +105,16 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
     become needed. Code that assigns nothing only looked at values and counts as used. Code that is
     ineffective for another reason is skipped, because the code that it repeats or confirms counts.
     """
-    needed, unused = {FINAL, *_forced_name(turns)}, set()
+    needed, unused = {FINAL}, set[int]()
+    last = turns[-1] if turns else None
+    if last is not None and last.kind == "forced" and last.value is not None:
+        for turn in reversed(turns[:-1]):
+            code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
+            if code is not None and FINAL in code.stored:
+                break
+            if code is not None and turn.value == last.value:
+                needed |= {code.gives} if code.gives else set()
+                break
     for place in range(len(turns) - 1, -1, -1):
         turn = turns[place]
         code = view(turn.text) if turn.kind == "code" and not reasons[place] else None
@@ -133,19 +126,3 @@ def _unused(turns: Sequence[Turn], reasons: Sequence[str]) -> set[int]:
         needed -= code.sure
         needed |= code.loaded
     return unused
-
-
-def _forced_name(turns: Sequence[Turn]) -> set[str]:
-    """Return the name of the value that became the answer at a limit, unless it was stored as
-    the answer."""
-    if not turns or turns[-1].kind != "forced" or turns[-1].value is None:
-        return set()
-    for turn in reversed(turns[:-1]):
-        code = view(turn.text) if turn.kind == "code" and turn.failure is None else None
-        if code is None:
-            continue
-        if FINAL in code.stored:
-            return set()
-        if turn.value == turns[-1].value:
-            return {code.gives} if code.gives else set()
-    return set()

@@ -4,7 +4,7 @@
 instead of found (`written_answer`, `restated`).
 
 Source: DWIM (2025), supplement, secs. 8 and 10. Ours: the definition of copying
-(:func:`is_copied`).
+(:func:`outcome_of`).
 """
 
 from __future__ import annotations
@@ -95,22 +95,18 @@ def step_of(turn: Turn) -> Step:
 
 
 def outcome_of(turns: Sequence[Turn], answer: Any, is_right: bool) -> str:
-    """Return the outcome of a workflow."""
+    """Return the outcome of a workflow.
+
+    A right answer is copied if it was written as a constant that no earlier result contains. The
+    agent's code spells out the constant, possibly under another name later. No earlier turn had
+    that value: as a whole, as the length of a list, or among the words of a text.
+    """
     if answer is None:
         return "unanswered"
     if not is_right:
         return "wrong"
-    return "copied" if is_copied(turns) else "right"
-
-
-def is_copied(turns: Sequence[Turn]) -> bool:
-    """Return whether the answer was written as a constant that no earlier result contains.
-
-    The agent's code spells out the constant, possibly under another name later. No earlier turn had
-    that value: as a whole, as the length of a list, or among the words of a text.
-    """
     constant = written_answer(turns)
-    return constant is not None and restated(turns, constant) is None
+    return "right" if constant is None or restated(turns, constant) is not None else "copied"
 
 
 def written_answer(turns: Sequence[Turn]) -> Constant | None:

@@ -1,7 +1,7 @@
 """Prompts of the strategies ``explore`` and ``look``, and the parser of their replies.
 
 :func:`explore_prompt` builds the prompt of a turn, :func:`read_action` reads the reply to it;
-:func:`look_conversation` does the same with the pictures that code shows.
+:func:`conversation_after` adds the pictures that code shows.
 
 An agent answers in turns. Each turn is one action: code to run, a thought, or the end. The result
 of the code is returned between result tags. ``full`` and ``chat`` prompts state the rules in words
@@ -57,7 +57,7 @@ from typing import Literal
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
-from viper.models.llm.messages import Conversation, Message, Picture, Prompt, assistant, user
+from viper.models.llm.messages import Conversation, Picture, Prompt, assistant, user
 from viper.models.llm.replies import final_answer, json_fields, without_reasoning
 from viper.prompting.compact import one_line, options_line
 from viper.prompting.extract import FENCE, extract_code
@@ -152,32 +152,28 @@ def read_action(reply: str, *, in_words: bool = True) -> Action | None:
 def _code_or_end(text: str, in_words: bool) -> Action | None:
     fields, text = json_fields(text), in_fences(text)
     fence, done = FENCE.search(text), _DONE.search(text)
+    thought = fields.get("thought", "")
     if fence and fence[2].lower() in _LANGUAGES and not (done and done.start() < fence.start()):
-        code = extract_code(_first_block(text[fence.start() :], fence[1]))
-        words = _words(text[: fence.start()]) or fields.get("thought", "")
+        closing = re.compile(rf"^[ \t]*{fence[1]}[ \t]*$", re.MULTILINE)
+        end = closing.search(text, fence.start() + len(fence[1]))
+        code = extract_code(text[fence.start() : end.end() if end else None])
+        words = _words(text[: fence.start()]) or thought
         return Action("code", code, words if in_words else "") if code else None
     if done:
         return Action("done", thought=_words(text[: done.start()]) if in_words else "")
-    return _action_in_words(text, fields) if in_words else None
-
-
-def _words(text: str) -> str:
-    return re.sub(r"<\s*/?\s*thought\s*>", "", text, flags=re.IGNORECASE).strip()
-
-
-def _first_block(text: str, mark: str) -> str:
-    closing = re.compile(rf"^[ \t]*{mark}[ \t]*$", re.MULTILINE).search(text, len(mark))
-    return text[: closing.end()] if closing else text
-
-
-def _action_in_words(text: str, fields: Mapping[str, str]) -> Action | None:
+    if not in_words:
+        return None
     if is_script(text.strip()):
         return Action("code", text.strip())
     answer = final_answer(text)
     names = {fields.get(key, "").lower() for key in ("action", "name", "tool")}
     if answer or _DONE_IN_WORDS.fullmatch(text) or not names.isdisjoint(_DONE_NAMES):
-        return Action("done", answer or fields.get("action_input", ""), fields.get("thought", ""))
-    return Action("thought", fields["thought"]) if fields.get("thought") else None
+        return Action("done", answer or fields.get("action_input", ""), thought)
+    return Action("thought", thought) if thought else None
+
+
+def _words(text: str) -> str:
+    return re.sub(r"<\s*/?\s*thought\s*>", "", text, flags=re.IGNORECASE).strip()
 
 
 def explore_prompt(
@@ -205,30 +201,54 @@ def explore_prompt(
     if style == "compact":
         opening = compact_opening(query.text, query.options, captions, hint)
         return opening + "".join(map(step_text, steps))
-    values = {
-        "api": render(entries, "full"),
-        "variables": VARIABLES[query.media],
-        "final": FINAL,
-        "guidance": guidance_on(query.task),
-        "asked": asked(query, captions, hint),
-    }
+    values = _values(query, entries, asked(query, captions, hint), facts)
     last = f"This is the last turn: store your best answer in {FINAL}.\n" if is_last else ""
     if style == "full":
         values |= {"so_far": "".join(map(step_text, steps)), "last": last}
         return fill("explore", values)
-    values |= {"modules": MODULE_NAMES, "facts": facts_section(facts)}
-    return _turns(fill_turns("explore_chat", values), steps, last.strip())
+    return conversation_after(fill_turns("explore_chat", values), steps, last=last.strip())
 
 
-def _turns(opening: Conversation, steps: Sequence[Step], last: str) -> Conversation:
-    """Return the conversation after these steps; every message but the last one stays for good."""
+def _values(query: Query, entries: Sequence[ApiEntry], question: str, facts: str) -> dict[str, str]:
+    """Return the values of the templates of agents."""
+    is_guided = query.task in _GUIDED
+    return {
+        "api": render(entries, "full"),
+        "variables": VARIABLES[query.media],
+        "final": FINAL,
+        "guidance": fill(f"explore_{query.task}", {}).strip() if is_guided else "",
+        "asked": question,
+        "modules": MODULE_NAMES,
+        "facts": facts_section(facts),
+    }
+
+
+def conversation_after(
+    opening: Conversation, steps: Sequence[Step], *, last: str = "", keep: int | None = None
+) -> Conversation:
+    """Return the conversation after these steps. All texts but ``last`` stay for good.
+
+    Of the pictures that code showed, the newest ``keep`` stay; a line with its note stands for each
+    older one. The pictures of the query stay.
+
+    Args:
+        last: text that announces the last turn.
+        keep: None shows no pictures of code at all.
+    """
     messages = list(opening)
+    dropped = sum(len(step.pictures) for step in steps) - (keep or 0)
     for step in steps:
         text = step.reply or action_text(step.action)
-        if step.by == "agent":
-            messages += [assistant(text), user(result_text(step.result).strip() or "Go on.")]
-        else:
+        if step.by != "agent":
             messages[-1] = user(*messages[-1].parts, text.strip())
+            continue
+        parts: list[str | Picture] = []
+        for picture, note in step.pictures if keep is not None else ():
+            words = note or "a picture"
+            parts += [f"[{words}: no longer shown]"] if dropped > 0 else [note, picture]
+            dropped -= 1
+        parts.append(result_text(step.result).strip() or "Go on.")
+        messages += [assistant(text), user(*(part for part in parts if part != ""))]
     if last:
         messages[-1] = user(*messages[-1].parts, last)
     return tuple(messages)
@@ -289,11 +309,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_RESULT else f"{text[:MAX_RESULT]}…"
 
 
-def guidance_on(task: str) -> str:
-    """Return what the prompts of agents say about a task."""
-    return fill(f"explore_{task}", {}).strip() if task in _GUIDED else ""
-
-
 def asked(query: Query, captions: Sequence[str] = (), hint: str = "") -> str:
     """Return the query in the words of prompts for agents, with captions and a hint."""
     options = f"Options: {'; '.join(map(one_line, query.options))}\n" if query.options else ""
@@ -314,24 +329,15 @@ _GUIDED = frozenset(("ground", "question", "choice", "statement"))
 LAST = "This is the last turn: give your best answer now."
 
 
-@dataclass(frozen=True)
-class LookOpening:
-    """The messages before the first reply.
-
-    Attributes:
-        last: text that announces the last turn; "" if the opening says how many turns there are.
-    """
-
-    messages: Conversation
-    last: str = LAST
-
-
 def compact_look_opening(
     question: str, options: Sequence[str], pictures: Sequence[Picture], turns: int
-) -> LookOpening:
-    """Return the opening for a small model that was trained on it."""
+) -> Conversation:
+    """Return the opening for a small model that was trained on it.
+
+    It says how many turns there are, so that nothing announces the last one.
+    """
     text = f"# question: {one_line(question)}\n{options_line(options)}# turns: {turns}\n"
-    return LookOpening((user(*pictures, text),), last="")
+    return (user(*pictures, text),)
 
 
 def chat_look_opening(
@@ -343,7 +349,7 @@ def chat_look_opening(
     pictures: int,
     keep: int,
     facts: str = "",
-) -> LookOpening:
+) -> Conversation:
     """Return the opening that states the rules in words.
 
     Args:
@@ -352,42 +358,7 @@ def chat_look_opening(
         turns, pictures, keep: limits of turns, of shown pictures, and of those that stay.
         facts: what the profile says about its models.
     """
-    values = {
-        "api": render(entries, "full"),
-        "variables": VARIABLES[query.media],
-        "final": FINAL,
-        "guidance": guidance_on(query.task),
-        "asked": asked(query),
-        "modules": MODULE_NAMES,
-        "facts": facts_section(facts),
-        "turns": str(turns),
-        "pictures": str(pictures),
-        "keep": str(keep),
-    }
+    values = _values(query, entries, asked(query), facts)
+    values |= {"turns": str(turns), "pictures": str(pictures), "keep": str(keep)}
     standing, question = fill_turns("look_chat", values)
-    return LookOpening((standing, user(*shown, *question.parts)))
-
-
-def look_conversation(
-    opening: LookOpening, steps: Sequence[Step], *, keep: int, is_last: bool = False
-) -> Conversation:
-    """Return the conversation after these steps.
-
-    All texts stay. Of the pictures that code showed, the newest ``keep`` stay; a line with its note
-    stands for each older one. The pictures of the query stay.
-    """
-    shown = sum(len(step.pictures) for step in steps)
-    dropped = max(0, shown - keep)
-    messages: list[Message] = list(opening.messages)
-    for step in steps:
-        parts: list[str | Picture] = []
-        for picture, note in step.pictures:
-            words = note or "a picture"
-            parts += [f"[{words}: no longer shown]"] if dropped > 0 else [note, picture]
-            dropped -= 1
-        parts.append(result_text(step.result).strip() or "Go on.")
-        messages.append(assistant(step.reply or action_text(step.action)))
-        messages.append(user(*(part for part in parts if part != "")))
-    if is_last and opening.last:
-        messages[-1] = user(*messages[-1].parts, opening.last)
-    return tuple(messages)
+    return (standing, user(*shown, *question.parts))

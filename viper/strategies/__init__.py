@@ -12,7 +12,7 @@ a profile that names a language model for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from viper.plugins import Registry
@@ -62,7 +62,7 @@ STRATEGIES: Mapping[str, Shipped] = {
         role="explorer",
     ),
     "look": Shipped(
-        "viper.strategies.look:LookStrategy",
+        "viper.strategies.explore.strategy:LookStrategy",
         "write code on pixels, look at the pictures that it shows, and go on",
         settings="viper.strategies.explore:LookSettings",
         role="looker",
@@ -116,15 +116,13 @@ def settings_class(name: str) -> type[Any] | None:
     """Return the class of a strategy's own settings, or None if it has none."""
     if name in STRATEGIES:
         target = STRATEGIES[name].settings
-        module, _, attribute = target.partition(":")
-        return getattr(import_module(module), attribute) if target else None
+        return resolve_name(target) if target else None
     return _attribute(name, "settings", None)
 
 
 def model_roles() -> tuple[str, ...]:
     """Return the roles of language models that strategies have besides the program writer."""
-    roles = [model_role(name) for name in strategy_names()]
-    return tuple(dict.fromkeys(role for role in roles if role))
+    return tuple(dict.fromkeys(filter(None, map(model_role, strategy_names()))))
 
 
 def model_role(name: str) -> str:

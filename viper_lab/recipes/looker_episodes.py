@@ -18,7 +18,7 @@ from viper.api import prelude
 from viper.api.image_patch import ImagePatch
 from viper.models.llm.messages import Conversation, Picture, assistant, pictures_of, user
 from viper.models.media import Media, media_from
-from viper.prompting.exploring import Step, compact_look_opening, look_conversation, read_action
+from viper.prompting.exploring import Step, compact_look_opening, conversation_after, read_action
 from viper.strategies.explore.environment import NOTHING, format_value
 from viper.tools.models import ModelSet
 from viper.tools.parent_routines import api_client
@@ -91,11 +91,11 @@ def conversation(sample: FineSample, mode: Mode, turns: int) -> Conversation:
         return (asked, assistant(said(sample.answer)))
     if mode == "one_shot":
         opening = compact_look_opening(sample.question, (), _pictures(sample.pictures), 1)
-        return (*opening.messages, assistant(sample.one_shot))
+        return (*opening, assistant(sample.one_shot))
     seen = _pictures(sample.pictures) if mode == "look" else []
     opening = compact_look_opening(sample.question, (), seen, turns)
     steps = list(_steps(sample, sees=mode == "look"))
-    messages = look_conversation(opening, steps, keep=KEEP)
+    messages = conversation_after(opening, steps, keep=KEEP)
     return (*messages, assistant(sample.plan[-1]))
 
 

@@ -75,7 +75,7 @@ def test_figures_against_a_claim_fail_it(failing: int, right: Right) -> None:
 def test_what_the_rivals_are_shown(way: str, count: int) -> None:
     llm = ScriptedLLM(lambda prompt: "The answer is A.")
     picture = Picture(np.zeros((768, 1024, 3), np.uint8))
-    prompt = compact_look_opening("what is it?", (), [picture], 6).messages
+    prompt = compact_look_opening("what is it?", (), [picture], 6)
     ChangedPrompts(llm, way)._changed(prompt)
     changed = ChangedPrompts(llm, way)._changed(prompt)
     assert len(pictures_of(changed)) == count

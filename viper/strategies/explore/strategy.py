@@ -1,8 +1,9 @@
-"""Strategy ``explore``: an agent acts turn by turn, and each turn sees the results before it.
+"""Strategies ``explore`` and ``look``: an agent acts turn by turn, and sees the results so far.
 
 :func:`run_agent` opens an :class:`Environment` and lets an :class:`Agent` act in it: it requests an
 action, executes it, and shows its result, until the agent is done or a limit is reached.
-:class:`ExploreStrategy` gives it the prompts of DWIM, :mod:`viper.strategies.look` others.
+:class:`ExploreStrategy` gives it the prompts of DWIM; those of :class:`LookStrategy` are messages
+that hold the pictures which code shows.
 
 Source: DWIM (2025), supplement, sec. 6: actions in any order, one per turn. Ours: the behaviour at
 a limit (the best answer so far is used and marked), the handling of unreadable turns, and an
@@ -17,35 +18,24 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
-from viper.api.sets import ApiEntry
 from viper.errors import PromptTooLongError, UsageError
-from viper.models.llm.messages import Prompt, as_text
+from viper.models.llm.messages import Conversation, Prompt, as_text
 from viper.models.llm.protocol import LLM, Completion, Sampling
 from viper.models.llm.replies import without_reasoning
-from viper.prompting.exploring import (
-    CUT_OFF,
-    EXPECTED,
-    EXPECTED_IN_WORDS,
-    FINAL,
-    STOP,
-    STOP_IN_WORDS,
-    Action,
-    Step,
-    action_text,
-    explore_prompt,
-    read_action,
-)
+from viper.prompting import exploring
+from viper.prompting.exploring import FINAL, Action, Step
 from viper.prompting.extract import syntax_tree
 from viper.prompting.select import parse_choice
 from viper.schema import Answer, Failure, Trial, Turn, Usage
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.end_to_end import trial_without_program
-from viper.strategies.explore import ExploreSettings
+from viper.strategies.explore import ExploreSettings, LookSettings
 from viper.strategies.explore.environment import CodeResult, Environment
-from viper.strategies.prompts import is_lines, query_for_prompt, shown_to
+from viper.strategies.prompts import pictures_and_caption, query_for_prompt, shown_to
 from viper.tools.call_log import plain
 
 # Each reply without an action gets a hint; a model that misses three in a row does not know the
@@ -66,23 +56,18 @@ class Verifier(Protocol):
         """
 
 
-class NoVerifier:
-    """Accepts every result, for an agent by itself."""
-
-    def critique(self, turns: Sequence[Turn], answer: Answer | None) -> str:
-        return ""
+# Builds the prompt after some steps; the flag says that no turn will follow.
+PromptAfter = Callable[[Sequence[Step], bool], Prompt]
 
 
 @dataclass
 class Agent:
-    """The agent of one query.
+    """The agent of one query, within the limits of :class:`ExploreSettings`.
 
     Attributes:
-        prompt: returns the prompt after some steps, and for the last turn if the flag is True.
-        max_turns: maximum number of turns.
-        max_seconds: number of seconds after which no turn begins; 0 for no limit.
         in_words: whether replies may hold thoughts beside actions, and ends in words.
         is_conversation: whether each reply is one message of the prompt.
+        verifier: criticises results, if there is one.
         turns: the turns so far.
         first_prompt: the first prompt.
         writing_seconds: time spent waiting for the language model.
@@ -91,12 +76,10 @@ class Agent:
     context: RunContext
     environment: Environment
     llm: LLM
-    prompt: Callable[[Sequence[Step], bool], Prompt]
-    max_turns: int
-    max_seconds: float = 0.0
+    prompt: PromptAfter
     in_words: bool = True
     is_conversation: bool = False
-    verifier: Verifier = field(default_factory=NoVerifier)
+    verifier: Verifier | None = None
     turns: list[Turn] = field(default_factory=list)
     first_prompt: str = ""
     writing_seconds: float = 0.0
@@ -111,13 +94,22 @@ class Agent:
             PromptTooLongError: the first prompt alone is too long for the model.
         """
         started = time.monotonic()
-        unreadable = 0
-        for number in range(self.max_turns):
-            if self.max_seconds and time.monotonic() - started > self.max_seconds:
-                return self._stop_early(f"max_seconds {self.max_seconds:g} reached")
+        settings, unreadable = self.context.settings, 0
+        limits = settings.of(ExploreSettings)
+        sampling = Sampling(
+            temperature=settings.temperature,
+            seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
+            max_tokens=settings.max_tokens,
+            stop=exploring.STOP_IN_WORDS if self.in_words else exploring.STOP,
+        )
+        for number in range(limits.max_turns):
+            if limits.max_seconds and time.monotonic() - started > limits.max_seconds:
+                return self._stop_early(f"max_seconds {limits.max_seconds:g} reached")
             before, request_start = self.context.usage.snapshot(), time.perf_counter()
             try:
-                completion = self._request_action(is_last=number + 1 == self.max_turns)
+                prompt = self.prompt(self._steps, number + 1 == limits.max_turns)
+                self.first_prompt = self.first_prompt or as_text(prompt)
+                completion = self.context.complete(self.llm, prompt, sampling)
             except PromptTooLongError:
                 if not self.turns:
                     raise
@@ -127,8 +119,9 @@ class Agent:
             finally:
                 self.writing_seconds += time.perf_counter() - request_start
             usage = self.context.usage.since(before)
-            action = read_action(completion.text, in_words=self.in_words)
-            if self._is_cut_off(completion, action):
+            action = exploring.read_action(completion.text, in_words=self.in_words)
+            is_cut_off = completion.finish_reason == "length" and self.in_words
+            if is_cut_off and action and action.kind == "code" and not syntax_tree(action.text):
                 action = None
             unreadable = unreadable + 1 if action is None else 0
             answer = self._execute(action, completion, usage, request_start)
@@ -136,32 +129,14 @@ class Agent:
                 return answer
             if unreadable >= MAX_UNREADABLE:
                 return self._stop_early(f"{unreadable} replies in a row held no action")
-        return self._stop_early(f"max_turns {self.max_turns} reached")
-
-    def _request_action(self, is_last: bool) -> Completion:
-        settings = self.context.settings
-        prompt = self.prompt(self._steps, is_last)
-        self.first_prompt = self.first_prompt or as_text(prompt)
-        sampling = Sampling(
-            temperature=settings.temperature,
-            seed=settings.seed,  # one seed is enough: each prompt differs by the turns before it
-            max_tokens=settings.max_tokens,
-            stop=STOP_IN_WORDS if self.in_words else STOP,
-        )
-        return self.context.complete(self.llm, prompt, sampling)
-
-    def _is_cut_off(self, completion: Completion, action: Action | None) -> bool:
-        """Return whether a reply ended at its limit before its action did."""
-        if completion.finish_reason != "length" or not self.in_words:
-            return False
-        return action is None or (action.kind == "code" and syntax_tree(action.text) is None)
+        return self._stop_early(f"max_turns {limits.max_turns} reached")
 
     def _execute(
         self, action: Action | None, completion: Completion, usage: Usage, started: float
     ) -> tuple[Any, Any] | None:
         """Execute an action and record the turn; return the answer if the agent is done."""
         reply, result, value, final = completion.text, CodeResult(""), None, None
-        text = without_reasoning(reply) if action is None else action_text(action)
+        text = without_reasoning(reply) if action is None else exploring.action_text(action)
         if action is not None and action.thought:
             self.turns.append(Turn(len(self.turns), "thought", action.thought))
             if self.is_conversation:
@@ -170,7 +145,10 @@ class Agent:
                 self._steps.append(Step(Action("thought", action.thought)))
             action = replace(action, thought="")
         if action is None:
-            result = CodeResult(self._expected(completion))
+            expected = exploring.EXPECTED_IN_WORDS if self.in_words else exploring.EXPECTED
+            if self.in_words and completion.finish_reason == "length":
+                expected = exploring.CUT_OFF.format(tokens=completion.completion_tokens)
+            result = CodeResult(expected)
         elif action.kind == "code":
             result = self.environment.run(action.text)
             value = result.value
@@ -200,22 +178,16 @@ class Agent:
         self._steps.append(Step(action, result.text, text, pictures=result.pictures))
         if value is not None and final is None:
             self._values.append(value)
-        if action is None or action.kind == "thought":
+        if self.verifier is None or action is None or action.kind == "thought":
             return final
-        objection = self.verifier.critique(self.turns, self._as_answer(value))
+        # read without a model that converts it
+        seen = None if value is None else read_answer(value, self.context.query, self.context.media)
+        objection = self.verifier.critique(self.turns, None if isinstance(seen, Failure) else seen)
         if not objection:
             return final
         self.turns.append(Turn(len(self.turns), "thought", objection, by="checker"))
         self._steps.append(Step(Action("thought", objection), by="checker"))
         return None
-
-    def _expected(self, completion: Completion) -> str:
-        """Return the feedback on a reply without an action."""
-        if not self.in_words:
-            return EXPECTED
-        if completion.finish_reason == "length":
-            return CUT_OFF.format(tokens=completion.completion_tokens)
-        return EXPECTED_IN_WORDS
 
     def _store(self, words: str) -> None:
         """Store an answer that was given in words, unless it does not answer the task."""
@@ -227,27 +199,14 @@ class Agent:
         if not isinstance(self.environment.read(value), Failure):
             self.environment.run(f"{FINAL} = {value!r}")
 
-    def _as_answer(self, value: Any) -> Answer | None:
-        """Read a value as an answer, without asking a model to convert it."""
-        if value is None:
-            return None
-        answer = read_answer(value, self.context.query, self.context.media)
-        return None if isinstance(answer, Failure) else answer
-
     def _stop_early(self, reason: str) -> tuple[Any, Any] | Failure:
         """Return the best answer so far: the stored value, or the last value that is an answer."""
-        stored = self.environment.stored().value
-        candidates = [] if stored is None else [stored]
-        for value in [*candidates, *reversed(self._values)]:
-            if not isinstance(self.environment.read(value), Failure):
+        for value in (self.environment.stored().value, *reversed(self._values)):
+            if value is not None and not isinstance(self.environment.read(value), Failure):
                 self.turns.append(Turn(len(self.turns), "forced", reason, value=plain(value)))
                 return value, {"forced": reason}
         self.turns.append(Turn(len(self.turns), "forced", reason))
         return Failure("budget", f"no answer was reached: {reason}")
-
-
-# Builds the prompt after some steps; the flag says that no turn will follow.
-PromptAfter = Callable[[Sequence[Step], bool], Prompt]
 
 
 def run_agent(
@@ -257,19 +216,15 @@ def run_agent(
     prompts: Callable[[Environment], PromptAfter],
     **manner: Any,
 ) -> Generator[Trial, None, Conclusion]:
-    """Run an agent to its end, within the limits of :class:`ExploreSettings`, and yield its trial.
+    """Run an agent to its end and yield its trial.
 
     Args:
         prompts: returns the prompts of the agent in an environment.
         manner: further attributes of :class:`Agent`.
     """
     started, before = time.perf_counter(), context.usage.snapshot()
-    limits = context.settings.of(ExploreSettings)
     with closing(Environment(components, context)) as environment:
-        prompt = prompts(environment)
-        agent = Agent(
-            context, environment, llm, prompt, limits.max_turns, limits.max_seconds, **manner
-        )
+        agent = Agent(context, environment, llm, prompts(environment), **manner)
         value = agent.explore()
         answer = value if isinstance(value, Failure) else environment.read(value)
         trial = trial_without_program(context, environment.tools, answer, value, started)
@@ -297,7 +252,7 @@ def actor_of(
         UsageError: the program writer is compact and the role has no model, or the API is for line
             programs.
     """
-    if is_lines(components, context):
+    if components.library.api_set(context.settings.api).lines:
         raise UsageError(
             f"strategy {name} writes Python, and the API {context.settings.api!r} is of line "
             f"programs; take another one: --api {api}"
@@ -318,7 +273,7 @@ class ExploreStrategy:
     name = "explore"
 
     def __init__(self, verifier: Verifier | None = None, hint: str = "") -> None:
-        self._verifier, self._hint = verifier or NoVerifier(), hint
+        self._verifier, self._hint = verifier, hint
 
     def trials(
         self, components: Components, context: RunContext
@@ -330,26 +285,12 @@ class ExploreStrategy:
             CancelledError: ``context.cancel`` was set.
         """
         context.check_cancelled()
-        llm, style = explorer_of(components, context)
-        entries, query = _entries(components, context), context.query
-
-        def prompts(environment: Environment) -> PromptAfter:
-            captions = environment.captions()
-
-            def prompt(steps: Sequence[Step], is_last: bool) -> Prompt:
-                text = explore_prompt(
-                    query, entries, captions, steps, style=style, is_last=is_last,
-                    hint=self._hint, facts=components.facts,
-                )  # fmt: skip
-                return shown_to("explorer", text, components, context)
-
-            return prompt
-
+        llm, style, prompt = self._prompter(components, context)
         return run_agent(
             components,
             context,
             llm,
-            prompts,
+            lambda environment: partial(prompt, environment.captions()),
             in_words=style != "compact",
             is_conversation=style == "chat",
             verifier=self._verifier,
@@ -361,24 +302,96 @@ class ExploreStrategy:
         Raises:
             UsageError: as :meth:`trials`.
         """
-        _, style = explorer_of(components, context)
-        entries = _entries(components, context)
-        prompt = explore_prompt(
-            context.query, entries, ["(the caption)"], (), style=style, facts=components.facts
-        )
-        return as_text(shown_to("explorer", prompt, components, context))
+        return as_text(self._prompter(components, context)[2](["(the caption)"], (), False))
+
+    def _prompter(
+        self, components: Components, context: RunContext
+    ) -> tuple[LLM, str, Callable[[Sequence[str], Sequence[Step], bool], Prompt]]:
+        """Return the model that acts, the style of its prompts, and their builder."""
+        llm, style = actor_of("explore", "explorer", "abstract", "an agent", components, context)
+        query, api = context.query, components.library.api_set(context.settings.api)
+        entries = api.entries(query_for_prompt(query).task)
+
+        def prompt(captions: Sequence[str], steps: Sequence[Step], is_last: bool) -> Prompt:
+            text = exploring.explore_prompt(
+                query, entries, captions, steps, style=style, is_last=is_last,
+                hint=self._hint, facts=components.facts,
+            )  # fmt: skip
+            return shown_to("explorer", text, components, context)
+
+        return llm, style, prompt
 
 
-def explorer_of(components: Components, context: RunContext) -> tuple[LLM, str]:
-    """Return the model that acts and the style of its prompts.
+class LookStrategy:
+    """Lets a model that sees act by code and look at what the code shows, until it answers.
+
+    Source: the loop of PyVision (Zhao et al. 2025) and of visual agents after it. Differs: the
+    operations on pixels are a closed vocabulary that the parent answers, so code holds no pixels.
+    """
+
+    name = "look"
+
+    def trials(
+        self, components: Components, context: RunContext
+    ) -> Generator[Trial, None, Conclusion]:
+        """Yield one trial without a program; the trace's ``turns`` holds its turns.
+
+        Raises:
+            UsageError: the language model takes no pictures, or the API is for line programs.
+            CancelledError: ``context.cancel`` was set.
+        """
+        context.check_cancelled()
+        llm, opening, announcement = _look_opening(components, context)
+        own = context.settings.of(LookSettings)
+
+        def prompts(environment: Environment) -> PromptAfter:
+            environment.tools.max_shown = own.max_pictures
+            environment.tools.max_shown_pixels = own.picture_pixels
+
+            def prompt(steps: Sequence[Step], is_last: bool) -> Prompt:
+                last, keep = announcement if is_last else "", own.keep_pictures
+                return exploring.conversation_after(opening, steps, last=last, keep=keep)
+
+            return prompt
+
+        return run_agent(components, context, llm, prompts, is_conversation=True)
+
+    def prompt(self, components: Components, context: RunContext) -> str:
+        """Return the prompt of the first request.
+
+        Raises:
+            UsageError: as :meth:`trials`.
+        """
+        return as_text(_look_opening(components, context)[1])
+
+
+def _look_opening(components: Components, context: RunContext) -> tuple[LLM, Conversation, str]:
+    """Return the model that looks, the messages before its first reply, and the text before its
+    last one.
 
     Raises:
-        UsageError: the program writer is compact and there is no explorer, or the API is for line
-            programs.
+        UsageError: it takes no pictures, or the API is for line programs.
     """
-    return actor_of("explore", "explorer", "abstract", "an agent", components, context)
-
-
-def _entries(components: Components, context: RunContext) -> tuple[ApiEntry, ...]:
-    task = query_for_prompt(context.query).task
-    return components.library.api_set(context.settings.api).entries(task)
+    llm, style = actor_of("look", "looker", "look", "a model that sees", components, context)
+    if ("looker" if "looker" in components.models else "llm") not in components.sees:
+        raise UsageError(
+            f"strategy look needs a model that sees, and {llm.model_id} takes no pictures; give "
+            "the profile a table [looker] with a vision-language model"
+        )
+    query, turns = context.query, context.settings.of(ExploreSettings).max_turns
+    pictures, caption = pictures_and_caption(context.media)
+    if style == "compact":
+        return llm, exploring.compact_look_opening(query.text, query.options, pictures, turns), ""
+    own, api = context.settings.of(LookSettings), context.settings.api
+    library = components.library
+    names = api if "look" in library.api_set(api).parts else f"{api}+look"
+    opening = exploring.chat_look_opening(
+        query,
+        library.api_set(names).entries(query_for_prompt(query).task),
+        (*pictures, caption),
+        turns=turns,
+        pictures=own.max_pictures,
+        keep=own.keep_pictures,
+        facts=components.facts,
+    )
+    return llm, opening, exploring.LAST

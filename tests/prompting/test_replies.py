@@ -319,7 +319,7 @@ READERS: dict[str, Any] = {
     "plan": read_plan,
     "choice": lambda reply: parse_choice(reply, OPTIONS),
     "short": lambda reply: read_short_answer(reply, "chat"),
-    "split": lambda reply: read_split(reply, "q", "chat"),
+    "split": lambda reply: read_split(reply, "chat"),
     "decision": lambda reply: read_decision(reply, ACTIONS, "chat"),
     "verdict": lambda reply: read_verdict(reply, "chat"),
     "vqa": tidy,

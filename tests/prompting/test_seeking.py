@@ -79,7 +79,7 @@ def test_long_findings_are_cut():
     ],
 )
 def test_splits(reply, style, split):
-    assert read_split(reply, "q", style) == split
+    assert read_split(reply, style) == split
 
 
 def test_the_placeholder_is_filled():

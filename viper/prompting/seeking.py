@@ -137,7 +137,7 @@ def split_prompt(question: str, style: str) -> Prompt:
     return _fill("seek_split", style, question=one_line(question))
 
 
-def read_split(reply: str, question: str, style: str) -> Split | None:
+def read_split(reply: str, style: str) -> Split | None:
     """Return the sub-questions in a reply, or None if there are none."""
     text = _lines(reply, "visual", style)
     visual, knowledge = _field(text, "visual"), _field(text, "knowledge")

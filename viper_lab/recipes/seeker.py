@@ -25,7 +25,7 @@ from viper.schema import Failure, Query
 from viper.strategies.base import RunContext
 from viper.strategies.seek.decisions import RecordedDecisions
 from viper.strategies.seek.graph import EVERY, load_graph
-from viper.strategies.seek.search import Seeker
+from viper.strategies.seek.strategy import Seeker
 from viper.strategies.settings import RunSettings
 from viper_lab.recipes.adapters import WRITER, AdapterShape, AdapterTraining, learn
 from viper_lab.recipes.optim import TrainOptions

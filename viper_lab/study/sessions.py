@@ -17,8 +17,7 @@ from viper.errors import StoreError, UsageError
 from viper.models.media import Media, media_from
 from viper.reasoner import Reasoner
 from viper.strategies.base import RunContext
-from viper.strategies.seek.search import make_asker
-from viper.strategies.seek.strategy import seek_tools, seeker_of
+from viper.strategies.seek.strategy import make_asker, seek_tools, seeker_of
 from viper_lab.study.by_hand import HandSearch
 from viper_lab.study.records import Session, session_line
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from viper.errors import DataError, UsageError
-from viper.strategies.seek.graph import START, load_graph, read_graph
+from viper.strategies.seek.graph import START, load_graph
 from viper_lab.study.records import (
     SearchStep,
     Session,
@@ -52,7 +52,7 @@ def test_the_graph_of_simulated_users_is_the_one_that_they_followed(seed, tmp_pa
     from viper.strategies.seek.graph import graph_text
 
     path.write_text(graph_text(found))
-    assert read_graph(path) == found
+    assert load_graph(str(path)) == found
 
 
 def test_slips_are_left_out():

@@ -11,7 +11,6 @@ from viper.strategies.seek.graph import (
     TransitionGraph,
     graph_text,
     load_graph,
-    read_graph,
 )
 
 GOOD = """
@@ -31,7 +30,7 @@ detect = 7
 def written(tmp_path, text):
     path = tmp_path / "graph.toml"
     path.write_text(text)
-    return path
+    return str(path)
 
 
 def test_the_shipped_graph_begins_as_the_paper_says():
@@ -47,7 +46,7 @@ def test_every_action_everywhere():
 
 
 def test_a_graph_of_ones_own(tmp_path):
-    graph = load_graph(str(written(tmp_path, GOOD)))
+    graph = load_graph(written(tmp_path, GOOD))
     assert graph.allowed(START) == ("detect", "caption")
     assert graph.allowed(START, {"detect"}) == ("caption",) and graph.allowed("nowhere") == ()
     assert graph.instruction("caption") == "when nothing is known"
@@ -56,8 +55,8 @@ def test_a_graph_of_ones_own(tmp_path):
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    graph = read_graph(written(tmp_path, GOOD))
-    assert read_graph(written(tmp_path, graph_text(graph, "of mine"))) == graph
+    graph = load_graph(written(tmp_path, GOOD))
+    assert load_graph(written(tmp_path, graph_text(graph, "of mine"))) == graph
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_what_is_written_is_read_again(tmp_path):
 )
 def test_what_is_wrong_with_a_graph_is_said_in_one_line(tmp_path, text, says):
     with pytest.raises(UsageError, match=rf"graph.toml:.*{says}"):
-        read_graph(written(tmp_path, text))
+        load_graph(written(tmp_path, text))
 
 
 def test_unknown_and_missing_graphs(tmp_path):

@@ -17,7 +17,7 @@ from viper.reasoner import Reasoner
 from viper.sandbox import Sandbox
 from viper.search.findings import Entity, Passage, SimilarPicture, TextFindings
 from viper.strategies.base import Components
-from viper.strategies.seek.search import UNANSWERABLE, is_grounded
+from viper.strategies.seek.strategy import UNANSWERABLE, is_grounded
 from viper.strategies.settings import RunSettings
 from viper.testing.fakes import FakeDetector, FakeMatcher
 from viper.tools.models import ModelSet

@@ -1,8 +1,8 @@
 """The actions: how each uses the tools, and what the search remembers of their findings.
 
-:func:`perform` looks an action up in the table at the end and returns its findings as lines. Those
-of detection are objects, described by captions. The search may focus on one of them; then all
-actions look only at it. :class:`WorkingMemory` is a stack of states, so that going back is a pop.
+:func:`perform` performs an action and returns its findings as lines. Those of detection are
+objects, described by captions. The search may focus on one of them; then all actions look only at
+it. :class:`WorkingMemory` is a stack of states, so that going back is a pop.
 
 Source: AVIS (Hu et al. 2023), sec. 3.1 and 3.2, listing 7.
 """
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from viper.prompting.seeking import Split
 from viper.sandbox import Ref
 from viper.strategies.seek.graph import START
 from viper.tools.knowledge_tools import similar_pictures
@@ -63,6 +64,12 @@ class MemoryState:
     searches: set[tuple[str, ...]] = field(default_factory=set)
     is_settled: bool = False
 
+    def settle(self, split: Split, visual_answer: str) -> None:
+        """Go on to the knowledge part, now that the visual part is answered."""
+        self.query, self.is_visual, self.is_settled = split.about(visual_answer), False, True
+        # The facts that led to the name of the object add nothing once the name is known.
+        self.context = (f"{split.visual.rstrip(' ?')}: {visual_answer}",)
+
 
 class WorkingMemory:
     """The states from the first to the present one."""
@@ -74,9 +81,6 @@ class WorkingMemory:
     def now(self) -> MemoryState:
         """Return the present state."""
         return self._states[-1]
-
-    def __len__(self) -> int:
-        return len(self._states)
 
     def push(self, state: MemoryState) -> None:
         """Move on to a state."""
@@ -148,13 +152,41 @@ def perform(action: str, words: str, now: MemoryState, tools: SeekTools) -> Obse
     Raises:
         ViperError: a tool refused or failed.
     """
-    return _ACTIONS[action](words, now, tools)
+    place = tools.picture if now.focus is None else now.focus
+    match action:
+        case "caption":
+            findings = [tools.call("caption_image", place)]
+        case "vqa":
+            findings = [tools.call("simple_query", place, words or now.query)]
+        case "detect":
+            patches = tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]
+            objects = tuple((patch, str(tools.call("caption_image", patch))) for patch in patches)
+            lines = [f"object {number}: {label}" for number, (_, label) in enumerate(objects, 1)]
+            return Observation(tuple(lines), objects=objects, is_plain=True)
+        case "select":
+            focus, label = now.objects[int(words) - 1]
+            line = f"looking at object {int(words)}: {label}"
+            return Observation((line,), focus=focus, is_plain=True)
+        case "ocr":
+            findings = str(tools.call("ocr", place)).splitlines()
+        case "text_search":
+            findings = tools.call("text_search", words or now.query)[:MAX_PASSAGES]
+        case "llm_qa":
+            findings = [tools.ask(words or now.query, now.context)]
+        case _:  # entities, captions, identical and titles say what is wanted of similar pictures
+            findings = tools.call("image_search", place, action)
+    return Observation(tuple(text for item in findings if (text := str(item).strip())))
 
 
 def is_possible(action: str, now: MemoryState) -> bool:
     """Return whether the action has anything left to act on."""
-    numbers = range(1, len(now.objects) + 1)
-    return action != "select" or any(("select", str(n)) not in now.excluded for n in numbers)
+    return action != "select" or bool(_objects_left(now))
+
+
+def _objects_left(now: MemoryState) -> dict[str, str]:
+    """Return the descriptions of the objects that were not selected here, by number."""
+    labels = {str(number): label for number, (_, label) in enumerate(now.objects, 1)}
+    return {each: labels[each] for each in labels if ("select", each) not in now.excluded}
 
 
 def exhausted_actions(now: MemoryState) -> set[str]:
@@ -176,20 +208,13 @@ def resolve_words(action: str, words: str, now: MemoryState) -> str:
     """
     if action != "select":
         return words
-    left = [
-        (number, label)
-        for number, (_, label) in enumerate(now.objects, 1)
-        if ("select", str(number)) not in now.excluded
-    ]
+    left = _objects_left(now)
     match = re.match(r"\D{0,8}(\d+)\b", words)
-    numbers = [str(number) for number, _ in left]
-    if match and match[1] in numbers:
+    if match and match[1] in left:
         return match[1]
     keywords = _words(words) or _words(now.query)
-    if not left:
-        return ""
     # Among objects that fit equally the first is the surest.
-    return str(max(left, key=lambda item: (len(keywords & _words(item[1])), -item[0]))[0])
+    return max(left, key=lambda number: len(keywords & _words(left[number])), default="")
 
 
 def nearest(query: str, tools: SeekTools) -> str:
@@ -213,66 +238,3 @@ def nearest(query: str, tools: SeekTools) -> str:
 
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)}
-
-
-def _focus(now: MemoryState, tools: SeekTools) -> Any:
-    return tools.picture if now.focus is None else now.focus
-
-
-def _caption(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    return _lines([tools.call("caption_image", _focus(now, tools))])
-
-
-def _vqa(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    return _lines([tools.call("simple_query", _focus(now, tools), words or now.query)])
-
-
-def _detect(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    patches = tools.call("find", tools.picture, OBJECT)[:MAX_OBJECTS]
-    objects = tuple((patch, str(tools.call("caption_image", patch))) for patch in patches)
-    lines = [f"object {number}: {label}" for number, (_, label) in enumerate(objects, 1)]
-    return Observation(tuple(lines), objects=objects, is_plain=True)
-
-
-def _select(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    number = int(words)
-    focus, label = now.objects[number - 1]
-    return Observation((f"looking at object {number}: {label}",), focus=focus, is_plain=True)
-
-
-def _ocr(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    return _lines(str(tools.call("ocr", _focus(now, tools))).splitlines())
-
-
-def _image_search(about: str) -> Callable[[str, MemoryState, SeekTools], Observation]:
-    def search(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-        return _lines(tools.call("image_search", _focus(now, tools), about))
-
-    return search
-
-
-def _text_search(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    return _lines(tools.call("text_search", words or now.query)[:MAX_PASSAGES])
-
-
-def _llm_qa(words: str, now: MemoryState, tools: SeekTools) -> Observation:
-    return _lines([tools.ask(words or now.query, now.context)])
-
-
-def _lines(findings: list[Any]) -> Observation:
-    return Observation(tuple(text for item in findings if (text := str(item).strip())))
-
-
-_ACTIONS: Mapping[str, Callable[[str, MemoryState, SeekTools], Observation]] = {
-    "caption": _caption,
-    "vqa": _vqa,
-    "detect": _detect,
-    "select": _select,
-    "ocr": _ocr,
-    "entities": _image_search("entities"),
-    "captions": _image_search("captions"),
-    "identical": _image_search("identical"),
-    "titles": _image_search("titles"),
-    "text_search": _text_search,
-    "llm_qa": _llm_qa,
-}

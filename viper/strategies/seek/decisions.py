@@ -40,7 +40,7 @@ class RecordedDecisions:
         for action in ACTIONS:
             own = [decision for decision in decisions if decision.action == action]
             if own:
-                situations = [_situation(decision.query, decision.known) for decision in own]
+                situations = [" ".join((decision.query, *decision.known)) for decision in own]
                 self._by_action[action] = own, by_words(situations)
 
     def examples(
@@ -48,11 +48,10 @@ class RecordedDecisions:
     ) -> Sequence[DecisionExample]:
         """Return decisions in the order of the actions, without those of the same query."""
         examples = list[DecisionExample]()
-        for action in actions:
-            own, scores = self._by_action.get(action, ([], lambda situation: []))
-            ranked = sorted(
-                zip(scores(_situation(query, facts)), own, strict=False), key=lambda pair: -pair[0]
-            )
+        for action in (each for each in actions if each in self._by_action):
+            own, scores = self._by_action[action]
+            alike = zip(scores(" ".join((query, *facts))), own, strict=True)
+            ranked = sorted(alike, key=lambda pair: -pair[0])
             others = [decision for _, decision in ranked if decision.query != query]
             examples += others[:FOR_EACH_ACTION]
         return examples
@@ -84,24 +83,20 @@ def _read(path: str, _changed: int) -> RecordedDecisions:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as text ({str(error)[:80]})") from None
-    return RecordedDecisions(
-        [_read_decision(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
-    )
-
-
-def _read_decision(line: str, where: str) -> DecisionExample:
-    try:
-        value = json.loads(line)
-        if value["action"] not in ACTIONS:
-            raise ValueError(f"unknown action {value['action']!r}")
-        facts = tuple(plain(fact) for fact in value.get("known", ()))
-        return DecisionExample(
-            plain(value["query"]), facts, value["action"], plain(value.get("words"))
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {str(error)[:80]}"
-        raise UsageError(f"{where}: no decision ({reason}); see viper lab seek induce") from None
-
-
-def _situation(query: str, facts: Sequence[str]) -> str:
-    return " ".join((query, *facts))
+    decisions = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+            if value["action"] not in ACTIONS:
+                raise ValueError(f"unknown action {value['action']!r}")
+            query, words = plain(value["query"]), plain(value.get("words"))
+            known = tuple(plain(fact) for fact in value.get("known", ()))
+            decisions.append(DecisionExample(query, known, value["action"], words))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = f"{type(error).__name__}: {str(error)[:80]}"
+            raise UsageError(
+                f"{path}:{number}: no decision ({reason}); see viper lab seek induce"
+            ) from None
+    return RecordedDecisions(decisions)

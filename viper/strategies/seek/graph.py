@@ -175,29 +175,16 @@ def load_graph(name_or_path: str) -> TransitionGraph:
     return route
 
 
-def every_action() -> TransitionGraph:
-    """Return the graph without guidance."""
-    actions = tuple(ACTIONS)
-    return TransitionGraph(EVERY, dict.fromkeys((START, *actions), actions))
-
-
-def read_graph(path: Path) -> TransitionGraph:
-    """Return the graph in a file; raises as :func:`load_graph`."""
-    graph = record_from_toml(TransitionGraph, path, name=path.stem)
-    for problem in problems(graph):
-        raise UsageError(f"{path}: {problem}")
-    return graph
-
-
 def problems(graph: TransitionGraph) -> Iterator[str]:
     """Yield the problems of a graph in words; none if it can be used."""
+    known = ", ".join(ACTIONS)
     for state in graph.states:
         if state != START and state not in ACTIONS:
-            yield f"unknown state {state!r}; known: {START}, {', '.join(ACTIONS)}"
+            yield f"unknown state {state!r}; known: {START}, {known}"
     for state, allowed in graph.states.items():
         for action in allowed:
             if action not in ACTIONS:
-                yield f"state {state} allows the unknown action {action!r}; known: {_names()}"
+                yield f"state {state} allows the unknown action {action!r}; known: {known}"
         if len(set(allowed)) < len(allowed):
             yield f"state {state} allows an action twice"
     for action in graph.instructions:
@@ -225,7 +212,7 @@ def problems(graph: TransitionGraph) -> Iterator[str]:
 
 
 def graph_text(graph: TransitionGraph, description: str = "") -> str:
-    """Return a graph as TOML that :func:`read_graph` reads."""
+    """Return a graph as TOML that :func:`load_graph` reads."""
     import tomlkit
 
     document = tomlkit.document()
@@ -238,10 +225,6 @@ def graph_text(graph: TransitionGraph, description: str = "") -> str:
     if graph.counts:
         document["counts"] = {state: dict(counts) for state, counts in graph.counts.items()}
     return tomlkit.dumps(document)
-
-
-def _names() -> str:
-    return ", ".join(ACTIONS)
 
 
 @dataclass(frozen=True)
@@ -272,11 +255,6 @@ class FixedSequence:
         remaining = tuple(action for action in self.actions if action not in actions)
         return replace(self, actions=remaining)
 
-    @property
-    def as_graph(self) -> TransitionGraph:
-        """Return an empty graph, which gives the actions their instructions."""
-        return TransitionGraph(self.name, {})
-
 
 def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
     """Return the shipped graph or sequence of that name, the one in a ``.toml`` file, or ``every``.
@@ -287,22 +265,20 @@ def load_route(name_or_path: str) -> TransitionGraph | FixedSequence:
             state or a state without an allowed action.
     """
     if name_or_path == EVERY:
-        return every_action()
+        actions = tuple(ACTIONS)
+        return TransitionGraph(EVERY, dict.fromkeys((START, *actions), actions))
     shipped = {path.stem: path for folder in (SHIPPED, SEQUENCES) for path in folder.glob("*.toml")}
     if not name_or_path.endswith(".toml") and name_or_path not in shipped:
         raise UnknownNameError("graph", name_or_path, [*shipped, EVERY, "FILE.toml"])
     path = shipped.get(name_or_path, Path(name_or_path))
-    return read_sequence(path) if "actions" in read_toml(path)[1] else read_graph(path)
-
-
-def read_sequence(path: Path) -> FixedSequence:
-    """Return the sequence in a file.
-
-    Raises:
-        UsageError: the file holds no sequence, or an unknown action.
-    """
+    if "actions" not in read_toml(path)[1]:
+        graph = record_from_toml(TransitionGraph, path, name=path.stem)
+        for problem in problems(graph):
+            raise UsageError(f"{path}: {problem}")
+        return graph
     sequence = record_from_toml(FixedSequence, path, name=path.stem)
     for action in sequence.actions:
         if action not in ACTIONS:
-            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {_names()}")
+            known = ", ".join(ACTIONS)
+            raise UsageError(f"{path}: unknown action {action[:80]!r}; known: {known}")
     return sequence

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from viper.prompting.seeking import read_verdict
-from viper.strategies.seek.search import is_grounded
+from viper.strategies.seek.strategy import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.reading import readings
 from viper_lab.world.knowledge.simulate import STYLE, Library

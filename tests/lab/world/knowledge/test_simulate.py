@@ -8,7 +8,7 @@ import pytest
 
 from viper.prompting.seeking import read_decision, read_split, read_verdict
 from viper.strategies.seek.graph import ACTIONS, EVERY, load_graph
-from viper.strategies.seek.search import is_grounded
+from viper.strategies.seek.strategy import is_grounded
 from viper_lab.world.knowledge.catalogue import catalogue
 from viper_lab.world.knowledge.questions import questions
 from viper_lab.world.knowledge.simulate import END, STYLE, Library, decisions
@@ -41,7 +41,7 @@ def test_replies_are_read_as_they_are_meant(simulated):
             assert one.reply.startswith(" ") and one.reply.endswith(END)
             reply = one.reply.removesuffix(END)
             if one.sort == "split":
-                split = read_split(reply, question.text, STYLE)
+                split = read_split(reply, STYLE)
                 assert (split.visual, split.knowledge) == (question.visual, question.knowledge)
             elif one.sort == "plan":
                 line = next(x for x in one.prompt.splitlines() if x.startswith("# actions: "))

@@ -28,7 +28,7 @@ from viper.sandbox import Ref
 from viper.schema import Answer, Failure, Query, Trial
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, RunContext, StoppedError
-from viper.tools.session import ToolSession
+from viper.tools.session import ToolSession, media_arguments
 
 # Each frame costs a call of a model, and the short clips of the data sets change little between
 # more of them.
@@ -79,7 +79,13 @@ class EndToEndStrategy:
 
 def detector() -> EndToEndStrategy:
     """Detect the whole query as a phrase and answer the best box, whatever its score."""
-    return EndToEndStrategy("detector", _best_box, ("image",), ("ground",))
+
+    def best_box(session: ToolSession, query: Query) -> Any:
+        session.thresholds["detector.threshold"] = 0.0
+        boxes = session.call("find", (_pictures(session.media, 1)[0], query.text), {}, None)
+        return boxes[0] if boxes else None
+
+    return EndToEndStrategy("detector", best_box, ("image",), ("ground",))
 
 
 def vqa() -> EndToEndStrategy:
@@ -93,7 +99,15 @@ def captions(frames: int = FRAMES) -> EndToEndStrategy:
     Args:
         frames: number of evenly spread frames of a video; 1 uses the middle one.
     """
-    return EndToEndStrategy("captions", partial(_ask_captions, frames=frames))
+
+    def ask_captions(session: ToolSession, query: Query) -> Any:
+        pictures = _pictures(session.media, frames)
+        captions = [str(session.call("caption_image", (ref,), {}, None)) for ref in pictures]
+        if query.media == "images":
+            captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]
+        return _answer_from(session, query, ". ".join(captions))
+
+    return EndToEndStrategy("captions", ask_captions)
 
 
 def description(asked: bool = True) -> EndToEndStrategy:
@@ -103,7 +117,13 @@ def description(asked: bool = True) -> EndToEndStrategy:
         asked: the video model reads the query and describes what bears on it; otherwise it
             describes everything that happens.
     """
-    return EndToEndStrategy("description", partial(_ask_video, asked=asked), ("video",))
+
+    def ask_video(session: ToolSession, query: Query) -> Any:
+        clip = media_arguments(session.media)["video"]
+        info = session.call("caption_video", (clip, query.text if asked else None), {}, None)
+        return _answer_from(session, query, str(info))
+
+    return EndToEndStrategy("description", ask_video, ("video",))
 
 
 def language() -> EndToEndStrategy:
@@ -111,9 +131,7 @@ def language() -> EndToEndStrategy:
     return EndToEndStrategy("llm", partial(_answer_from, info=""))
 
 
-def one_trial(
-    components: Components, context: RunContext, ask: Ask, index: int = 0, correction: str = "first"
-) -> Trial:
+def one_trial(components: Components, context: RunContext, ask: Ask) -> Trial:
     """Run a trial without a program; a failed tool results in a ``tool`` failure.
 
     Args:
@@ -137,8 +155,7 @@ def one_trial(
         answer = Failure("tool", str(error), tool=last.tool, call_index=last.index)
     except StoppedError as stop:
         answer = stop.failure
-    trial = trial_without_program(context, session, answer, value, started)
-    return replace(trial, index=index, correction=correction)
+    return trial_without_program(context, session, answer, value, started)
 
 
 def trial_without_program(
@@ -175,40 +192,13 @@ def ask_vqa(session: ToolSession, query: Query, frames: int) -> Any:
     option; otherwise ``select_answer`` picks one from all answers in order.
     """
     question = _question(query)
-    answers = [
-        str(session.call("simple_query", (ref, question), {}, None))
-        for ref in _pictures(session.media, frames)
-    ]
+    pictures = _pictures(session.media, frames)
+    answers = [str(session.call("simple_query", (ref, question), {}, None)) for ref in pictures]
     commonest = Counter(answers).most_common(1)[0][0]
     answer = read_answer(commonest, query, session.media)
     if query.task == "choice" and isinstance(answer, Failure):
         return _answer_from(session, query, ", ".join(answers))
     return commonest
-
-
-def _best_box(session: ToolSession, query: Query) -> Any:
-    session.thresholds["detector.threshold"] = 0.0
-    boxes = session.call("find", (_pictures(session.media, 1)[0], query.text), {}, None)
-    return boxes[0] if boxes else None
-
-
-def _ask_captions(session: ToolSession, query: Query, frames: int) -> Any:
-    captions = [
-        str(session.call("caption_image", (ref,), {}, None))
-        for ref in _pictures(session.media, frames)
-    ]
-    if query.media == "images":
-        captions = [f"picture {number}: {text}" for number, text in enumerate(captions, 1)]
-    return _answer_from(session, query, ". ".join(captions))
-
-
-def _ask_video(session: ToolSession, query: Query, asked: bool) -> Any:
-    video = session.media.video
-    assert video is not None
-    count, height, width = video.shape[:3]
-    clip = Ref("video", ("video0", count, width, height))
-    info = session.call("caption_video", (clip, query.text if asked else None), {}, None)
-    return _answer_from(session, query, str(info))
 
 
 def _answer_from(session: ToolSession, query: Query, info: str) -> Any:
@@ -233,13 +223,11 @@ def _question(query: Query) -> str:
 def _pictures(media: Media, frames: int) -> list[Ref]:
     """Return the pictures, or ``frames`` evenly spread frames of the video, in order."""
     if media.video is None:
-        pictures = [(f"image{number}", picture) for number, picture in enumerate(media.images)]
-    else:
-        last = len(media.video) - 1
-        spots = np.linspace(0, last, frames) if frames > 1 else np.array([last / 2])
-        numbers = dict.fromkeys(int(round(spot)) for spot in spots)
-        pictures = [(f"video0#{number}", media.video[number]) for number in numbers]
-    return [Ref("image", (name, pixels.shape[1], pixels.shape[0])) for name, pixels in pictures]
+        return list(media_arguments(media)["image_list"])
+    last, (height, width) = len(media.video) - 1, media.video.shape[1:3]
+    spots = np.linspace(0, last, frames) if frames > 1 else np.array([last / 2])
+    numbers = dict.fromkeys(int(round(spot)) for spot in spots)
+    return [Ref("image", (f"video0#{number}", width, height)) for number in numbers]
 
 
 def _join(names: Iterable[str]) -> str:
@@ -267,25 +255,20 @@ def fall_back(components: Components, context: RunContext, index: int) -> tuple[
     instead; options are not written into the question, and an answer that is not an option is
     matched to the options by the text model, not by word vectors.
     """
-    fallback = _fallback_for(context)
-    if fallback is None:
-        return None
-    name, ask = fallback
-    return name, one_trial(components, context, ask, index, correction="fallback")
-
-
-def _fallback_for(context: RunContext) -> tuple[str, Ask] | None:
     query = context.query
+
+    def average_box(session: ToolSession, query: Query) -> Ref:
+        height, width = session.media.images[0].shape[:2]
+        x0, y0, x1, y1 = context.settings.average_box
+        return session.patch_ref("image0", (x0 * width, y0 * height, x1 * width, y1 * height))
+
     if context.settings.fallback == "none" or query.media == "images":
         return None
     if query.task == "ground" and query.media == "image":
-        return "average_box", partial(_average_box, fractions=context.settings.average_box)
-    if query.task in ("question", "choice"):
-        return "vqa", partial(ask_vqa, frames=1)
-    return None
-
-
-def _average_box(session: ToolSession, query: Query, fractions: tuple[float, ...]) -> Ref:
-    height, width = session.media.images[0].shape[:2]
-    x0, y0, x1, y1 = fractions
-    return session.patch_ref("image0", (x0 * width, y0 * height, x1 * width, y1 * height))
+        name, ask = "average_box", average_box
+    elif query.task in ("question", "choice"):
+        name, ask = "vqa", partial(ask_vqa, frames=1)
+    else:
+        return None
+    trial = one_trial(components, context, ask)
+    return name, replace(trial, index=index, correction="fallback")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests.strategies.bench import Bench, picture
 from viper.api import api_set
 from viper.api.spec import render
 from viper.errors import UnknownNameError, UsageError
-from viper.prompting.ranking import Scores, by_meaning, by_words, ranker
+from viper.prompting.ranking import by_meaning, by_words, ranker
 from viper.prompting.router import ESSENTIAL, Router, Routers
 
 ENTRIES = api_set("abstract").entries("question")
@@ -128,16 +129,16 @@ def test_texts_are_counted_and_indexed_once_for_any_number_of_prompts() -> None:
         counted.append(text)
         return words(text)
 
-    def rank(texts: Sequence[str]) -> Scores:
+    def embed(texts: Sequence[str]) -> np.ndarray:
         ranked.append(len(texts))
-        return by_words(texts)
+        return np.ones((len(texts), 1), np.float32)
 
-    kept = Router(ENTRIES, count, "full", rank)
+    kept = Router(ENTRIES, count, "full", "embeddings", embed)
     first = [kept.choose(query, 700) for query in QUERIES]
-    assert len(counted) == len(set(counted)) and ranked == [len(ENTRIES)]
+    assert len(counted) == len(set(counted))
     before = len(counted)
     assert [kept.choose(query, 700) for query in QUERIES] == first
-    assert len(counted) == before and len(ranked) == 1
+    assert len(counted) == before and ranked == [len(ENTRIES), *[1] * 2 * len(QUERIES)]
 
 
 def test_routers_are_kept_while_nothing_changes() -> None:
@@ -160,7 +161,7 @@ def test_routers_are_kept_while_nothing_changes() -> None:
     ]
     assert len({id(each) for each in [one, *others]}) == 5
     for _ in range(20):
-        routers.get([ENTRIES[0]], lambda text: len(text), "full", "bm25")
+        routers.get(ENTRIES[:1], lambda text: len(text), "full", "bm25")
     assert routers.get(ENTRIES, words, "full", "bm25") is not one
     with pytest.raises(UsageError, match="needs a model"):
         routers.get(ENTRIES, words, "full", "embeddings")
@@ -183,27 +184,19 @@ def test_rankings_that_are_not_there() -> None:
         ranker("embeddings")
 
 
-def test_prompts_of_one_reasoner_share_a_router() -> None:
-    from types import SimpleNamespace
-    from typing import Any
-
-    from viper.schema import Query
-    from viper.strategies.prompts import select_names
-    from viper.strategies.settings import RunSettings
-
+def test_prompts_of_one_reasoner_share_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
 
-    class Writer:
-        def count_tokens(self, text: str) -> int:
-            counted.append(text)
-            return words(text)
+    def count(text: str) -> int:
+        counted.append(text)
+        return words(text)
 
-    parts: Any = SimpleNamespace(llm=Writer(), embed=None, routers=Routers())
-    settings = RunSettings(api_budget=120, prompt_style="compact")
-    query = Query("how deep is the plate behind the cup?", "question", "image")
-    again = api_set("abstract").entries("question")
-    first = select_names(query, ENTRIES, [], parts, settings)
-    before = len(counted)
-    assert before and select_names(query, again, [], parts, settings) == first
-    assert len(counted) == before
-    assert select_names(query, ENTRIES, [], parts, RunSettings(list_api=False)) == ()
+    query = "how deep is the plate behind the cup?"
+    with Bench([], api_budget=120) as bench:
+        monkeypatch.setattr(bench.llm, "count_tokens", count)
+        first = bench.reasoner.prompt(picture(), query)
+        before = len(counted)
+        assert before and bench.reasoner.prompt(picture(), query) == first
+        assert len(counted) == before
+        assert "compute_depth" in first
+        assert "compute_depth" not in bench.reasoner.prompt(picture(), query, list_api=False)

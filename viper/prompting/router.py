@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from viper.api.library import called_names
 from viper.api.sets import ApiEntry
 from viper.api.spec import Detail, brief_line, entry_text, render
-from viper.prompting.ranking import Embed, Rank, Scores, by_words, ranker
+from viper.prompting.ranking import Embed, Scores, by_words, ranker
 
 # Names that nearly every program needs; they are listed for every query.
 ESSENTIAL = frozenset(
@@ -46,7 +46,13 @@ class Router:
         count_tokens: counts the tokens for the language model of the prompt; equal texts must
             get equal counts.
         detail: form of the entries in the prompt.
-        rank: orders names by their fit to the query.
+        ranking: orders names by their fit to the query, see
+            :func:`viper.prompting.ranking.ranker`.
+        embed: embeds the texts that ``embeddings`` compares.
+
+    Raises:
+        UnknownNameError: no ranking has that name.
+        UsageError: ``embeddings`` without a model to embed with.
     """
 
     def __init__(
@@ -54,10 +60,10 @@ class Router:
         entries: Sequence[ApiEntry],
         count_tokens: Callable[[str], int],
         detail: Detail = "full",
-        rank: Rank = by_words,
+        ranking: str = "bm25",
+        embed: Embed | None = None,
     ) -> None:
-        self._entries, self._detail, self._rank = tuple(entries), detail, rank
-        self._brief = {entry: replace(entry, brief=True) for entry in self._entries}
+        self._entries, self._detail, self._rank = tuple(entries), detail, ranker(ranking, embed)
 
         def tokens(entries: tuple[ApiEntry, ...]) -> int:
             return count_tokens(render(entries, detail)) if entries else 0
@@ -84,7 +90,7 @@ class Router:
         share = FULL_SHARE if self._detail == "full" else 1.0
         chosen = self._extend(required, candidates, share * budget)
         if self._detail == "full":
-            rest = (self._brief[entry] for entry in _without(chosen, candidates))
+            rest = (replace(entry, brief=True) for entry in _without(chosen, candidates))
             chosen = self._extend(chosen, rest, budget)
         by_key = {_key(entry): entry for entry in chosen}
         return tuple(by_key[_key(entry)] for entry in self._entries if _key(entry) in by_key)
@@ -117,46 +123,29 @@ class Routers:
     """The routers of one reasoner, cached between prompts, so that each reads its API once."""
 
     def __init__(self) -> None:
-        def make_router(
-            entries: tuple[ApiEntry, ...],
-            count_tokens: Callable[[str], int],
-            detail: Detail,
-            ranking: str,
-            embed: Embed | None,
-        ) -> Router:
-            return Router(entries, count_tokens, detail, ranker(ranking, embed))
-
-        self._cached_router = lru_cache(_MAX_ROUTERS)(make_router)
+        self._cached_router = lru_cache(_MAX_ROUTERS)(Router)
 
     def get(
         self,
-        entries: Sequence[ApiEntry],
+        entries: tuple[ApiEntry, ...],
         count_tokens: Callable[[str], int],
         detail: Detail,
         ranking: str,
         embed: Embed | None = None,
     ) -> Router:
-        """Return the router of an API, cached by all of these arguments.
-
-        Args:
-            ranking: its name, see :func:`viper.prompting.ranking.ranker`.
-
-        Raises:
-            UnknownNameError: no ranking has that name.
-            UsageError: ``embeddings`` without a model to embed with.
-        """
-        return self._cached_router(tuple(entries), count_tokens, detail, ranking, embed)
+        """Return the router with these arguments; raises as :class:`Router`."""
+        return self._cached_router(entries, count_tokens, detail, ranking, embed)
 
 
 @lru_cache(maxsize=256)
-def overview(entries: tuple[ApiEntry, ...], query: str, room: int, rank: Rank = by_words) -> str:
+def overview(entries: tuple[ApiEntry, ...], query: str, room: int) -> str:
     """Return an API in so many characters: a line for each name, and in full what fits the query.
 
     Args:
         entries: the names; those that fit the query worst are left out if the lines are too long.
         room: most characters of the text.
     """
-    scores = rank([_search_text(entry) for entry in entries])(query)
+    scores = by_words([_search_text(entry) for entry in entries])(query)
     order = sorted(range(len(entries)), key=lambda index: -scores[index])
     listed: set[int] = set()
     for index in order:

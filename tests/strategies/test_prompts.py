@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from viper.strategies.prompts import fit_examples, in_order
+from viper.strategies.prompts import fit_examples
 
 
 def build(examples: Sequence[str]) -> str:
@@ -51,8 +51,3 @@ def test_every_room_is_filled_and_counting_is_cheap() -> None:
 def test_without_examples_nothing_is_counted() -> None:
     words = Words(5)
     assert fit_examples(build, [], words, 5) == ("query", []) and words.counted == 0
-
-
-def test_orders() -> None:
-    assert in_order(["best", "next"], "rising") == ["next", "best"]
-    assert in_order(["best", "next"], "falling") == ["best", "next"]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -74,6 +73,11 @@ class PoolExample:
     born: int = field(default=0, compare=False)
 
     @property
+    def kind(self) -> str:
+        """Return the store's kind for its one of the four parts."""
+        return f"{self.example.part}/{self.example.polarity}"
+
+    @property
     def validated(self) -> bool:
         """Return whether the demonstration solved the instruction that it came from."""
         return bool(self.validated_on)
@@ -125,21 +129,12 @@ def fault(example: Example) -> str | None:
     return None
 
 
-def kind_of_part(part: str, polarity: str) -> str:
-    """Return the store's kind for one of the four parts."""
-    return f"{part}/{polarity}"
-
-
 def entry_of(demonstration: PoolExample) -> Entry:
     """Return the store's entry of a demonstration."""
     record = to_json(demonstration)
     for name in ("id", "born", *(() if demonstration.fault else ("fault",))):
         del record[name]
-    return Entry(
-        demonstration.id,
-        kind_of_part(demonstration.example.part, demonstration.example.polarity),
-        record,
-    )
+    return Entry(demonstration.id, demonstration.kind, record)
 
 
 def example_from_entry(entry: Entry) -> PoolExample:
@@ -155,9 +150,7 @@ def example_from_entry(entry: Entry) -> PoolExample:
         problem = fault(demonstration.example)
     except (RecordError, TypeError) as error:
         raise StoreError(f"demonstration {entry.key}: not readable ({error})") from None
-    if problem is None and entry.kind != kind_of_part(
-        demonstration.example.part, demonstration.example.polarity
-    ):
+    if problem is None and entry.kind != demonstration.kind:
         problem = f"stands under {entry.kind!r}"
     if problem is not None:
         raise StoreError(f"demonstration {entry.key}: {problem}; restore a copy of the pool")
@@ -197,8 +190,8 @@ class DemonstrationPool:
 
     def __init__(self, folder: Path) -> None:
         self.store = VersionedStore(folder)
-        self._lock = threading.Lock()
-        self._embeddings: CachedEmbeddings | None = None
+        # The pool changes with every task, but most of its texts stay: each is embedded once.
+        self._cached: Callable[[Embed], Embed] = lru_cache(1)(CachedEmbeddings)
         self._items: Callable[[int], tuple[PoolExample, ...]] = lru_cache(2)(self._read)
         self._listed: Callable[..., _Listed] = lru_cache(_LISTS_KEPT)(self._list)
 
@@ -230,9 +223,7 @@ class DemonstrationPool:
         version = self.store.version
 
         def best(polarity: str, count: int) -> list[Demonstration]:
-            sets = frozenset(split_api(request.api))
-            by = (request.part, polarity, request.task, sets, request.retrieval, request.embed)
-            items, scores = self._listed(version, *by) if count else ((), None)
+            items, scores = self._listed(version, request, polarity) if count else ((), None)
             order: Sequence[int] = range(len(items))
             if scores is not None:
                 likeness = scores(query.text)
@@ -305,39 +296,21 @@ class DemonstrationPool:
     def _read(self, version: int) -> tuple[PoolExample, ...]:
         return tuple(example_from_entry(entry) for entry in self.store.entries(version=version))
 
-    def _list(
-        self,
-        version: int,
-        part: str,
-        polarity: str,
-        task: str,
-        sets: frozenset[str],
-        retrieval: str,
-        embed: Embed | None,
-    ) -> _Listed:
+    def _list(self, version: int, request: ExampleRequest, polarity: str) -> _Listed:
+        sets = set(split_api(request.api))
         newest_first = [
             item
             for item in reversed(self._items(version))
-            if (item.example.part, item.example.polarity) == (part, polarity)
-            and item.example.task == task
+            if item.kind == f"{request.part}/{polarity}"
+            and item.example.task == request.task
             and set(split_api(item.example.api)) <= sets
             and item.score >= LOWEST_SCORE
         ]
         items = tuple(sorted(newest_first, key=lambda item: -item.score))
-        if retrieval == "fixed" or not items:
+        if request.retrieval == "fixed" or not items:
             return items, None
-        rank = ranker(retrieval, None if embed is None else self._cached(embed))
+        rank = ranker(request.retrieval, request.embed and self._cached(request.embed))
         return items, rank([item.example.query for item in items])
-
-    def _cached(self, embed: Embed) -> Embed:
-        """Return an embedder that embeds each text only once.
-
-        The pool changes with every task, but most of its texts stay.
-        """
-        with self._lock:
-            if self._embeddings is None or self._embeddings.embed is not embed:
-                self._embeddings = CachedEmbeddings(embed)
-            return self._embeddings
 
 
 class LearnedExamples:
@@ -355,10 +328,10 @@ class LearnedExamples:
         retrieval = "bm25" if request.retrieval == "fixed" else request.retrieval
         of_pool = replace(request, incorrect=0, part="program", retrieval=retrieval)
         selected = list(self.pool.select(query, of_pool).correct)
-        programs = {example.program for example in selected}
+        programs = {item.example.program for item in selected}
         if len(selected) < request.correct:
             of_bank = self.bank.select(query, request).correct
-            selected += [example for example in of_bank if example.program not in programs]
+            selected += [item for item in of_bank if item.example.program not in programs]
         return SelectedExamples(selected[: request.correct])
 
 

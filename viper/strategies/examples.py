@@ -40,10 +40,6 @@ class Demonstration:
     id: str
     example: Example
 
-    @property
-    def program(self) -> str:
-        return self.example.program
-
 
 @dataclass(frozen=True)
 class ExampleRequest:

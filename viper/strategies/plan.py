@@ -18,25 +18,23 @@ from itertools import zip_longest
 from viper.api.sets import ApiEntry
 from viper.models.llm.messages import Prompt, as_text
 from viper.models.llm.protocol import LLM
-from viper.prompting.builder import build_prompt
 from viper.prompting.plans import PLAN_STOP, build_plan_prompt, read_plan
-from viper.schema import Example, Failure, Trial
+from viper.schema import Failure, Trial
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
 from viper.strategies.examples import Demonstration, ExampleRequest, Part, PlanSettings
 from viper.strategies.program import (
     MAX_RESAMPLES,
-    AttemptNumber,
     attempt_sampling,
-    feedback_on,
     raise_temperature,
     run_with_corrections,
 )
 from viper.strategies.prompts import (
+    AttemptNumber,
     FittedPrompt,
     WriterPrompt,
+    by_polarity,
     fit_prompt,
-    in_order,
-    is_lines,
+    program_prompt,
     query_for_prompt,
 )
 from viper.strategies.settings import RunSettings
@@ -80,9 +78,29 @@ class PlanStrategy:
         number: AttemptNumber,
         failed: Trial | None,
     ) -> WriterPrompt:
-        if self._plan is None:
-            return prompt_with_plan(components, context, number, failed)
-        return _program_prompt(components, context, WriterPrompt("", self._plan), failed)
+        """Return the prompt of a program with its plan: a new plan, or that of the failed program.
+
+        Raises:
+            StoppedError: the budget is used up, or the planner writes no plan.
+        """
+        if self._plan is not None:
+            planned = WriterPrompt("", self._plan)
+        elif failed is not None and failed.plan is not None:
+            planned = WriterPrompt("", failed.plan, failed.plan_prompt, failed.demonstrations)
+        else:
+            planned = write_plan(components, context, number)
+        best = _best(components, context, "program")
+        prompt, shown, left_out = program_prompt(
+            components, context, best, failed, planned.plan or ""
+        )
+        ids = dict.fromkeys([*planned.demonstrations, *(item.id for item in shown)])
+        return replace(
+            planned,
+            prompt=prompt,
+            demonstrations=tuple(ids),
+            left_out=left_out,
+            examples_left_out=len(best) - len(shown),
+        )
 
     def prompt(self, components: Components, context: RunContext) -> str:
         """Return the prompt of the first plan.
@@ -107,17 +125,12 @@ def planner_of(components: Components, settings: RunSettings) -> tuple[LLM, str]
     )
 
 
-def prompt_with_plan(
-    components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
-) -> WriterPrompt:
-    """Return the prompt of a program with its plan: a new plan, or that of the failed program.
+def write_plan(components: Components, context: RunContext, number: AttemptNumber) -> WriterPrompt:
+    """Return a new plan with its prompt, before there is a prompt for its program.
 
     Raises:
         StoppedError: the budget is used up, or the planner writes no plan.
     """
-    if failed is not None and failed.plan is not None:
-        earlier = WriterPrompt("", failed.plan, failed.plan_prompt, failed.demonstrations)
-        return _program_prompt(components, context, earlier, failed)
     planner, style = planner_of(components, context.settings)
     prompt, demonstrations, _ = plan_prompt(components, context)
     vote, attempt = number
@@ -126,8 +139,7 @@ def prompt_with_plan(
     for _ in range(1 + MAX_RESAMPLES):
         plan = read_plan(context.complete(planner, prompt, sampling).text)
         if plan:
-            ids = tuple(demonstration.id for demonstration in demonstrations)
-            return _program_prompt(components, context, WriterPrompt("", plan, prompt, ids), None)
+            return WriterPrompt("", plan, prompt, tuple(item.id for item in demonstrations))
         sampling = raise_temperature(sampling)
     message = (
         f"no plan could be read from {1 + MAX_RESAMPLES} replies of {planner.model_id}; see what "
@@ -136,7 +148,7 @@ def prompt_with_plan(
     raise StoppedError(Failure("plan", message))
 
 
-def plan_prompt(components: Components, context: RunContext) -> FittedPrompt[Demonstration]:
+def plan_prompt(components: Components, context: RunContext) -> FittedPrompt:
     """Return the prompt that asks for a plan.
 
     Raises:
@@ -146,45 +158,10 @@ def plan_prompt(components: Components, context: RunContext) -> FittedPrompt[Dem
     query, settings = query_for_prompt(context.query), context.settings
 
     def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        examples = _by_polarity(demonstrations, settings)
-        return build_plan_prompt(query, names, *examples, style=style)
+        return build_plan_prompt(query, names, *by_polarity(demonstrations, settings), style=style)
 
     best = _best(components, context, "plan")
     return fit_prompt(components, context, best, build, role="planner")
-
-
-def _program_prompt(
-    components: Components, context: RunContext, base: WriterPrompt, failed: Trial | None
-) -> WriterPrompt:
-    """Return the same plan with the prompt for its program."""
-    query, settings, feedback = (
-        query_for_prompt(context.query),
-        context.settings,
-        feedback_on(failed),
-    )
-
-    def build(names: Sequence[ApiEntry], demonstrations: Sequence[Demonstration]) -> Prompt:
-        return build_prompt(
-            query,
-            names,
-            *_by_polarity(demonstrations, settings),
-            plan=base.plan or "",
-            style=settings.prompt_style,
-            feedback=feedback,
-            lines=is_lines(components, context),
-            facts=components.facts,
-        )
-
-    best = _best(components, context, "program")
-    prompt, demonstrations, left_out = fit_prompt(components, context, best, build)
-    ids = dict.fromkeys([*base.demonstrations, *(item.id for item in demonstrations)])
-    return replace(
-        base,
-        prompt=prompt,
-        demonstrations=tuple(ids),
-        left_out=left_out,
-        examples_left_out=len(best) - len(demonstrations),
-    )
 
 
 def _best(components: Components, context: RunContext, part: Part) -> list[Demonstration]:
@@ -207,12 +184,3 @@ def _best(components: Components, context: RunContext, part: Part) -> list[Demon
     selection = components.demonstrations.select(query, request)
     pairs = zip_longest(selection.correct, selection.incorrect)
     return [item for pair in pairs for item in pair if item is not None]
-
-
-def _by_polarity(
-    demonstrations: Sequence[Demonstration], settings: RunSettings
-) -> tuple[list[Example], list[Example]]:
-    """Return the correct and the incorrect examples, both in the order of the prompt."""
-    ordered = [item.example for item in in_order(demonstrations, settings.example_order)]
-    correct = [example for example in ordered if example.polarity == "correct"]
-    return correct, [example for example in ordered if example.polarity != "correct"]

@@ -1,9 +1,9 @@
 """Strategy ``program``: write a program, run it, correct it.
 
-:func:`run_with_corrections` answers once, or once for each vote. :func:`_answer_once` is the loop:
-:func:`write_program` builds the prompt and asks for a program that has not failed before,
-:func:`run_program` runs it (:func:`run_once`) and lowers the threshold at fault
-(:mod:`viper.strategies.self_tuning`), and a failure leads to the next program.
+:func:`run_with_corrections` answers once, or once for each vote. Its loop asks
+:func:`write_program` for a program that has not failed before, :func:`run_program` runs it
+(:func:`run_once`) and lowers the threshold at fault (:mod:`viper.strategies.self_tuning`), and a
+failure leads to the next program.
 
 Source: ViperGPT (Surís et al. 2023) for program and execution; Stanić et al. 2024, sec. 2.4, for
 self-debugging and self-tuning. Differs: the typed Failure and the log of calls decide what to
@@ -15,14 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import count
 from typing import Any
 
 from viper.api.static_check import api_misuse
 from viper.models.llm.messages import as_text
-from viper.models.llm.protocol import Completion, Sampling
+from viper.models.llm.protocol import Sampling
 from viper.models.media import Media
-from viper.prompting.builder import FailedProgram
 from viper.prompting.compact import END_OF_PROGRAM
 from viper.prompting.extract import extract_code
 from viper.prompting.replies import read_program
@@ -30,7 +29,7 @@ from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, Query, Trial, Usage
 from viper.strategies.answers import read_value, wrong_type
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError
-from viper.strategies.prompts import WriterPrompt, write_prompt
+from viper.strategies.prompts import AttemptNumber, WriterPrompt, write_prompt
 from viper.strategies.self_tuning import (
     blamed_on_threshold,
     calls_without_result,
@@ -57,9 +56,6 @@ TEMPERATURE_STEP = 0.3
 _RESAMPLE_SEED = 100
 _VOTE_SEED = 10_000_000
 
-# Number of a vote and of its attempt, both from 0.
-AttemptNumber = tuple[int, int]
-
 # Builds the prompt of an attempt; the trial is the one whose failure the prompt states, if any.
 # It raises StoppedError if the program writer cannot be asked.
 PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], WriterPrompt]
@@ -67,7 +63,7 @@ PromptBuilder = Callable[[Components, RunContext, AttemptNumber, Trial | None], 
 
 @dataclass(frozen=True)
 class Generation:
-    """A program with its prompt, sampling and cost.
+    """A program with its sampling and cost.
 
     Attributes:
         program: the code of the reply as far as it can be read; not run if there is a failure.
@@ -76,7 +72,6 @@ class Generation:
     """
 
     program: str
-    prompt: str = ""
     correction: str = "first"
     seed: int | None = None
     temperature: float | None = None
@@ -103,13 +98,6 @@ class Attempts:
     request: WriterPrompt = WriterPrompt("")
 
 
-def prompt_for_query(
-    components: Components, context: RunContext, number: AttemptNumber, failed: Trial | None
-) -> WriterPrompt:
-    """Build the prompt of strategy ``program``."""
-    return write_prompt(components, context, feedback_on(failed))
-
-
 class ProgramStrategy:
     """Generate, run, diagnose and correct, up to the number of programs in the settings."""
 
@@ -124,7 +112,7 @@ class ProgramStrategy:
         Raises:
             CancelledError: ``context.cancel`` was set.
         """
-        return run_with_corrections(components, context, prompt_for_query)
+        return run_with_corrections(components, context, write_prompt)
 
 
 def run_with_corrections(
@@ -143,7 +131,27 @@ def run_with_corrections(
         CancelledError: ``context.cancel`` was set.
     """
     attempts, conclusion = Attempts(), Conclusion()
-    answer_once = partial(_answer_once, components, context, prompter, attempts)
+
+    def answer_once(vote: int) -> Generator[Trial, None, Trial | None]:
+        """Yield the trials of one vote; return the trial that answers, even an earlier one."""
+        last: Trial | None = None
+        for attempt in range(context.settings.trials):
+            number = vote, attempt
+            generation = write_program(components, context, number, last, attempts, prompter)
+            if generation.program in attempts.answered:
+                return attempts.answered[generation.program]
+            if generation.program in attempts.failed:
+                continue
+            for trial in run_program(components, context, generation, first_index=attempts.count):
+                attempts.count, last = trial.index + 1, trial
+                yield trial
+                if trial.ok:
+                    attempts.answered[generation.program] = trial
+            if generation.program in attempts.answered:
+                return attempts.answered[generation.program]
+            attempts.failed.add(generation.program)
+        return None
+
     if context.settings.votes > 1 or context.settings.verify:
         conclusion = yield from answer_by_vote(context.settings, answer_once)
     else:
@@ -159,42 +167,18 @@ def run_with_corrections(
     )
 
 
-def _answer_once(
-    components: Components,
-    context: RunContext,
-    prompter: PromptBuilder,
-    attempts: Attempts,
-    vote: int,
-) -> Generator[Trial, None, Trial | None]:
-    """Yield the trials of one vote; return the trial that answers, even an earlier one."""
-    last: Trial | None = None
-    for attempt in range(context.settings.trials):
-        generation = write_program(components, context, (vote, attempt), last, attempts, prompter)
-        if generation.program in attempts.answered:
-            return attempts.answered[generation.program]
-        if generation.program in attempts.failed:
-            continue
-        for trial in run_program(components, context, generation, first_index=attempts.count):
-            attempts.count, last = trial.index + 1, trial
-            yield trial
-            if trial.ok:
-                attempts.answered[generation.program] = trial
-        if generation.program in attempts.answered:
-            return attempts.answered[generation.program]
-        attempts.failed.add(generation.program)
-    return None
-
-
 def write_program(
     components: Components,
     context: RunContext,
     number: AttemptNumber,
     last: Trial | None,
     attempts: Attempts,
-    prompter: PromptBuilder = prompt_for_query,
+    prompter: PromptBuilder = write_prompt,
 ) -> Generation:
     """Write the program of a vote's attempt; resample it at a higher temperature if it failed
     before.
+
+    With feedback, the prompt states the failure of the vote's last trial.
 
     Raises:
         StoppedError: the budget is used up before there is a new program, or the prompter has no
@@ -202,47 +186,32 @@ def write_program(
     """
     settings, (vote, attempt) = context.settings, number
     before, started = context.usage.snapshot(), time.perf_counter()
-    has_feedback = bool(attempt) and settings.feedback and feedback_on(last) is not None
-    request = prompter(components, context, number, last if has_feedback else None)
-    attempts.request = request
-    sampling = attempt_sampling(settings, attempt, resample=not has_feedback, vote=vote)
+    failed = last if settings.feedback else None
+    request = attempts.request = prompter(components, context, number, failed)
+    sampling = attempt_sampling(settings, attempt, resample=failed is None, vote=vote)
     for draw in range(1 + MAX_RESAMPLES):
         if draw:
             sampling = raise_temperature(sampling)
-        completion = context.complete(components.llm, request.prompt, sampling)
-        program, failure = _read_reply(completion, settings.prompt_style)
+        reply = context.complete(components.llm, request.prompt, sampling)
+        if settings.prompt_style == "compact":
+            # A small writer continues a document: it neither reasons nor refuses.
+            read: str | Failure = extract_code(reply.text)
+        else:
+            read = read_program(reply.text, reply.finish_reason, reply.completion_tokens)
+        program = extract_code(reply.text) if isinstance(read, Failure) else read
         if program not in attempts.failed:
             break
-    correction = "self_debug_feedback" if has_feedback else "self_debug"
+    correction = "self_debug" if failed is None else "self_debug_feedback"
     return Generation(
         program,
-        as_text(request.prompt),
         correction if attempt else "first",
         sampling.seed,
         sampling.temperature,
         context.usage.since(before),
         time.perf_counter() - started,
-        failure,
+        read if isinstance(read, Failure) else None,
         request,
     )
-
-
-def _read_reply(completion: Completion, style: str) -> tuple[str, Failure | None]:
-    """Return the code of a reply, and the reason why it cannot be run."""
-    if style == "compact":
-        # A small writer continues a document: it neither reasons nor refuses.
-        return extract_code(completion.text), None
-    program = read_program(completion.text, completion.finish_reason, completion.completion_tokens)
-    if isinstance(program, Failure):
-        return extract_code(completion.text), program
-    return program, None
-
-
-def feedback_on(trial: Trial | None) -> FailedProgram | None:
-    """Return the failed program of a trial for the next prompt, or None if it did not fail."""
-    if trial is None or trial.failure is None:
-        return None
-    return FailedProgram(trial.program, trial.failure, trial.tool_calls)
 
 
 def attempt_sampling(
@@ -286,8 +255,7 @@ def run_program(
     thresholds = components.toolbox.settings.start_thresholds(self_tune=self_tune)
     look_for: tuple[str, ...] = ()
     has_answered = False
-    index = first_index
-    while True:
+    for index in count(first_index):
         trial = run_once(components, context, generation, index, thresholds, look_for=look_for)
         is_worse = has_answered and not trial.ok
         has_answered |= trial.ok
@@ -301,7 +269,6 @@ def run_program(
             correction, look_for = "look_for_options", context.query.options
         else:
             return
-        index += 1
         generation = replace(generation, correction=correction, usage=Usage(), seconds=0.0)
 
 
@@ -338,9 +305,7 @@ def run_once(
         # Certain misuse of the API, found before any model runs: a wrong candidate costs nothing.
         misuse = api_misuse(generation.program, components.library)
         if misuse is not None:
-            problem = Failure(
-                "api", misuse.message, misuse.line, misuse.source_line, misuse.function
-            )
+            problem = Failure("api", *misuse)
     outcome = Outcome(False, failure=problem)
     if problem is None:
         outcome = components.sandbox.run(
@@ -379,7 +344,7 @@ def run_once(
         ),
         seed=generation.seed,
         temperature=generation.temperature,
-        prompt=generation.prompt,
+        prompt=as_text(request.prompt),
         writing=generation.usage,
         writing_seconds=round(generation.seconds, 4),
         plan=request.plan,

@@ -1,15 +1,15 @@
 """The prompt of a query under a run's settings: names of the API, and the examples that fit.
 
-:func:`write_prompt` asks the store for examples and lets :func:`fit_prompt` build the prompt: the
-names of the API that :func:`select_names` leaves, as many examples as :func:`fit_examples` finds
-room for, and the query's pictures for a model that sees.
+:func:`write_prompt` asks the store for examples, and :func:`program_prompt` builds the prompt with
+them. :func:`fit_prompt` decides what a prompt holds: the names of the API, as many examples as
+:func:`fit_examples` finds room for, and the query's pictures for a model that sees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,12 +21,15 @@ from viper.models.llm.prompt_tokens import picture_tokens
 from viper.models.llm.protocol import LLM
 from viper.models.media import Media
 from viper.prompting.builder import FailedProgram, build_prompt, is_open_video
-from viper.schema import Example, Query
+from viper.schema import Example, Query, Trial
 from viper.strategies.base import Components, RunContext
-from viper.strategies.examples import ExampleRequest
+from viper.strategies.examples import Demonstration, ExampleRequest
 from viper.strategies.settings import RunSettings
 
 Entry = TypeVar("Entry")
+
+# Number of a vote and of its attempt, both from 0.
+AttemptNumber = tuple[int, int]
 
 # Frames of a video that a model which sees gets: at up to 1,280 tokens each they leave room for
 # the rest of the prompt in a context of 16,000.
@@ -36,9 +39,17 @@ FRAMES_SHOWN = 8
 _COERCIONS = ("bool_to_yesno", "coerce_to_numeric")
 
 
-def in_order(best_first: Sequence[Entry], order: str) -> list[Entry]:
-    """Return examples in the order of a prompt: ``rising`` puts the best next to the query."""
-    return list(reversed(best_first)) if order == "rising" else list(best_first)
+def by_polarity(
+    best_first: Sequence[Demonstration], settings: RunSettings
+) -> tuple[list[Example], list[Example]]:
+    """Return the correct and the incorrect examples, both in the order of the prompt.
+
+    The order ``rising`` puts the best one next to the query.
+    """
+    step = -1 if settings.example_order == "rising" else 1
+    ordered = [item.example for item in best_first[::step]]
+    correct = [example for example in ordered if example.polarity == "correct"]
+    return correct, [example for example in ordered if example.polarity != "correct"]
 
 
 def fit_examples(
@@ -76,17 +87,7 @@ def fit_examples(
     return prompt, best_first[:fits]
 
 
-class ShowsProgram(Protocol):
-    """An item that a prompt shows as an example."""
-
-    @property
-    def program(self) -> str: ...
-
-
-ExampleT = TypeVar("ExampleT", bound=ShowsProgram)
-
-
-class FittedPrompt(NamedTuple, Generic[ExampleT]):
+class FittedPrompt(NamedTuple):
     """A prompt that fits its reader.
 
     Attributes:
@@ -95,7 +96,7 @@ class FittedPrompt(NamedTuple, Generic[ExampleT]):
     """
 
     prompt: Prompt
-    examples: Sequence[ExampleT]
+    examples: Sequence[Demonstration]
     left_out: tuple[str, ...]
 
 
@@ -121,9 +122,16 @@ class WriterPrompt:
 
 
 def write_prompt(
-    components: Components, context: RunContext, feedback: FailedProgram | None = None
+    components: Components,
+    context: RunContext,
+    number: AttemptNumber = (0, 0),
+    failed: Trial | None = None,
 ) -> WriterPrompt:
-    """Return the prompt of a query under the run's settings."""
+    """Return the prompt of a query under the run's settings, the same one for every attempt.
+
+    Args:
+        failed: the trial whose failure the prompt states, if any.
+    """
     settings, query = context.settings, query_for_prompt(context.query)
     request = ExampleRequest(
         query.task,
@@ -132,37 +140,55 @@ def write_prompt(
         retrieval=settings.retrieval,
         embed=components.embed,
     )
-    best = [item.example for item in components.examples.select(query, request).correct]
-
-    def build(names: Sequence[ApiEntry], examples: Sequence[Example]) -> Prompt:
-        ordered = in_order(examples, settings.example_order)
-        return build_prompt(
-            query,
-            names,
-            ordered,
-            style=settings.prompt_style,
-            feedback=feedback,
-            lines=is_lines(components, context),
-            facts=components.facts,
-        )
-
-    prompt, examples, left_out = fit_prompt(components, context, best, build)
-    ordered = in_order(examples, settings.example_order)
+    best = components.examples.select(query, request).correct
+    prompt, shown, left_out = program_prompt(components, context, best, failed)
     return WriterPrompt(
         prompt,
         left_out=left_out,
-        examples_shown=tuple(example.sample_id for example in ordered),
-        examples_left_out=len(best) - len(examples),
+        examples_shown=tuple(example.sample_id for example in by_polarity(shown, settings)[0]),
+        examples_left_out=len(best) - len(shown),
     )
+
+
+def program_prompt(
+    components: Components,
+    context: RunContext,
+    best: Sequence[Demonstration],
+    failed: Trial | None,
+    plan: str = "",
+) -> FittedPrompt:
+    """Return the prompt for a program with as many of the best examples as fit.
+
+    Args:
+        failed: the trial whose failure the prompt states, if any.
+        plan: numbered steps for the program.
+    """
+    settings, query, feedback = context.settings, query_for_prompt(context.query), None
+    if failed is not None and failed.failure is not None:
+        feedback = FailedProgram(failed.program, failed.failure, failed.tool_calls)
+
+    def build(names: Sequence[ApiEntry], examples: Sequence[Demonstration]) -> Prompt:
+        return build_prompt(
+            query,
+            names,
+            *by_polarity(examples, settings),
+            style=settings.prompt_style,
+            plan=plan,
+            feedback=feedback,
+            lines=components.library.api_set(settings.api).lines,
+            facts=components.facts,
+        )
+
+    return fit_prompt(components, context, best, build)
 
 
 def fit_prompt(
     components: Components,
     context: RunContext,
-    best: Sequence[ExampleT],
-    build: Callable[[Sequence[ApiEntry], Sequence[ExampleT]], Prompt],
+    best: Sequence[Demonstration],
+    build: Callable[[Sequence[ApiEntry], Sequence[Demonstration]], Prompt],
     role: str = "llm",
-) -> FittedPrompt[ExampleT]:
+) -> FittedPrompt:
     """Return the prompt with as many of the best examples as fit.
 
     The prompt of a model that sees holds the query's pictures.
@@ -176,18 +202,29 @@ def fit_prompt(
         UsageError: line programs about a video.
     """
     settings, query = context.settings, query_for_prompt(context.query)
-    entries = components.library.api_set(settings.api).entries(query.task)
+    api = components.library.api_set(settings.api)
+    entries = api.entries(query.task)
     if is_open_video(query) and settings.prompt_style != "compact":
         # Such a question wants a word or a number, as questions about pictures do.
-        others = components.library.api_set(settings.api).entries("question")
-        entries += tuple(entry for entry in others if entry.name in _COERCIONS)
-    if query.task not in IMAGE_TASKS and is_lines(components, context):
+        entries += tuple(entry for entry in api.entries("question") if entry.name in _COERCIONS)
+    if query.task not in IMAGE_TASKS and api.lines:
         raise UsageError(
             f"the API {settings.api!r} has no modules for videos; take another one: --api abstract"
         )
 
-    def names(examples: Sequence[ExampleT]) -> Sequence[ApiEntry]:
-        return select_names(query, entries, examples, components, settings)
+    def names(examples: Sequence[Demonstration]) -> Sequence[ApiEntry]:
+        """Return the names to list: all, none, or the router's selection if a budget is set."""
+        if not settings.list_api or not settings.api_budget:
+            return entries if settings.list_api else ()
+        router = components.routers.get(
+            entries,
+            components.llm.count_tokens,
+            "compact" if settings.prompt_style == "compact" else "full",
+            settings.router,
+            components.embed,
+        )
+        programs = [item.example.program for item in examples]
+        return router.choose(query.text, settings.api_budget, programs)
 
     prompt, fitting = fit_examples(
         lambda examples: build(names(examples), examples),
@@ -220,33 +257,6 @@ def pictures_and_caption(media: Media) -> tuple[list[Picture], str]:
     chosen = [round(i) for i in np.linspace(0, len(video) - 1, min(FRAMES_SHOWN, len(video)))]
     caption = f"Frames {', '.join(map(str, chosen))} of the video's {len(video)}, counted from 0."
     return [Picture(video[frame]) for frame in chosen], caption
-
-
-def is_lines(components: Components, context: RunContext) -> bool:
-    """Return whether programs are lines of modules under the run's API."""
-    return components.library.api_set(context.settings.api).lines
-
-
-def select_names(
-    query: Query,
-    entries: Sequence[ApiEntry],
-    examples: Sequence[ShowsProgram],
-    components: Components,
-    settings: RunSettings,
-) -> Sequence[ApiEntry]:
-    """Return the names for the prompt: all, none, or the router's selection if a budget is set."""
-    if not settings.list_api:
-        return ()
-    if not settings.api_budget:
-        return entries
-    router = components.routers.get(
-        entries,
-        components.llm.count_tokens,
-        "compact" if settings.prompt_style == "compact" else "full",
-        settings.router,
-        components.embed,
-    )
-    return router.choose(query.text, settings.api_budget, [e.program for e in examples])
 
 
 def query_for_prompt(query: Query) -> Query:

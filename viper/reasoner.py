@@ -43,7 +43,7 @@ from viper.strategies.end_to_end import fall_back
 from viper.strategies.program import Generation, run_program
 from viper.strategies.prompts import write_prompt
 from viper.strategies.settings import RunSettings, all_settings
-from viper.strategies.verification import check_writes_programs, verify
+from viper.strategies.verification import verify
 from viper.strategies.warnings import warnings_of
 from viper.tools.parent_routines import api_client
 
@@ -207,8 +207,11 @@ class Reasoner:
             context.usage = usage
         strategy = using or named_strategy(run_options.strategy)
         settings = context.settings
-        if settings.verify:
-            check_writes_programs(strategy)
+        if settings.verify and not getattr(strategy, "writes_programs", False):
+            raise UsageError(
+                f"strategy {strategy.name} writes no programs to verify; leave --verify out, or "
+                "use strategy program or plan"
+            )
         if settings.abstain:
             limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
         started = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ import pytest
 from tests.strategies.bench import Bench, picture
 from viper.errors import ToolError, UsageError
 from viper.models.media import Media
+from viper.plugins import offered
 from viper.sandbox import Ref
 from viper.schema import Query
-from viper.strategies import verification
 from viper.strategies.exact import ExactInput
 from viper.strategies.verification import groups_by_behaviour
 
@@ -43,8 +43,9 @@ def cubes(query: Query, count: int) -> Sequence[ExactInput]:
 
 
 @pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "exact_inputs_named", {"": cubes}.get)
+def exact() -> Iterator[None]:
+    with offered("viper.exact_inputs", {"": f"{__name__}:cubes"}):
+        yield
 
 
 def ask(programs: list[str], **settings: Any) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from viper.errors import UsageError
-from viper.schema import Failure, Trace, Trial
+from viper.schema import Failure, Trace
 
 # The strategy whose answers are calibrated: ``viper learn confidence`` runs it, and the features
 # count its trials and votes.
@@ -132,9 +132,9 @@ def features(trace: Trace) -> dict[str, float]:
     """Return the facts of a trace that tell right from wrong answers, by name; absent ones are 0.
 
     ``task:…``, ``warning:…`` and ``failed:…`` (a check by its name) are 1. ``reruns`` counts trials
-    before the answer. ``doubtful`` measures candidates near their threshold, ``dissent`` the share
-    of votes for other answers, and ``differs`` the share of exact inputs on which the program
-    differs from most candidates.
+    before the answer. ``doubtful`` measures candidates near the threshold that judged them, each by
+    at most 1, ``dissent`` the share of votes for other answers, and ``differs`` the share of exact
+    inputs on which the program differs from most candidates.
     """
     values = {f"task:{trace.task}": 1.0}
     values |= {f"warning:{warning.kind}": 1.0 for warning in trace.warnings}
@@ -149,19 +149,14 @@ def features(trace: Trace) -> dict[str, float]:
     values["dissent"] = 1 - votes[0] / sum(votes) if votes else 0.0
     values["reruns"] = float(min(_MOST_RERUNS, len(trace.trials) - max(1, len(votes))))
     if trace.answering is not None:
-        values["doubtful"] = _doubtful(trace.answering)
+        total = 0.0
+        for call in trace.answering.tool_calls:
+            threshold = trace.answering.thresholds.get(call.judged_by or "")
+            if threshold is not None:
+                gaps = (abs(_odds(score) - _odds(threshold)) for score in call.scores)
+                total += sum(math.exp(-gap) for gap in gaps)
+        values["doubtful"] = min(_ROOM, total)
     return values
-
-
-def _doubtful(trial: Trial) -> float:
-    """Return how many candidates lie near the threshold that judged them, the nearest as 1."""
-    total = 0.0
-    for call in trial.tool_calls:
-        threshold = trial.thresholds.get(call.judged_by or "")
-        if threshold is not None:
-            gaps = (abs(_odds(score) - _odds(threshold)) for score in call.scores)
-            total += sum(math.exp(-gap) for gap in gaps)
-    return min(_ROOM, total)
 
 
 def _odds(share: float) -> float:

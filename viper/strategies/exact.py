@@ -49,9 +49,3 @@ class KnowsScenes(KnowsTruth, Protocol):
 
     def cases(self, count: int) -> Sequence[tuple[ExactInput, Any]]:
         """Return up to ``count`` other media with exact tools, each with its right answer."""
-
-
-def exact_inputs_named(name: str) -> ExactInputs | None:
-    """Return the exact inputs that an installed package offers under a name, or None."""
-    point = EXACT_INPUTS.find(name)
-    return None if point is None else point.load()

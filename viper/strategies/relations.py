@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -181,18 +180,11 @@ def _opposite(text: str, words: re.Pattern[str]) -> str:
 
 def _found_boxes(trial: Trial, media: Media) -> list[PixelBox]:
     """Return the pixel boxes of all patches of the first picture that tools returned."""
-    if not media.images:
-        return []
-    height = media.images[0].shape[0]
-    found = [part for call in trial.tool_calls for part in _parts(call.result)]
-    return [
-        Box(*map(float, part["fields"][1:5])).to_pixels(height)
-        for part in found
-        if part.get("kind") == "patch" and part["fields"][0] == "image0"
-    ]
-
-
-def _parts(result: Any) -> list[Mapping[str, Any]]:
-    """Return the references in the logged result of a call."""
-    parts = result if isinstance(result, list | tuple) else [result]
-    return [part for part in parts if isinstance(part, Mapping) and "fields" in part]
+    boxes: list[PixelBox] = []
+    for result in (call.result for call in trial.tool_calls if media.images):
+        for part in result if isinstance(result, list | tuple) else [result]:
+            is_patch = isinstance(part, Mapping) and part.get("kind") == "patch"
+            if is_patch and "fields" in part and part["fields"][0] == "image0":
+                box = Box(*map(float, part["fields"][1:5]))
+                boxes.append(box.to_pixels(media.images[0].shape[0]))
+    return boxes

@@ -10,7 +10,7 @@ an error's text, and an answer that rests on nothing is tuned as well.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from viper.agreement import normalise_answer
@@ -18,7 +18,6 @@ from viper.models.vision.video_windows import NOTHING
 from viper.sandbox import Outcome
 from viper.schema import Answer, Failure, ToolCall, Trial
 from viper.strategies.base import Components, RunContext
-from viper.tools.settings import ThresholdSchedule
 
 
 def blamed_on_threshold(failure: Failure, outcome: Outcome, calls: Sequence[ToolCall]) -> Failure:
@@ -31,17 +30,15 @@ def blamed_on_threshold(failure: Failure, outcome: Outcome, calls: Sequence[Tool
     if failure.kind not in ("runtime", "return_type", "wrong_type"):
         return failure
     rejected = [call for call in calls if call.rejected_by]
+    shortened = [call for call in calls if call.shortened_by]
     if rejected:
         reached = {item.index for item in outcome.empty_calls if item.reached}
         call = next((item for item in reversed(rejected) if item.index in reached), rejected[-1])
-        return _below(failure, call, call.rejected_by)
-    shortened = [call for call in calls if call.shortened_by]
-    if shortened and failure.exception == "IndexError":
-        return _below(failure, shortened[-1], shortened[-1].shortened_by)
-    return failure
-
-
-def _below(failure: Failure, call: ToolCall, parameter: str | None) -> Failure:
+        parameter = call.rejected_by
+    elif shortened and failure.exception == "IndexError":
+        call, parameter = shortened[-1], shortened[-1].shortened_by
+    else:
+        return failure
     return replace(
         failure, kind="below_threshold", tool=call.tool, parameter=parameter, call_index=call.index
     )
@@ -72,28 +69,19 @@ def _found_nothing(call: ToolCall) -> bool:
 def lower_threshold(
     components: Components, context: RunContext, trial: Trial
 ) -> dict[str, float] | None:
-    """Return the thresholds with the one at fault a step lower, or None if none can be lowered."""
-    schedules = components.toolbox.settings.sensitivities
-    if trial.ok:
-        return _lower_to_evidence(schedules, context, trial)
-    failure = trial.failure
-    if failure is None or failure.kind != "below_threshold" or failure.parameter is None:
-        return None
-    schedule = schedules.get(failure.parameter)
-    if schedule is None:
-        return None
-    value = schedule.lower(trial.thresholds[failure.parameter])
-    return None if value is None else {**trial.thresholds, failure.parameter: value}
+    """Return the thresholds with the one at fault a step lower, or None if none can be lowered.
 
-
-def _lower_to_evidence(
-    schedules: Mapping[str, ThresholdSchedule], context: RunContext, trial: Trial
-) -> dict[str, float] | None:
-    """Return thresholds that let the best candidate pass which the answer missed, or None.
-
-    A truth value or a number may well rest on what is not there, so the threshold is then lowered
-    to its calibrated value at most. Any other answer that rests on nothing is a guess.
+    After an answer, the threshold is lowered until the best candidate passes which the answer
+    missed. A truth value or a number may well rest on what is not there, so the threshold is then
+    lowered to its calibrated value at most. Any other answer that rests on nothing is a guess.
     """
+    schedules, failure = components.toolbox.settings.sensitivities, trial.failure
+    if failure is not None:
+        parameter = failure.parameter
+        if failure.kind != "below_threshold" or parameter is None or parameter not in schedules:
+            return None
+        value = schedules[parameter].lower(trial.thresholds[parameter])
+        return None if value is None else {**trial.thresholds, parameter: value}
     if not context.settings.tune_on_evidence:
         return None
     for call in (trial.tool_calls[index] for index in reversed(trial.rests_on_nothing)):

@@ -12,15 +12,14 @@ perception is tested on the query's own picture.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from viper.errors import UsageError
 from viper.schema import Answer, Check
 from viper.strategies.answers import read_answer
 from viper.strategies.base import Components, Conclusion, RunContext, StoppedError, answering_trial
-from viper.strategies.exact import ExactInput, ExactInputs, exact_inputs_named
+from viper.strategies.exact import EXACT_INPUTS, ExactInput, ExactInputs
 from viper.strategies.program import (
     ENTRY,
     Attempts,
@@ -44,15 +43,6 @@ _FAILED = "no answer"
 Behaviour = tuple[Any, ...]
 
 
-def check_writes_programs(strategy: Any) -> None:
-    """Raise a UsageError if a strategy writes no programs that could be verified."""
-    if not getattr(strategy, "writes_programs", False):
-        raise UsageError(
-            f"strategy {strategy.name} writes no programs to verify; leave --verify out, or use "
-            "strategy program or plan"
-        )
-
-
 def verify(components: Components, context: RunContext, conclusion: Conclusion) -> Conclusion:
     """Return the conclusion with the answer chosen among its ballots, and with checks of it.
 
@@ -61,9 +51,9 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
     ballots = conclusion.ballots
     if not ballots:
         return conclusion
-    make_inputs: ExactInputs | None = exact_inputs_named(components.exact_inputs)
+    source = EXACT_INPUTS.find(components.exact_inputs)
+    make_inputs: ExactInputs | None = None if source is None else source.load()
     inputs = [] if make_inputs is None else make_inputs(context.query, INPUTS)
-    checks: list[Check] = []
     if inputs:
         programs = [trial.program for trial in ballots]
         known = {each: behaviour(components, context, each, inputs) for each in {*programs}}
@@ -71,8 +61,13 @@ def verify(components: Components, context: RunContext, conclusion: Conclusion) 
         conclusion = with_winner(conclusion, groups_by_behaviour(behaviours))
     answering = next(trial for trial in ballots if trial.index == conclusion.chosen)
     assert answering.answer is not None
-    if inputs:
-        checks += _exact_checks(behaviours, known[answering.program])
+    checks: list[Check] = []
+    for number, seen in enumerate(known[answering.program] if inputs else ()):
+        # The program that answers should answer each exact input as most candidates do.
+        counts = Counter(each[number] for each in behaviours)
+        expected = max(counts, key=lambda key: (counts[key], key == seen))
+        name = f"exact input {number + 1}"
+        checks.append(Check("exact", name, seen == expected, str(expected), str(seen)))
     for variant in variants(context.query, context.media, answering.answer, answering):
         checks.append(_ask_variant(components, context, variant, answering.program))
     return replace(conclusion, checks=tuple(checks))
@@ -111,16 +106,6 @@ def groups_by_behaviour(behaviours: Sequence[Behaviour]) -> list[Group]:
     return [tuple(groups[each]) for each in sorted(groups, key=rank)]
 
 
-def _exact_checks(behaviours: Sequence[Behaviour], own: Behaviour) -> Iterator[Check]:
-    """Yield one check for each exact input: the program answers it as most candidates do."""
-    for number, seen in enumerate(own):
-        counts = Counter(each[number] for each in behaviours)
-        expected = max(counts, key=lambda key: (counts[key], key == seen))
-        yield Check(
-            "exact", f"exact input {number + 1}", seen == expected, str(expected), str(seen)
-        )
-
-
 def _ask_variant(
     components: Components, context: RunContext, variant: Variant, program: str
 ) -> Check:
@@ -132,9 +117,8 @@ def _ask_variant(
             program = "" if written.failure is not None else written.program
         except StoppedError:
             program = ""
-    answering = None
-    if program:
-        answering = answering_trial(run_program(components, other, Generation(program)))
+    trials = list(run_program(components, other, Generation(program))) if program else []
+    answering = answering_trial(trials)
     answer = None if answering is None else answering.answer
     passed = answer is not None and agree(answer, variant.expected)
     seen = _FAILED if answer is None else short_text(answer)

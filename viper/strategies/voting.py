@@ -74,8 +74,26 @@ def groups_of(answers: Sequence[Answer]) -> list[Group]:
     """Group the answers that agree: the largest group first; of equal sizes, that with the earliest
     answer.
     """
-    boxes = all(answer.box is not None for answer in answers)
-    groups = _group_by_overlap(answers) if boxes else _group_equal(answers)
+    groups: list[Group] = []
+    if not all(answer.box is not None for answer in answers):
+        by_key: dict[Any, list[int]] = {}
+        for index, answer in enumerate(answers):
+            by_key.setdefault(answer_key(answer), []).append(index)
+        groups = [tuple(indices) for indices in by_key.values()]
+        return sorted(groups, key=_rank)
+    remaining = list(range(len(answers)))
+    while remaining:
+        # the box that most others agree with, together with these
+        neighbours = [
+            tuple(
+                other
+                for other in remaining
+                if other == index or _overlap(answers[index], answers[other]) >= SAME_BOX
+            )
+            for index in remaining
+        ]
+        groups.append(min(neighbours, key=_rank))
+        remaining = [index for index in remaining if index not in groups[-1]]
     return sorted(groups, key=_rank)
 
 
@@ -118,13 +136,6 @@ def _rank(group: Group) -> tuple[int, int]:
     return -len(group), group[0]
 
 
-def _group_equal(answers: Sequence[Answer]) -> list[Group]:
-    by_key: dict[Any, list[int]] = {}
-    for index, answer in enumerate(answers):
-        by_key.setdefault(answer_key(answer), []).append(index)
-    return [tuple(indices) for indices in by_key.values()]
-
-
 def agree(answer: Answer, other: Answer) -> bool:
     """Return whether two answers count as the same."""
     return len(groups_of([answer, other])) == 1
@@ -137,24 +148,6 @@ def answer_key(answer: Answer) -> Any:
     if answer.kind in ("text", "number"):
         return normalise_answer(answer.value) or str(answer.value).strip()
     return json.dumps(answer.value, sort_keys=True)
-
-
-def _group_by_overlap(answers: Sequence[Answer]) -> list[Group]:
-    """Group the box that most others agree with, together with these; repeat for the rest."""
-    remaining, groups = list(range(len(answers))), []
-    while remaining:
-        neighbours = [
-            tuple(
-                other
-                for other in remaining
-                if other == index or _overlap(answers[index], answers[other]) >= SAME_BOX
-            )
-            for index in remaining
-        ]
-        group = min(neighbours, key=_rank)
-        groups.append(group)
-        remaining = [index for index in remaining if index not in group]
-    return groups
 
 
 def _overlap(first: Answer, second: Answer) -> float:

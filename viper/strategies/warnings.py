@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from viper.models.domain import Domain
-from viper.schema import Answer, RunWarning, ToolCall, Trial
+from viper.schema import RunWarning, ToolCall, Trial
 from viper.strategies import model_role
 from viper.strategies.answers import wrong_type
 from viper.strategies.base import Components, RunContext
@@ -34,60 +31,50 @@ def warnings_of(
             those of a search in texts, are no reason to doubt.
         fallback: name of the fallback that answered, if one did.
     """
-    found: list[RunWarning] = []
-    domain = components.domain
+    warnings: list[RunWarning] = []
+    settings, domain = components.toolbox.settings, components.domain
     if domain is not None:
         domain = domain.roles.get(model_role(strategy), domain)
-        found += _outside_domain(components, domain, context, names_things)
+        distance = domain.distance(context.media)
+        if distance > UNLIKE:
+            what = "This video is" if context.media.video is not None else "This picture is"
+            text = f"{what} unlike those that the models know ({domain.about})."
+            detail = {
+                "distance": round(distance, 2),
+                "withhold": domain.withhold,
+                "about": domain.about,
+                "instead": domain.instead,
+            }
+            warnings.append(RunWarning("unlike_training_pictures", text, detail))
+        words = domain.unknown_words(context.query.text, settings.knows) if names_things else ()
+        if words:
+            quoted = ", ".join(f"'{word}'" for word in words)
+            text = f"The models do not know {quoted}."
+            warnings.append(RunWarning("unknown_words", text, {"words": words}))
     answer = None if answering is None else answering.answer
     if answering is None or answer is None:
-        return tuple(found)
+        return tuple(warnings)
     if fallback is not None:
         text = f"Every trial failed; the fallback {fallback} answered."
-        found.append(RunWarning("fallback", text, {"fallback": fallback}))
-    misfit = wrong_type(answer, context.query, components.toolbox.settings)
+        warnings.append(RunWarning("fallback", text, {"fallback": fallback}))
+    misfit = wrong_type(answer, context.query, settings)
     if misfit is not None:
-        found.append(RunWarning("wrong_type", f"{misfit.message[0].upper()}{misfit.message[1:]}."))
-    found += _on_evidence(components, answer, answering)
-    return tuple(found)
-
-
-def _outside_domain(
-    components: Components, domain: Domain, context: RunContext, names_things: bool
-) -> Iterator[RunWarning]:
-    distance = domain.distance(context.media)
-    if distance > UNLIKE:
-        what = "This video is" if context.media.video is not None else "This picture is"
-        detail = {
-            "distance": round(distance, 2),
-            "withhold": domain.withhold,
-            "about": domain.about,
-            "instead": domain.instead,
-        }
-        text = f"{what} unlike those that the models know ({domain.about})."
-        yield RunWarning("unlike_training_pictures", text, detail)
-    settings = components.toolbox.settings
-    words = domain.unknown_words(context.query.text, settings.knows) if names_things else ()
-    if words:
-        quoted = ", ".join(f"'{word}'" for word in words)
-        yield RunWarning("unknown_words", f"The models do not know {quoted}.", {"words": words})
-
-
-def _on_evidence(components: Components, answer: Answer, trial: Trial) -> Iterator[RunWarning]:
-    if trial.rests_on_nothing and not may_rest_on_nothing(answer):
-        call = trial.tool_calls[trial.rests_on_nothing[-1]]
+        text = f"{misfit.message[0].upper()}{misfit.message[1:]}."
+        warnings.append(RunWarning("wrong_type", text))
+    if answering.rests_on_nothing and not may_rest_on_nothing(answer):
+        call = answering.tool_calls[answering.rests_on_nothing[-1]]
         text = f"{sought(call)} found nothing; the answer is a guess."
-        yield RunWarning("guessed", text, {"calls": trial.rests_on_nothing})
-    schedules = components.toolbox.settings.sensitivities
-    for call in trial.tool_calls:
-        schedule = schedules.get(call.judged_by or "")
+        warnings.append(RunWarning("guessed", text, {"calls": answering.rests_on_nothing}))
+    for call in answering.tool_calls:
+        schedule = settings.sensitivities.get(call.judged_by or "")
         if schedule is None or not call.scores or call.rejected_by is not None:
             continue
         if call.scores[0] < schedule.start:
             text = f"{sought(call)} has a score of {call.scores[0]:.2f} only."
             detail = {"call": call.index, "score": call.scores[0], "usual": schedule.start}
-            yield RunWarning("weak_evidence", text, detail)
-            return
+            warnings.append(RunWarning("weak_evidence", text, detail))
+            break
+    return tuple(warnings)
 
 
 def sought(call: ToolCall) -> str:

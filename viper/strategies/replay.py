@@ -185,62 +185,49 @@ def restore_references(value: Any) -> Any:
 class _Reports(ast.NodeTransformer):
     """Inserts a report after assignments and returns, and at the start of branches and loops."""
 
-    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
-        targets = [name for target in node.targets for name in _names(target)]
-        return [node, *(_report(node, ast.unparse(name), name) for name in targets)]
+    def visit_Assign(self, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.stmt]:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [name for target in targets if node.value for name in _names(target)]
+        return [node, *(_report(node, name, name) for name in names)]
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        return [node, *(_report(node, ast.unparse(name), name) for name in _names(node.target))]
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
-        targets = _names(node.target) if node.value is not None else []
-        return [node, *(_report(node, ast.unparse(name), name) for name in targets)]
+    visit_AugAssign = visit_AnnAssign = visit_Assign
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
         if isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom):
             return node
-        return [_store_value(node.value), _report(node, "", _load(_VALUE))]
+        return [_store_value(node.value), _report(node, "", _VALUE)]
 
     def visit_Return(self, node: ast.Return) -> ast.stmt | list[ast.stmt]:
         if node.value is None:
             return node
-        back = ast.Return(_load(_VALUE))
-        return [_store_value(node.value), _report(node, "return", _load(_VALUE)), back]
+        back = ast.Return(ast.Name(_VALUE, ast.Load()))
+        return [_store_value(node.value), _report(node, "return", _VALUE), back]
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         self.generic_visit(node)
-        what = f"for {ast.unparse(node.target)}"
-        node.body.insert(0, _report(node, what, _as_expression(node.target)))
+        target = ast.unparse(node.target)
+        node.body.insert(0, _report(node, f"for {target}", target))
         return node
 
     def visit_While(self, node: ast.While) -> ast.stmt:
         self.generic_visit(node)
-        node.body.insert(0, _report(node, "while", ast.Constant(True)))
+        node.body.insert(0, _report(node, "while", "True"))
         return node
 
     def visit_If(self, node: ast.If) -> ast.stmt:
         self.generic_visit(node)
-        node.body.insert(0, _report(node, "if", ast.Constant(True)))
-        node.orelse.insert(0, _report(node, "if", ast.Constant(False)))
+        node.body.insert(0, _report(node, "if", "True"))
+        node.orelse.insert(0, _report(node, "if", "False"))
         return node
 
 
-def _names(target: ast.expr) -> list[ast.expr]:
-    """Return the names that an assignment changes, as expressions that read them."""
+def _names(target: ast.expr) -> list[str]:
+    """Return the names that an assignment changes."""
     if isinstance(target, ast.Tuple | ast.List):
         return [name for part in target.elts for name in _names(part)]
     if isinstance(target, ast.Starred):
         return _names(target.value)
-    return [_as_expression(target)] if isinstance(target, ast.Name | ast.Attribute) else []
-
-
-def _as_expression(target: ast.expr) -> ast.expr:
-    """Return an assignment's target as an expression that reads it."""
-    return ast.parse(ast.unparse(target), mode="eval").body
-
-
-def _load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
+    return [ast.unparse(target)] if isinstance(target, ast.Name | ast.Attribute) else []
 
 
 def _store_value(value: ast.expr) -> ast.stmt:
@@ -248,9 +235,7 @@ def _store_value(value: ast.expr) -> ast.stmt:
     return ast.Assign([ast.Name(_VALUE, ast.Store())], value)
 
 
-def _report(node: ast.stmt, what: str, value: ast.expr) -> ast.stmt:
+def _report(node: ast.stmt, what: str, value: str) -> ast.stmt:
     """Return a statement that reports a value; a value that cannot leave the child is skipped."""
-    arguments = [ast.Constant(node.lineno), ast.Constant(what), value]
-    report = ast.Expr(ast.Call(_load(_REPORT), arguments, []))
-    handler = ast.ExceptHandler(_load("Exception"), None, [ast.Pass()])
-    return ast.Try([report], [handler], [], [])
+    call = f"{_REPORT}({node.lineno}, {what!r}, ({value}))"
+    return ast.parse(f"try:\n    {call}\nexcept Exception:\n    pass").body[0]

@@ -155,13 +155,9 @@ class UsageMeter:
 
     def since(self, before: Usage) -> Usage:
         """Return the usage since a snapshot."""
-        cost = None if self.cost_usd is None else self.cost_usd - (before.cost_usd or 0.0)
+        counts = {name: count for name, count in vars(self).items() if count is not None}
         return Usage(
-            self.llm_calls - before.llm_calls,
-            self.prompt_tokens - before.prompt_tokens,
-            self.completion_tokens - before.completion_tokens,
-            self.model_calls - before.model_calls,
-            cost,
+            **{name: count - (getattr(before, name) or 0) for name, count in counts.items()}
         )
 
 
@@ -196,16 +192,13 @@ class RunContext:
         """Return the reason why the budget allows no further request, or None if it does."""
         settings, used = self.settings, self.usage
         tokens = used.prompt_tokens + used.completion_tokens
-        for name, limit, count in (
-            ("max_llm_calls", settings.max_llm_calls, used.llm_calls),
-            ("max_llm_tokens", settings.max_llm_tokens, tokens),
+        for most, count, text in (
+            (settings.max_llm_calls, used.llm_calls, "{} used of max_llm_calls {}"),
+            (settings.max_llm_tokens, tokens, "{} used of max_llm_tokens {}"),
+            (settings.max_cost_usd, used.cost_usd or 0, "{:.4f} used of max_cost_usd {:g}"),
         ):
-            if limit and count >= limit:
-                return Failure("budget", f"{count} used of {name} {limit}; set a higher bound or 0")
-        cost, max_cost = used.cost_usd, settings.max_cost_usd
-        if max_cost and cost is not None and cost >= max_cost:
-            message = f"{cost:.4f} used of max_cost_usd {max_cost:g}; set a higher bound or 0"
-            return Failure("budget", message)
+            if most and count >= most:
+                return Failure("budget", f"{text.format(count, most)}; set a higher bound or 0")
         return None
 
     def check_cancelled(self) -> None:

@@ -14,6 +14,8 @@ reads this module.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -130,14 +132,12 @@ class Setting(NamedTuple):
                 raise UnknownNameError(kind, text, rule.choices)
         if rule.least is None:
             return
+        expected = f"expected {rule.least:g} or more"
         if rule.most is not None:
-            if not rule.least <= value <= rule.most:
-                expected = f"{rule.least:g} to {rule.most:g}"
-                raise UsageError(f"{self.name} is {value}; expected {expected}")
-        elif not value >= rule.least:
-            expected = f"expected {rule.least:g} or more"
-            if rule.unbounded:
-                expected = "0 or more, 0 for no bound"
+            expected = f"expected {rule.least:g} to {rule.most:g}"
+        elif rule.unbounded:
+            expected = "0 or more, 0 for no bound"
+        if not rule.least <= value <= (math.inf if rule.most is None else rule.most):
             raise UsageError(f"{self.name} is {value}; {expected}")
 
 
@@ -267,9 +267,10 @@ class RunSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not _is_fraction_box(self.average_box):
+        box = self.average_box
+        if len(box) != 4 or not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1):
             raise UsageError(
-                f"average_box is {self.average_box!r}; expected x0, y0, x1, y1 with "
+                f"average_box is {box!r}; expected x0, y0, x1, y1 with "
                 "0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
             )
 
@@ -284,15 +285,17 @@ class RunSettings(Settings):
             UnknownNameError: no setting has that name, or a value is not among its choices.
             UsageError: a number is out of range.
         """
-        common: dict[str, Any] = {}
-        of_strategies: dict[str, dict[str, Any]] = {}
+        settings = all_settings()
+        changes: dict[str, dict[str, Any]] = defaultdict(dict)
         for name, value in values.items():
-            strategy = setting_named(name).strategy
-            (of_strategies.setdefault(strategy, {}) if strategy else common)[name] = value
+            if name not in settings:
+                raise UnknownNameError("setting", name, settings)
+            changes[settings[name].strategy][name] = value
+        common = changes.pop("", {})
         own = dict(self.own)
-        for strategy, changes in of_strategies.items():
+        for strategy, changed in changes.items():
             kind = strategy_settings()[strategy]
-            own[strategy] = replace(own.get(strategy, kind()), **changes)
+            own[strategy] = replace(own.get(strategy, kind()), **changed)
             if own[strategy] == kind():
                 del own[strategy]
         return replace(self, **common, own=own)
@@ -317,8 +320,7 @@ def all_settings() -> Mapping[str, Setting]:
 
 def strategy_settings() -> dict[str, type[Settings]]:
     """Return the classes of settings by strategy, for strategies that have their own."""
-    classes = {name: settings_class(name) for name in strategy_names()}
-    return {name: kind for name, kind in classes.items() if kind is not None}
+    return {name: kind for name in strategy_names() if (kind := settings_class(name)) is not None}
 
 
 @cache
@@ -334,22 +336,3 @@ def _by_name(classes: tuple[tuple[str, type[Settings]], ...]) -> Mapping[str, Se
                 )
             by_name[item.name] = item
     return MappingProxyType(by_name)
-
-
-def setting_named(name: str) -> Setting:
-    """Return the setting of that name.
-
-    Raises:
-        UnknownNameError: no setting has that name; lists the known ones.
-    """
-    settings = all_settings()
-    if name not in settings:
-        raise UnknownNameError("setting", name, settings)
-    return settings[name]
-
-
-def _is_fraction_box(box: Sequence[float]) -> bool:
-    if len(box) != 4:
-        return False
-    x0, y0, x1, y1 = box
-    return 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1

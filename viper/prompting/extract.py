@@ -47,14 +47,17 @@ def extract_code(text: str) -> str:
     lines = next(filter(None, map(line_program, [*_fenced(plain), plain])), None)
     if lines is not None:
         return lines
-    return max(filter(_parses, candidates), key=len, default=max(candidates, key=len, default=""))
+    parsed = filter(syntax_tree, candidates)
+    return max(parsed, key=len, default=max(candidates, key=len, default=""))
 
 
 def _blocks(text: str) -> Iterator[str]:
     """Yield every part of the text that may be the program, the likely ones first."""
     continues_prompt = _CONTINUES_ENTRY.match(text)
     if continues_prompt:
-        yield _complete_function(text)
+        closing = FENCE.search(text)
+        rest = text[: closing.start()] if closing else text
+        yield _unfenced_program(f"def {ENTRY}({rest.lstrip()}")
     fences = list(_fenced(text))
     # A model corrects itself in a later fence. After a completion it writes the next query.
     yield from fences if continues_prompt else reversed(fences)
@@ -78,14 +81,6 @@ def _fenced(text: str) -> Iterator[str]:
         yield text[opening.end() :]
 
 
-def _complete_function(text: str) -> str:
-    """Return the whole function of a completion that begins with its arguments."""
-    closing = FENCE.search(text)
-    return _unfenced_program(
-        f"def {ENTRY}(" + (text[: closing.start()] if closing else text).lstrip()
-    )
-
-
 def _unfenced_program(text: str) -> str:
     """Return the program in a text without fences: from its first code line to the last that
     parses.
@@ -100,19 +95,17 @@ def _unfenced_program(text: str) -> str:
     if second is not None:
         # A small program writer that does not stop writes the next query: use the first program.
         code = code[: second.start()]
-    return preamble + _longest_that_parses(code)
-
-
-def _longest_that_parses(code: str) -> str:
-    """Return the longest run of first lines that parses, or all lines if none does."""
     lines = code.splitlines()
     end = len(lines)
     while end > 1:
-        error_line = _error_line("\n".join(lines[:end]))
-        if error_line is None:
-            return "\n".join(lines[:end])
-        end = min(end - 1, error_line - 1)
-    return code
+        try:
+            _parsed("\n".join(lines[:end]))
+            return preamble + "\n".join(lines[:end])
+        except SyntaxError as error:
+            end = min(end, error.lineno or 1) - 1
+        except (ValueError, RecursionError, MemoryError):
+            break
+    return preamble + code
 
 
 def _helpers_before(text: str) -> str:
@@ -173,19 +166,17 @@ def _without_calls(block: str) -> str:
     is_past_entry, last = False, len(lines)
     for node in tree.body:
         end = node.end_lineno or node.lineno
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        only_uses = isinstance(node, ast.Expr) or (
+            ENTRY in names and not isinstance(node, ast.FunctionDef | ast.ClassDef)
+        )
         if isinstance(node, ast.FunctionDef) and node.name == ENTRY:
             is_past_entry, last = True, end
-        elif is_past_entry and (isinstance(node, ast.Expr) or _mentions_entry(node)):
+        elif is_past_entry and only_uses:
             lines[node.lineno - 1 : end] = [None] * (end - node.lineno + 1)
         elif is_past_entry:
             last = end
     return "\n".join(line for line in lines[:last] if line is not None)
-
-
-def _mentions_entry(node: ast.stmt) -> bool:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return False
-    return any(isinstance(part, ast.Name) and part.id == ENTRY for part in ast.walk(node))
 
 
 def tidy(block: str) -> str:
@@ -197,7 +188,7 @@ def tidy(block: str) -> str:
     first, _, rest = dedented.partition("\n")
     shifted = f"{first.lstrip()}\n{textwrap.dedent(rest)}".strip("\n")
     flattened = f"{first.lstrip()}\n{rest}".strip("\n")
-    return next(filter(_parses, (dedented, shifted, flattened)), dedented)
+    return next(filter(syntax_tree, (dedented, shifted, flattened)), dedented)
 
 
 def _dedent(text: str) -> str:
@@ -209,16 +200,12 @@ def _dedent(text: str) -> str:
 
 def is_complete(block: str) -> bool:
     """Return whether a text parses and defines the entry point."""
-    return defines_entry(block) and _parses(block)
+    return defines_entry(block) and syntax_tree(block) is not None
 
 
 def defines_entry(block: str) -> bool:
     """Return whether a line of a text begins the entry point."""
     return _DEFINES_ENTRY.search(block) is not None
-
-
-def _parses(block: str) -> bool:
-    return syntax_tree(block) is not None
 
 
 def syntax_tree(block: str) -> ast.Module | None:
@@ -227,17 +214,6 @@ def syntax_tree(block: str) -> ast.Module | None:
         return _parsed(block)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _error_line(block: str) -> int | None:
-    """Return the line (from 1) of the syntax error, or None if the block parses."""
-    try:
-        _parsed(block)
-    except SyntaxError as error:
-        return error.lineno or 1
-    except (ValueError, RecursionError, MemoryError):
-        return 1
-    return None
 
 
 def _parsed(block: str) -> ast.Module:

@@ -111,28 +111,30 @@ def build_plan_prompt(
     if style not in PLAN_STOP:
         raise UnknownNameError("style of a planner's prompt", style, PLAN_STOP)
     if style == "compact":
-        examples_text = "".join(
-            compact_plan(query.task, example.query, example.plan or "", example.options)
-            for example in correct
-        )
-        examples_text += "".join(
-            compact_wrong_plan(
-                query.task,
-                example.query,
-                example.plan or "",
-                example.critique or "",
-                example.options,
-            )
-            for example in incorrect
-        )
-        return examples_text + compact_plan_request(query.task, query.text, query.options)
-    examples_text = _section("Plans that worked", correct)
-    examples_text += _section("Plans that did not work, and why", incorrect)
+        text = ""
+        for example in correct:
+            steps = filter(None, map(str.strip, (example.plan or "").splitlines()))
+            text += compact_plan_request(query.task, example.query, example.options)
+            text += "\n".join(steps) + END_OF_PROGRAM
+        for example in incorrect:
+            plan, critique = example.plan or "", example.critique or ""
+            text += compact_wrong_plan(query.task, example.query, plan, critique, example.options)
+        return text + compact_plan_request(query.task, query.text, query.options)
+    text = ""
+    for title, examples in (
+        ("Plans that worked", correct),
+        ("Plans that did not work, and why", incorrect),
+    ):
+        text += f"## {title}\n\n" if examples else ""
+        for example in examples:
+            options = f"\nPossible answers: {'; '.join(map(one_line, example.options))}"
+            text += f"Query: {one_line(example.query)}{options if example.options else ''}\n"
+            text += f"{(example.plan or '').strip()}{why_text(example.critique)}\n\n"
     tools = "\n".join(line.removeprefix("# ") for line in render(entries, "compact").splitlines())
     values = {
         "media": media_words(query),
         "tools": tools,
-        "demonstrations": examples_text,
+        "demonstrations": text,
         "most": str(MOST_STEPS),
         "answer": _ANSWERS.get(
             "question" if is_open_video(query) else query.task, "what the query asks for"
@@ -145,12 +147,6 @@ def build_plan_prompt(
 def compact_plan_request(task: str, query: str, options: Sequence[str] = ()) -> str:
     """Return all lines before a plan in the compact style."""
     return f"{compact_request(task, query, options)}# plan:\n"
-
-
-def compact_plan(task: str, query: str, plan: str, options: Sequence[str] = ()) -> str:
-    """Return a query with its plan in the compact style, with the blank line that ends it."""
-    steps = "\n".join(line.strip() for line in plan.splitlines() if line.strip())
-    return compact_plan_request(task, query, options) + steps + END_OF_PROGRAM
 
 
 def compact_wrong_plan(
@@ -173,17 +169,18 @@ def read_plan(reply: str) -> str:
     """
     text = without_reasoning(reply).replace("\r\n", "\n").replace("\r", "\n")
     lines = [_ROW.sub(r"\1. \2", line) for line in text.split("\n")]
-    steps = _numbered(lines) or _in_json(text) or _unnumbered(lines, text)
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    return numbered(*(_numbered(lines) or _in_json(text) or _unnumbered(lines, text)))
 
 
 def _numbered(lines: Sequence[str]) -> list[str]:
+    numbers = [int(step["number"]) for step in map(_STEP.match, lines) if step]
+    is_continuation = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
+    if is_continuation and lines[0].strip() and not _STEP.match(lines[0]):
+        lines = [f"1. {lines[0]}", *lines[1:]]  # the prompt ended with the first number
     steps: list[str] = []
     open_step = False
-    for place, line in enumerate(lines):
+    for line in lines:
         step = _STEP.match(line)
-        if not steps and not step and place == 0 and _continues_prompt(lines):
-            step = _STEP.match(f"1. {line}")
         if step and int(step["number"]) == len(steps) + 1:
             steps.append(step["text"])
             open_step = True
@@ -194,13 +191,6 @@ def _numbered(lines: Sequence[str]) -> list[str]:
         elif open_step:
             steps[-1] += " " + _BULLET.sub("", line)
     return list(filter(None, map(_plain, steps[:MOST_STEPS])))
-
-
-def _continues_prompt(lines: Sequence[str]) -> bool:
-    """Return whether the first line is a first step whose number the prompt ended with."""
-    numbers = [int(step["number"]) for step in map(_STEP.match, lines) if step]
-    is_continuation = numbers[:1] == [2] or (not numbers and lines[0].startswith(" "))
-    return is_continuation and bool(lines[0].strip())
 
 
 def _unnumbered(lines: Sequence[str], text: str) -> list[str]:
@@ -236,16 +226,3 @@ def _plain(step: str) -> str:
         text = text.strip(" *_")
     text = re.sub(r"^([*_]{1,2})([^*_]+)\1$", r"\2", text)[:LONGEST_STEP]
     return text if any(letter.isalpha() for letter in text) else ""
-
-
-def _section(title: str, examples: Sequence[Example]) -> str:
-    texts = map(_plan_text, examples)
-    return "\n\n".join([f"## {title}", *texts]) + "\n\n" if examples else ""
-
-
-def _plan_text(example: Example) -> str:
-    options = f"\nPossible answers: {'; '.join(map(one_line, example.options))}"
-    return (
-        f"Query: {one_line(example.query)}{options if example.options else ''}\n"
-        f"{(example.plan or '').strip()}{why_text(example.critique)}"
-    )

@@ -50,19 +50,30 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 def read_queries(reply: str, task: str) -> list[Query]:
     """Return the usable queries of a model's reply in order, without repeats.
 
-    If the reply has a fenced part, only that part counts. If at least half of the lines are
-    numbered or bulleted, only these count. A reply that holds a program has no queries.
+    If the reply has a fenced part, only that part counts; an open fence runs to the end. If at
+    least half of the lines are numbered or bulleted, only these count. A reply that holds a program
+    has no queries.
     """
     text = without_reasoning(reply)
     if _PROGRAM.search(text):
         return []
-    lines = [line for line in _fenced_lines(text.splitlines()) if line.strip()]
+    lines, inside = text.splitlines(), list[str]()
+    has_fence = is_open = False
+    for line in lines:
+        if _FENCE.match(line):
+            has_fence, is_open = True, not is_open
+        elif is_open:
+            inside.append(line)
+    lines = [line for line in (inside if has_fence else lines) if line.strip()]
     marked = [line for line in lines if _MARK.match(line)]
     if 2 * len(marked) >= len(lines):
         lines = marked
     queries = (read_line(_MARK.sub("", line, count=1), task) for line in lines)
+    # A line that looks like code, or like the model's words around the queries, is no query.
     return without_repeats(
-        query for query in queries if fault(query) is None and not _is_talk(query.text)
+        query
+        for query in queries
+        if fault(query) is None and not (_CODE.search(query.text) or _REMARK.search(query.text))
     )
 
 
@@ -75,7 +86,11 @@ def read_line(line: str, task: str) -> Query:
         except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
-            return _of_record(record, task)
+            words, options = record.get("query"), record.get("options")
+            if not isinstance(words, str):
+                return Query("", task)
+            items = options if isinstance(options, list) else ()
+            return Query(_bare(words), task, options=tuple(_bare(str(item)) for item in items))
     words, *options = (_bare(part) for part in text.split("|"))
     texts = (_bare(_OPTION_MARK.sub("", option)) for option in options)
     return Query(words, task, options=tuple(texts))
@@ -106,26 +121,6 @@ def without_repeats(queries: Iterable[Query]) -> list[Query]:
     return list(by_text.values())
 
 
-def _fenced_lines(lines: list[str]) -> list[str]:
-    """Return the lines inside fences, or all lines without one; an open fence runs to the end."""
-    inside: list[str] = []
-    has_fence = is_open = False
-    for line in lines:
-        if _FENCE.match(line):
-            has_fence, is_open = True, not is_open
-        elif is_open:
-            inside.append(line)
-    return inside if has_fence else lines
-
-
-def _of_record(record: dict[str, Any], task: str) -> Query:
-    words, options = record.get("query"), record.get("options") or ()
-    if not isinstance(words, str):
-        return Query("", task)
-    items = options if isinstance(options, list | tuple) else ()
-    return Query(_bare(words), task, options=tuple(_bare(str(item)) for item in items))
-
-
 def _bare(text: str) -> str:
     """Return text on one line, without control characters, a trailing comma and outer quotes."""
     left = one_line("".join(map(_visible, unicodedata.normalize("NFC", text))))
@@ -145,11 +140,6 @@ def _visible(letter: str) -> str:
     return "" if unicodedata.category(letter) in _HIDDEN else letter
 
 
-def _is_talk(text: str) -> bool:
-    """Return whether a line looks like code, or like the model's words around the queries."""
-    return _CODE.search(text) is not None or _REMARK.search(text) is not None
-
-
 DESCRIBED_TASKS: tuple[str, ...] = ("ground", "question", "choice")
 
 
@@ -165,18 +155,13 @@ def build_query_prompt(
         existing: earlier queries, which the model must not repeat.
         media: kind of media of the set: ``pictures``, ``videos``.
     """
+    known = "\n## Queries that are there already and must not come again\n\n"
+    lines = "".join(f"{one_line(query)}\n" for query in existing)
     values = {
         "sheet": about.strip(),
         "kind": fill(f"queries_{task}", {}).strip(),
         "count": str(count),
-        "known": _existing_section(existing),
+        "known": f"{known}{lines}" if existing else "",
         "media": media,
     }
     return fill("queries", values).rstrip("\n") + "\n"
-
-
-def _existing_section(queries: Sequence[str]) -> str:
-    if not queries:
-        return ""
-    lines = "".join(f"{one_line(query)}\n" for query in queries)
-    return f"\n## Queries that are there already and must not come again\n\n{lines}"

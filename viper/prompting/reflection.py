@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from viper.prompting.compact import compact_program, one_line, options_line
+from viper.prompting.compact import compact_program, compact_query, one_line
 from viper.prompting.template import fill
 
 # The last line of the compact prompt, which the model continues up to the end of the line.
@@ -69,15 +69,12 @@ def build_local_prompt(reflection: Reflection, place: int) -> str:
 
 def build_fault_prompt(reflection: Reflection) -> str:
     """Build the compact prompt, up to ``# fault:`` in its last line."""
-    lines = [f"# task: {reflection.task}", f"# query: {one_line(reflection.query)}"]
-    lines += [line for line in [options_line(reflection.options).rstrip("\n")] if line]
-    lines.append(compact_program(reflection.program))
+    query = compact_query(reflection.query, reflection.options)
+    lines = [f"# task: {reflection.task}\n{query}{compact_program(reflection.program)}"]
     lines += [f"# {one_line(step)}" for step in reflection.steps]
-    lines.append(f"# answer: {one_line(reflection.answer)}")
-    if reflection.desired:
-        lines.append(f"# desired: {one_line(reflection.desired)}")
-    if reflection.comment:
-        lines.append(f"# comment: {one_line(reflection.comment)}")
+    for name in ("answer", "desired", "comment"):
+        text = getattr(reflection, name)
+        lines += [f"# {name}: {one_line(text)}"] if text or name == "answer" else []
     return "\n".join([*lines, FAULT])
 
 

@@ -77,43 +77,21 @@ _AFTER_JSON = re.compile(r"\s*</tool_call>|[ \t]*\n\s*(?:```|~~~)[ \t]*$|", re.M
 
 def in_fences(reply: str) -> str:
     """Return a reply in which code between tags, in JSON and in tool calls is in fences."""
-    return _json_in_fences(_tags_in_fences(_INLINE_FENCE.sub(r"\n\1", reply)))
-
-
-def _fenced(code: str) -> str:
-    return f"\n{code}\n" if FENCE.search(code) else f"\n~~~~~~python\n{code}\n~~~~~~\n"
-
-
-def _tags_in_fences(text: str) -> str:
+    text = _INLINE_FENCE.sub(r"\n\1", reply)
     pieces, place = list[str](), 0
     for opening in list(_CODE_TAG.finditer(text))[:_MOST_MARKS]:
+        begin = opening.end()
         if opening.start() < place:
             continue
-        code, end = _tagged(text, opening.end())
-        pieces += [text[place : opening.start()], _fenced(code.strip("\n")) if code.strip() else ""]
-        place = end
-    return "".join([*pieces, text[place:]])
-
-
-def _tagged(text: str, begin: int) -> tuple[str, int]:
-    """Return the code after an opening tag and its end.
-
-    It ends before the first tag at which it parses, so that a tag in a string does not cut it.
-    """
-    tags = list(_ANY_TAG.finditer(text, begin))[:_MOST_MARKS]
-    ends = [(tag.start(), tag.end() if _CLOSES.match(tag[0]) else tag.start()) for tag in tags]
-    ends.append((len(text), len(text)))
-    good = (end for end in ends if _is_code(text[begin : end[0]]))
-    last, place = next(good, ends[0])
-    return text[begin:last], place
-
-
-def _is_code(text: str) -> bool:
-    return bool(text.strip()) and bool(FENCE.search(text) or syntax_tree(tidy(text)))
-
-
-def _json_in_fences(text: str) -> str:
-    pieces, place = list[str](), 0
+        pieces.append(text[place : opening.start()])
+        tags = list(_ANY_TAG.finditer(text, begin))[:_MOST_MARKS]
+        ends = [(tag.start(), tag.end() if _CLOSES.match(tag[0]) else tag.start()) for tag in tags]
+        ends.append((len(text), len(text)))
+        # Code ends before the first tag at which it parses, so a tag in a string does not cut it.
+        last, place = next((end for end in ends if _is_code(text[begin : end[0]])), ends[0])
+        pieces += [_fenced(text[begin:last].strip("\n"))] if text[begin:last].strip() else []
+    text = "".join([*pieces, text[place:]])
+    pieces, place = [], 0
     for begin, end, value in json_parts(text):
         code = _code_in_json(value)
         before = _BEFORE_JSON.search(text, place, begin)
@@ -122,6 +100,14 @@ def _json_in_fences(text: str) -> str:
             after = _AFTER_JSON.match(text, end)
             place = after.end() if after else end
     return "".join([*pieces, text[place:]])
+
+
+def _fenced(code: str) -> str:
+    return f"\n{code}\n" if FENCE.search(code) else f"\n~~~~~~python\n{code}\n~~~~~~\n"
+
+
+def _is_code(text: str) -> bool:
+    return bool(text.strip()) and bool(FENCE.search(text) or syntax_tree(tidy(text)))
 
 
 _REFUSAL = re.compile(

@@ -90,11 +90,8 @@ def _by_label(line: str, options: Sequence[str]) -> int | None:
 
 def _by_whole_text(line: str, options: Sequence[str]) -> int | None:
     text = _plain(line)
-    names = labels(len(options))
-    forms = [
-        {_plain(option), _plain(f"{name} {option}")}
-        for name, option in zip(names, options, strict=True)
-    ]
+    pairs = zip(labels(len(options)), options, strict=True)
+    forms = [{_plain(option), _plain(f"{name} {option}")} for name, option in pairs]
     return _only(i for i, form in enumerate(forms) if text and text in form)
 
 

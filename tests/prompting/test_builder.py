@@ -15,7 +15,6 @@ from viper.api import api_set
 from viper.errors import UnknownNameError
 from viper.prompting import builder as builder_module
 from viper.prompting.builder import (
-    STYLES,
     FailedProgram,
     build_select_prompt,
     entry_point,
@@ -24,7 +23,7 @@ from viper.prompting.builder import (
 )
 from viper.prompting.compact import compact_document
 from viper.prompting.extract import extract_code
-from viper.schema import Example, Failure, Query
+from viper.schema import PROMPT_STYLES, Example, Failure, Query
 
 build_prompt = textual(builder_module.build_prompt)
 
@@ -59,7 +58,7 @@ FEEDBACK = FailedProgram(
 )
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", PROMPT_STYLES)
 @pytest.mark.parametrize("task", QUERIES)
 def test_golden(task: str, style: str) -> None:
     query = QUERIES[task]
@@ -103,7 +102,7 @@ def test_every_part_is_there_or_left_out(style: str) -> None:
 
 def test_dollars_and_braces_of_a_query_stay_as_they_are() -> None:
     query = Query("the $query {x} costing $5", task="ground")
-    for style in STYLES:
+    for style in PROMPT_STYLES:
         assert "the $query {x} costing $5" in build_prompt(query, (), (), style=style)
 
 

@@ -26,7 +26,6 @@ from viper.api.spec import render
 from viper.errors import UnknownNameError
 from viper.models.llm.messages import Prompt, assistant, user
 from viper.prompting.compact import (
-    PromptExample,
     compact_document,
     compact_failure,
     compact_query,
@@ -39,13 +38,9 @@ from viper.prompting.template import MODULE_NAMES, facts_section, fill, fill_tur
 from viper.sandbox import describe_failure
 from viper.schema import PROMPT_STYLES, Example, Failure, Query, ToolCall
 
-STYLES = PROMPT_STYLES
-
-_ENTRY_POINTS = {"choice": "execute_command(video, question, possible_answers)"}
 # Kinds of query with a template of careful programs; the other tasks have one way of answering.
 _CAREFUL = ("ground", "question", "choice", "open")
 
-_MEDIA = {"choice": "a video"}
 # Names of the query's pictures in line programs.
 _PICTURES = {
     "image": "The picture of the query is `IMAGE`.",
@@ -80,7 +75,7 @@ class FailedProgram:
 def build_prompt(
     query: Query,
     entries: Sequence[ApiEntry],
-    examples: Sequence[PromptExample] = (),
+    examples: Sequence[Example] = (),
     incorrect: Sequence[Example] = (),
     *,
     style: str = "compact",
@@ -106,8 +101,8 @@ def build_prompt(
     Raises:
         UnknownNameError: the style does not exist.
     """
-    if style not in STYLES:
-        raise UnknownNameError("prompt style", style, STYLES)
+    if style not in PROMPT_STYLES:
+        raise UnknownNameError("prompt style", style, PROMPT_STYLES)
     if style == "compact":
         failed = ""
         if feedback is not None:
@@ -115,7 +110,14 @@ def build_prompt(
         return compact_document(
             entries, query.task, examples, query.text, query.options, failed, plan
         )
-    rules = _rules(query, entries, lines)
+    if lines:
+        pictures = _PICTURES.get(query.media, _PICTURES["image"])
+        parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
+        rules = "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
+    else:
+        sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
+        several = query.media == "images"
+        rules = guidelines_for(query.task, sees_patches, several, is_open_video(query))
     if plan:
         rules = f"{rules}\n{fill('guidelines_plan', {}).strip()}"
     values = {
@@ -137,7 +139,11 @@ def build_prompt(
             return turns
         code = f"```python\n{feedback.program.strip()}\n```"
         return (*turns, assistant(code), user(feedback_text(feedback, entries)))
-    values["feedback"] = "" if feedback is None else _feedback_section(feedback)
+    values["feedback"] = ""
+    if feedback is not None:
+        failure = describe_failure(feedback.failure)
+        program = feedback.program.strip("\n")
+        values["feedback"] = fill("feedback", {"program": program, "failure": failure})
     query_lines = compact_query(query.text, query.options) + plan_comment(plan)
     values["query"] = query_lines.rstrip("\n")
     for name in ("guidelines", "feedback"):
@@ -160,8 +166,8 @@ def build_select_prompt(
     findings = info_text(info)
     if style == "compact":
         return compact_selection(findings, question, options)
-    if style not in STYLES:
-        raise UnknownNameError("prompt style", style, STYLES)
+    if style not in PROMPT_STYLES:
+        raise UnknownNameError("prompt style", style, PROMPT_STYLES)
     option_list = "\n".join(f"- {one_line(option)}" for option in options)
     values = {"info": findings, "question": one_line(question), "options": option_list}
     return fill("select", values).rstrip("\n")
@@ -189,8 +195,9 @@ def guidelines_for(
 
 def entry_point(task: str, media: str = "image") -> str:
     """Return the signature of a program for such a task and media, ``execute_command(image)``."""
-    parameter = "image_list" if media == "images" else "image"
-    return _ENTRY_POINTS.get(task, f"execute_command({parameter})")
+    if task == "choice":
+        return "execute_command(video, question, possible_answers)"
+    return f"execute_command({'image_list' if media == 'images' else 'image'})"
 
 
 def info_text(info: Any) -> str:
@@ -202,24 +209,11 @@ def info_text(info: Any) -> str:
     return one_line(str(info))
 
 
-def _rules(query: Query, entries: Sequence[ApiEntry], lines: bool) -> str:
-    """Return the rules for a query and the listed names."""
-    if lines:
-        return _line_rules(query)
-    sees_patches = any(entry.owner == "ImagePatch" for entry in entries)
-    return guidelines_for(query.task, sees_patches, query.media == "images", is_open_video(query))
-
-
-def _line_rules(query: Query) -> str:
-    """Return the rules for line programs: the common ones, then those of the task."""
-    pictures = _PICTURES.get(query.media, _PICTURES["image"])
-    parts = ("guidelines_lines", f"guidelines_{query.task}_lines")
-    return "\n".join(fill(part, {"pictures": pictures}).strip() for part in parts)
-
-
 def media_words(query: Query) -> str:
     """Describe the media of a query in words."""
-    return _MEDIA.get(query.task, "several images" if query.media == "images" else "an image")
+    if query.task == "choice":
+        return "a video"
+    return "several images" if query.media == "images" else "an image"
 
 
 def plan_comment(plan: str | None) -> str:
@@ -239,26 +233,24 @@ def chat_query(query: Query) -> str:
 
 
 def _examples_text(
-    examples: Sequence[PromptExample], incorrect: Sequence[Example], style: str, is_planned: bool
+    examples: Sequence[Example], incorrect: Sequence[Example], style: str, is_planned: bool
 ) -> str:
     """Return the sections of examples with the blank lines after them; "" without examples."""
-    text, mark = "", "##" if style == "chat" else "#"
+    sections, is_chat = "", style == "chat"
     parts = ("Solved queries", examples), ("Programs that did not work, and why", incorrect)
     for title, shown in parts:
-        blocks = [_example_text(each, style, is_planned) for each in shown]
+        blocks = []
+        for example in shown:
+            plan = plan_comment(example.plan) if is_planned else ""
+            query = compact_query(example.query, example.options)
+            text = query + plan + example.program.strip("\n")
+            text = f"```python\n{text}\n```" if is_chat else text
+            critique = example.critique if is_planned else ""
+            blocks.append(text + why_text(critique, "" if is_chat else "# "))
         if blocks:
-            gap = "\n\n" if style == "chat" or is_planned else "\n"
-            text += f"{mark} {title}{gap}" + "\n\n".join(blocks) + "\n\n"
-    return f"{text}\n" if text and style == "full" else text
-
-
-def _example_text(example: PromptExample, style: str, is_planned: bool) -> str:
-    plan = plan_comment(example.plan) if is_planned else ""
-    text = compact_query(example.query, example.options) + plan + example.program.strip("\n")
-    critique = example.critique if is_planned and isinstance(example, Example) else ""
-    if style == "chat":
-        return f"```python\n{text}\n```{why_text(critique)}"
-    return text + why_text(critique, "# ")
+            gap = "\n\n" if is_chat or is_planned else "\n"
+            sections += f"{'##' if is_chat else '#'} {title}{gap}" + "\n\n".join(blocks) + "\n\n"
+    return f"{sections}\n" if sections and style == "full" else sections
 
 
 def why_text(critique: str | None, mark: str = "") -> str:
@@ -287,12 +279,29 @@ def feedback_text(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
     Args:
         entries: the names that a program may call.
     """
+    failure = failed.failure
+    line = f" in line {failure.line}" if failure.line is not None else ""
+    source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
+    error = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
+    problem = f"It failed{line}{source}.\n{error}" if line else error
+    if failure.kind in _WITHOUT_PROGRAM:
+        problem = f"There was no program to run: {failure.message}."
+    elif failure.kind == "below_threshold":
+        place = failure.call_index
+        call = next((each for each in failed.calls if each.index == place), None)
+        nothing = f"{failure.tool} found nothing" if call is None else call_text(call)
+        problem += (
+            f"\nThe reason: {nothing}, also when less sure results were allowed. Ask for it by "
+            "another name, or answer without it."
+        )
+    elif failure.kind == "forbidden":
+        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
+    if failure.exception in ("AttributeError", "NameError"):
+        names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
+        problem += f"\nThe names that can be called: {', '.join(names)}."
     calls = "\n".join(f"- {call_text(call)}" for call in failed.calls[-MAX_CALLS:])
-    values = {
-        "problem": _problem(failed, entries),
-        "calls": f"\nThe calls it made, with their results:\n{calls}\n" if calls else "",
-    }
-    return fill("feedback_chat", values).strip()
+    calls = f"\nThe calls it made, with their results:\n{calls}\n" if calls else ""
+    return fill("feedback_chat", {"problem": problem, "calls": calls}).strip()
 
 
 def call_text(call: ToolCall) -> str:
@@ -303,30 +312,6 @@ def call_text(call: ToolCall) -> str:
     if call.rejected_by and call.scores:
         result += f" (the best candidate scored {call.scores[0]:.2f}, which is too low)"
     return f"{call.tool}({', '.join(arguments)}) -> {result}"
-
-
-def _problem(failed: FailedProgram, entries: Sequence[ApiEntry]) -> str:
-    failure = failed.failure
-    if failure.kind in _WITHOUT_PROGRAM:
-        return f"There was no program to run: {failure.message}."
-    line = f" in line {failure.line}" if failure.line is not None else ""
-    source = f": `{failure.source_line.strip()}`" if failure.source_line else ""
-    error = f"{failure.exception}: {failure.message}" if failure.exception else failure.message
-    problem = f"It failed{line}{source}.\n{error}" if line else error
-    if failure.kind == "below_threshold":
-        place = failure.call_index
-        call = next((each for each in failed.calls if each.index == place), None)
-        nothing = f"{failure.tool} found nothing" if call is None else call_text(call)
-        problem += (
-            f"\nThe reason: {nothing}, also when less sure results were allowed. Ask for it by "
-            "another name, or answer without it."
-        )
-    if failure.kind == "forbidden":
-        problem += f"\nOnly these modules can be imported: {MODULE_NAMES}."
-    if failure.exception in ("AttributeError", "NameError"):
-        names = [f"{each.owner}.{each.name}" if each.owner else each.name for each in entries]
-        problem += f"\nThe names that can be called: {', '.join(names)}."
-    return problem
 
 
 def _value_text(value: Any) -> str:
@@ -340,11 +325,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value_text, value))}]"[:_MAX_VALUE] if value else ""
     return "" if value is None else repr(value)[:_MAX_VALUE]
-
-
-def _feedback_section(feedback: FailedProgram) -> str:
-    failure = describe_failure(feedback.failure)
-    return fill("feedback", {"program": feedback.program.strip("\n"), "failure": failure})
 
 
 def _as_comments(text: str) -> str:

@@ -23,32 +23,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
 
 from viper.api.sets import ApiEntry
 from viper.api.spec import render
+from viper.schema import Example
 
 # Stop string of the program writer: a blank line ends a compact program.
 END_OF_PROGRAM = "\n\n"
 
 
-class PromptExample(Protocol):
-    """The fields of an example in a prompt; :class:`viper.schema.Example` has them."""
-
-    @property
-    def query(self) -> str: ...
-    @property
-    def program(self) -> str: ...
-    @property
-    def options(self) -> Sequence[str]: ...
-    @property
-    def plan(self) -> str | None: ...
-
-
 def compact_document(
     entries: Sequence[ApiEntry],
     task: str,
-    examples: Sequence[PromptExample],
+    examples: Sequence[Example],
     query: str,
     options: Sequence[str] = (),
     failed: str = "",

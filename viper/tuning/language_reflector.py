@@ -17,7 +17,7 @@ from viper.errors import UnknownNameError
 from viper.models.llm.protocol import LLM, Sampling
 from viper.models.llm.replies import json_parts, without_reasoning
 from viper.prompting import reflection as prompts
-from viper.prompting.builder import STYLES
+from viper.schema import PROMPT_STYLES
 from viper.strategies.critique import LOCATIONS, TOOL, Critique, CritiqueError
 from viper.tools.toolbox import Toolbox
 from viper.tuning.case import Case, desired_text
@@ -61,8 +61,8 @@ class LanguageReflector:
         scope: Scope = "global",
         results: bool = True,
     ) -> None:
-        if style not in STYLES:
-            raise UnknownNameError("prompt style", style, STYLES)
+        if style not in PROMPT_STYLES:
+            raise UnknownNameError("prompt style", style, PROMPT_STYLES)
         scopes = get_args(Scope) if style != "compact" else ("global",)
         if scope not in scopes:
             raise UnknownNameError("scope of reflection", scope, scopes)

@@ -33,6 +33,7 @@ from viper.data.source import Record, SourceFile
 from viper.errors import DataError, MediaError, MissingExtraError
 from viper.models.media import MAX_IMAGE_PIXELS, PICTURE_FORMATS
 from viper.models.vision.roles import Pixels
+from viper.plugins import need_packages
 
 # With what the names of the hub's sets begin.
 PREFIX = "hub:"
@@ -54,11 +55,10 @@ class Tables:
             DataError: the hub cannot be reached, or has no such table.
             MissingExtraError: the ``datasets`` library is not installed.
         """
-        try:
-            import datasets
-            from datasets.exceptions import DatasetsError
-        except ImportError:
-            raise MissingExtraError("datasets", f"{PREFIX}{self.repository}") from None
+        need_packages(("datasets",), f"{PREFIX}{self.repository}")
+        import datasets
+        from datasets.exceptions import DatasetsError
+
         saved = None if self.root is None else self.root / self.repository / (config or "")
         try:
             if saved is not None and saved.is_dir():
@@ -89,17 +89,17 @@ class HubPicture:
 
     def __call__(self) -> Pixels | list[Pixels]:
         row = self.table[self.row]
-        pictures = [decoded(_encoded(row[name]), self.where) for name in self.columns]
+        pictures = []
+        for picture in (row[name] for name in self.columns):
+            data = b""
+            if isinstance(picture, str):
+                with suppress(ValueError):
+                    data = b64decode(picture, validate=True)
+            elif isinstance(picture, Mapping):
+                # A path instead of bytes could name any file of this machine.
+                data = picture.get("bytes") or b""
+            pictures.append(decoded(data, self.where))
         return pictures if len(pictures) > 1 else pictures[0]
-
-
-def _encoded(picture: Any) -> bytes:
-    """Return the bytes of a picture in a table, which is a mapping or a text in base64."""
-    if isinstance(picture, str):
-        with suppress(ValueError):
-            return b64decode(picture, validate=True)
-    # A path instead of bytes could name any file of this machine.
-    return (picture.get("bytes") if isinstance(picture, Mapping) else None) or b""
 
 
 def decoded(data: bytes, where: str, formats: Sequence[str] = PICTURE_FORMATS) -> Pixels:
@@ -165,7 +165,7 @@ class HubSet:
 def _rows(table: Any, source: SourceFile) -> Iterator[tuple[int, Record]]:
     slim = table.remove_columns([name for name in table.column_names if name == "image"])
     for number, row in enumerate(slim):
-        yield number, Record.of(row, source, f" row {number}")
+        yield number, Record(row, source, f" row {number}")
 
 
 def _expressions(tables: Tables, source: SourceFile) -> Iterator[Sample]:
@@ -216,56 +216,33 @@ def _nextqa(tables: Tables, source: SourceFile) -> Iterator[Sample]:
 def _okvqa(tables: Tables, source: SourceFile) -> Iterator[Sample]:
     table = tables.open(tables.config)
     for number, row in _rows(table, source):
-        answers = Record(dict(enumerate(row.items("answers"))), source, f"{row.at} answer")
         name = row.name("question_id")
         yield Sample(
             name,
             row.text("question"),
             task="question",
             media="image",
-            target=tuple(answers.text(place) for place in answers.values),
+            target=row.texts("answers", "answer"),
             load=HubPicture(table, number, name),
             files=(name,),
         )
 
 
-def _plain(*splits: str, config: str | None = None) -> dict[str, tuple[str | None, str]]:
-    return {split: (config, split) for split in splits}
+def _refcoco(repository: str, name: str, *splits: str) -> HubSet:
+    tables, summary = {split: (None, split) for split in splits}, f"{name} from the hub"
+    return HubSet(f"lmms-lab/{repository}", "grounding", summary, _expressions, tables)
 
 
-REFCOCO = HubSet(
-    "lmms-lab/RefCOCO",
-    "grounding",
-    "RefCOCO from the hub",
-    _expressions,
-    _plain("val", "testA", "testB", "test"),
-)
-REFCOCO_PLUS = HubSet(
-    "lmms-lab/RefCOCOplus",
-    "grounding",
-    "RefCOCO+ from the hub",
-    _expressions,
-    _plain("val", "testA", "testB"),
-)
-REFCOCOG = HubSet(
-    "lmms-lab/RefCOCOg", "grounding", "RefCOCOg from the hub", _expressions, _plain("val", "test")
-)
-GQA = HubSet(
-    "lmms-lab/GQA",
-    "gqa",
-    "GQA from the hub",
-    _gqa,
-    {
-        "testdev_balanced": ("testdev_balanced", "testdev"),
-        "testdev_all": ("testdev_all", "testdev"),
-        "val_balanced": ("val_balanced", "val"),
-    },
-)
-NEXTQA = HubSet(
-    "lmms-lab/NExTQA",
-    "nextqa",
-    "NExT-QA from the hub; videos under --root",
-    _nextqa,
-    _plain("test", config="MC"),
-)
-OKVQA = HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _plain("val2014"))
+REFCOCO = _refcoco("RefCOCO", "RefCOCO", "val", "testA", "testB", "test")
+REFCOCO_PLUS = _refcoco("RefCOCOplus", "RefCOCO+", "val", "testA", "testB")
+REFCOCOG = _refcoco("RefCOCOg", "RefCOCOg", "val", "test")
+
+_GQA_SPLITS = ("testdev_balanced", "testdev_all", "val_balanced")
+_GQA_TABLES = {name: (name, name.split("_")[0]) for name in _GQA_SPLITS}
+GQA = HubSet("lmms-lab/GQA", "gqa", "GQA from the hub", _gqa, _GQA_TABLES)
+
+_VIDEOS = "NExT-QA from the hub; videos under --root"
+NEXTQA = HubSet("lmms-lab/NExTQA", "nextqa", _VIDEOS, _nextqa, {"test": ("MC", "test")})
+
+_OKVQA_TABLES = {"val2014": (None, "val2014")}
+OKVQA = HubSet("lmms-lab/OK-VQA", "okvqa", "OK-VQA from the hub", _okvqa, _OKVQA_TABLES)

@@ -30,7 +30,7 @@ from viper.data.hub import HubPicture
 from viper.data.layout import OfficialSet
 from viper.data.sample import Sample
 from viper.data.source import Record, SourceFile
-from viper.errors import MissingExtraError
+from viper.plugins import need_packages
 
 
 class _ParquetSet(OfficialSet):
@@ -67,7 +67,19 @@ def _set(
 
 
 def _samples(source: SourceFile, sample_of: Callable[..., Sample]) -> Iterator[Sample]:
-    table = _opened(source)
+    if not source.path.is_file():
+        raise source.missing()
+    need_packages(("datasets",), source.name)
+    import datasets
+    from datasets.exceptions import DatasetsError
+
+    try:
+        table = datasets.Dataset.from_parquet(str(source.path))
+    except (OSError, ValueError, KeyError, RuntimeError, DatasetsError) as error:
+        cause = str(error.__cause__ or error).strip().split("\n")[0]
+        raise source.wrong("", f"cannot be read ({cause[:200]})", "a parquet table") from None
+    # Without the metadata no library decodes what a column claims to be: pictures stay bytes.
+    table = datasets.Dataset(table.data.replace_schema_metadata(None))
     pictures = [name for name in table.column_names if name.startswith("image")]
     is_there = {name: table.data.column(name).is_valid().to_pylist() for name in pictures}
     for number, values in enumerate(table.remove_columns(pictures)):
@@ -77,24 +89,6 @@ def _samples(source: SourceFile, sample_of: Callable[..., Sample]) -> Iterator[S
             raise source.wrong(row.at, "has no picture", "one in the column 'image'")
         load = HubPicture(table, number, f"{source.path}{row.at}", shown)
         yield sample_of(row, media="images" if len(shown) > 1 else "image", load=load)
-
-
-def _opened(source: SourceFile) -> Any:
-    """Return the ``datasets.Dataset`` of a file."""
-    if not source.path.is_file():
-        raise source.missing()
-    try:
-        import datasets
-        from datasets.exceptions import DatasetsError
-    except ImportError:
-        raise MissingExtraError("datasets", source.name) from None
-    try:
-        table = datasets.Dataset.from_parquet(str(source.path))
-    except (OSError, ValueError, KeyError, RuntimeError, DatasetsError) as error:
-        cause = str(error.__cause__ or error).strip().split("\n")[0]
-        raise source.wrong("", f"cannot be read ({cause[:200]})", "a parquet table") from None
-    # Without the metadata no library decodes what a column claims to be: pictures stay bytes.
-    return datasets.Dataset(table.data.replace_schema_metadata(None))
 
 
 def _hrbench(row: Record, **picture: Any) -> Sample:
@@ -127,7 +121,7 @@ def _countbench(row: Record, **picture: Any) -> Sample:
 
 
 def _blink(row: Record, **picture: Any) -> Sample:
-    name, options = row.text("idx"), _choices(row)
+    name, options = row.text("idx"), row.texts("choices", "choice")
     return Sample(
         name,
         row.text("prompt").split("\n(A)")[0],
@@ -141,7 +135,7 @@ def _blink(row: Record, **picture: Any) -> Sample:
 
 
 def _cvbench(row: Record, **picture: Any) -> Sample:
-    options = _choices(row)
+    options = row.texts("choices", "choice")
     return Sample(
         row.name("idx"),
         row.text("question"),
@@ -153,11 +147,6 @@ def _cvbench(row: Record, **picture: Any) -> Sample:
         files=(row.text("filename"),),
         **picture,
     )
-
-
-def _choices(row: Record) -> tuple[str, ...]:
-    choices = Record(dict(enumerate(row.items("choices"))), row.source, f"{row.at} choice")
-    return tuple(choices.text(place) for place in choices.values)
 
 
 # Of BLINK, each a folder of the repository.
@@ -197,15 +186,13 @@ BLINK = _set(
     {"val": tuple(file for files in _BLINK_FILES.values() for file in files), **_BLINK_FILES},
 )
 
+_CVBENCH_FILES = ("test_2d.parquet", "test_3d.parquet")
+
 CVBENCH = _set(
     "cvbench",
     "nyu-visionx/CV-Bench",
     "cvbench",
     "multiple choice in 2D and 3D (Tong et al. 2024)",
     _cvbench,
-    {
-        "test": ("test_2d.parquet", "test_3d.parquet"),
-        "2D": ("test_2d.parquet",),
-        "3D": ("test_3d.parquet",),
-    },
+    {"test": _CVBENCH_FILES, "2D": _CVBENCH_FILES[:1], "3D": _CVBENCH_FILES[1:]},
 )

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from reprlib import Repr
 from string import ascii_uppercase
@@ -86,8 +87,11 @@ class SourceFile:
         try:
             with self.path.open("rb") as file:
                 yield file
+        except FileNotFoundError:
+            raise self.missing() from None
         except OSError as error:
-            raise self._unreadable(error) from None
+            seen = error.strerror or error
+            raise DataError(f"{self.path}: {seen}; expected a file to read") from None
 
     def read_json(self, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
         """Read the JSON value in the file.
@@ -103,7 +107,7 @@ class SourceFile:
             with self.opened() as file:
                 return json.load(file, object_hook=hook)
         except (ValueError, RecursionError) as error:
-            raise self._no_json("", error) from None
+            raise self._unreadable("", error) from None
 
     def json_lines(self) -> Iterator[tuple[str, Any]]:
         """Yield place (``:3``) and value of each line that is not blank.
@@ -115,7 +119,7 @@ class SourceFile:
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise self._no_json(at, error) from None
+                raise self._unreadable(at, error) from None
             yield at, value
 
     def records(self) -> Iterator[Record]:
@@ -162,26 +166,16 @@ class SourceFile:
     @contextmanager
     def _opened_text(self, newline: str | None = None) -> Iterator[TextIO]:
         try:
-            with self.path.open(encoding="utf-8-sig", newline=newline) as file:
-                yield file
-        except OSError as error:
-            raise self._unreadable(error) from None
+            with self.opened() as file:
+                yield TextIOWrapper(file, "utf-8-sig", newline=newline)
         except UnicodeDecodeError as error:
-            raise self._no_text(error) from None
+            raise self._unreadable("", error) from None
 
-    def _unreadable(self, error: OSError) -> DataError:
-        if isinstance(error, FileNotFoundError):
-            return self.missing()
-        return DataError(f"{self.path}: {error.strerror or error}; expected a file to read")
-
-    def _no_text(self, error: UnicodeDecodeError) -> DataError:
-        return self.wrong("", f"byte {error.start} is not UTF-8", "text in UTF-8")
-
-    def _no_json(self, at: str, error: Exception) -> DataError:
+    def _unreadable(self, at: str, error: Exception) -> DataError:
         if isinstance(error, json.JSONDecodeError):
             seen = f"is cut short or no JSON ({error.msg} at line {error.lineno})"
         elif isinstance(error, UnicodeDecodeError):
-            return self._no_text(error)
+            return self.wrong("", f"byte {error.start} is not UTF-8", "text in UTF-8")
         elif isinstance(error, RecursionError):
             seen = "is nested too deeply"
         else:
@@ -227,16 +221,18 @@ class Record:
     def text(self, key: str) -> str:
         """Return a text that is not blank, without surrounding white space."""
         value = self.values.get(key)
-        if not isinstance(value, str) or not value.strip() or not _is_unicode(value):
+        text = value.strip() if isinstance(value, str) else ""
+        # JSON may hold half a character, which cannot be written again
+        if not text or text != text.encode(errors="ignore").decode():
             raise self.wrong(key, "a text")
-        return value.strip()
+        return text
 
-    def whole(self, key: str) -> int:
+    def whole(self, key: str, expected: str = "a whole number") -> int:
         """Return a whole number. A text of digits is not accepted."""
         value = self.values.get(key)
         # ids and counts fit 64 bits; a longer number is damage, and slow to print
         if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 64:
-            raise self.wrong(key, "a whole number")
+            raise self.wrong(key, expected)
         return value
 
     def digits(self, key: str) -> int:
@@ -257,13 +253,9 @@ class Record:
 
     def name(self, key: str) -> str:
         """Return a text or whole number as text: an id."""
-        value = self.values.get(key)
-        if isinstance(value, str):
+        if isinstance(self.values.get(key), str):
             return self.text(key)
-        # ids and counts fit 64 bits; a longer number is damage, and slow to print
-        if not isinstance(value, int) or isinstance(value, bool) or value.bit_length() > 64:
-            raise self.wrong(key, "a text or a whole number")
-        return str(value)
+        return str(self.whole(key, "a text or a whole number"))
 
     def items(self, key: str) -> list[Any]:
         """Return a list."""
@@ -278,6 +270,11 @@ class Record:
             Record.of(value, self.source, f"{self.at} {key}[{index}]")
             for index, value in enumerate(self.items(key))
         ]
+
+    def texts(self, key: str, each: str) -> tuple[str, ...]:
+        """Return a list of texts; messages about one of them say ``each``."""
+        parts = Record(dict(enumerate(self.items(key))), self.source, f"{self.at} {each}")
+        return tuple(parts.text(place) for place in parts.values)
 
     def record(self, key: str) -> Record:
         """Return an object."""
@@ -315,9 +312,11 @@ class Record:
     def _four(self, key: str, expected: str) -> PixelBox:
         value = self.values.get(key)
         numbers = value if isinstance(value, list | tuple) else ()
-        if len(numbers) != 4 or not all(_is_coordinate(number) for number in numbers):
+        # a truth value is an int to Python; NaN is below nothing
+        fits = [type(each) in (int, float) and abs(each) <= MAX_COORDINATE for each in numbers]
+        if len(fits) != 4 or not all(fits):
             raise self.wrong(key, expected)
-        a, b, c, d = (float(number) for number in numbers)
+        a, b, c, d = map(float, numbers)
         return (a, b, c, d)
 
 
@@ -336,18 +335,3 @@ def check_name(name: str, record: Record, key: str) -> str:
                 "a relative name without '..', of a file under the set's folder",
             )
     return name
-
-
-def _is_coordinate(value: Any) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    return abs(value) <= MAX_COORDINATE  # false for NaN
-
-
-def _is_unicode(value: str) -> bool:
-    """Return whether a text can be written. JSON may hold half a character."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

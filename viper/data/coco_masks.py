@@ -46,41 +46,33 @@ def mask_of(outline: Any, height: int, width: int) -> NDArray[np.bool_]:
     """
     if isinstance(outline, Mapping):
         return _of_runs(outline, height, width)
-    if isinstance(outline, Sequence) and not isinstance(outline, str) and outline:
-        return _of_polygons(outline, height, width)
-    raise OutlineError(f"the outline is a {type(outline).__name__}; expected polygons or runs")
+    if not isinstance(outline, Sequence) or isinstance(outline, str) or not outline:
+        raise OutlineError(f"the outline is a {type(outline).__name__}; expected polygons or runs")
+    polygons: list[NDArray[np.float64]] = []  # corners (x, y) within the picture, [N, 2], N >= 3
+    for polygon in outline:
+        try:
+            values = np.array(polygon, np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise OutlineError("a polygon holds something else than numbers") from None
+        # fewer than three corners (six numbers) enclose nothing
+        if values.ndim != 1 or len(values) < 6 or len(values) % 2 or not np.isfinite(values).all():
+            raise OutlineError("a polygon is no list x0, y0, x1, y1, … of three corners or more")
+        polygons.append(np.clip(values.reshape(-1, 2), 0, [width, height]))
+    if sum(map(len, polygons)) > MAX_POINTS:
+        raise OutlineError(f"the outline has more than {MAX_POINTS:,} corners")
+    if sum(float(np.abs(np.diff(each, axis=0)).sum()) for each in polygons) > MAX_OUTLINE:
+        raise OutlineError(f"the outline is longer than {MAX_OUTLINE:,} pixels")
+    coco = _library()
+    runs = coco.frPyObjects([each.reshape(-1).tolist() for each in polygons], height, width)
+    return np.asarray(coco.decode(coco.merge(runs)), np.bool_)
 
 
 def runs_of(mask: NDArray[np.bool_]) -> dict[str, Any]:
     """Return a mask, bool [H, W], as plain runs that :func:`mask_of` reads."""
     flat = mask.T.reshape(-1)
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    edges = [0, *changes.tolist(), len(flat)]
-    counts = [end - start for start, end in zip(edges, edges[1:], strict=False)]
+    counts = np.diff([0, *changes, len(flat)]).tolist()
     return {"size": list(mask.shape), "counts": [0, *counts] if flat[0] else counts}
-
-
-def _of_polygons(polygons: Sequence[Any], height: int, width: int) -> NDArray[np.bool_]:
-    corners = [_corners(polygon, height, width) for polygon in polygons]
-    if sum(map(len, corners)) > MAX_POINTS:
-        raise OutlineError(f"the outline has more than {MAX_POINTS:,} corners")
-    if sum(float(np.abs(np.diff(each, axis=0)).sum()) for each in corners) > MAX_OUTLINE:
-        raise OutlineError(f"the outline is longer than {MAX_OUTLINE:,} pixels")
-    coco = _library()
-    runs = coco.frPyObjects([each.reshape(-1).tolist() for each in corners], height, width)
-    return np.asarray(coco.decode(coco.merge(runs)), np.bool_)
-
-
-def _corners(polygon: Any, height: int, width: int) -> NDArray[np.float64]:
-    """Return the corners, float64 [N, 2]: (x, y) within the picture, N >= 3."""
-    try:
-        values = np.array(polygon, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise OutlineError("a polygon holds something else than numbers") from None
-    # fewer than three corners (six numbers) enclose nothing
-    if values.ndim != 1 or len(values) < 6 or len(values) % 2 or not np.isfinite(values).all():
-        raise OutlineError("a polygon is no list x0, y0, x1, y1, … of three corners or more")
-    return np.clip(values.reshape(-1, 2), 0, [width, height])
 
 
 def _of_runs(outline: Mapping[Any, Any], height: int, width: int) -> NDArray[np.bool_]:
@@ -88,27 +80,23 @@ def _of_runs(outline: Mapping[Any, Any], height: int, width: int) -> NDArray[np.
         raise OutlineError(f"the runs are not of a picture of {height} rows and {width} columns")
     counts = outline.get("counts")
     if isinstance(counts, str):
-        return _of_packed_runs(counts, height, width)
+        if not _PACKED.fullmatch(counts):
+            raise OutlineError("the packed runs hold a wrong character or stop within a number")
+        coco = _library()
+        try:
+            mask = coco.decode({"size": [height, width], "counts": counts})
+        except ValueError as error:
+            raise OutlineError(f"the packed runs do not fit the picture ({error})") from None
+        # Runs that end too early leave the rest of the mask uninitialised.
+        if coco.encode(mask)["counts"] != counts.encode():
+            raise OutlineError(f"the packed runs do not add up to {height} x {width} pixels")
+        return np.asarray(mask, np.bool_)
     if not isinstance(counts, list) or not all(type(each) is int for each in counts):
         raise OutlineError("the lengths of the runs are neither whole numbers nor a text")
     if any(each < 0 for each in counts) or sum(counts) != height * width:
         raise OutlineError(f"the runs do not add up to {height} x {width} pixels")
     starts_set = np.arange(len(counts)) % 2 == 1
     return np.repeat(starts_set, counts).reshape(width, height).T.copy()
-
-
-def _of_packed_runs(text: str, height: int, width: int) -> NDArray[np.bool_]:
-    if not _PACKED.fullmatch(text):
-        raise OutlineError("the packed runs hold a wrong character or stop within a number")
-    coco = _library()
-    try:
-        mask = coco.decode({"size": [height, width], "counts": text})
-    except ValueError as error:
-        raise OutlineError(f"the packed runs do not fit the picture ({error})") from None
-    # Runs that end too early leave the rest of the mask uninitialised.
-    if coco.encode(mask)["counts"] != text.encode():
-        raise OutlineError(f"the packed runs do not add up to {height} x {width} pixels")
-    return np.asarray(mask, np.bool_)
 
 
 def _library() -> Any:

@@ -47,7 +47,8 @@ def load_plain(source: SourceFile) -> Any:
     Raises:
         DataError: missing, too long, cut short, damaged, not plain, too deep or too large.
     """
-    unpickler = _PlainUnpickler(BytesIO(source.read_bytes(MAX_BYTES)), encoding="latin1")
+    unpickler = pickle._Unpickler(BytesIO(source.read_bytes(MAX_BYTES)), encoding="latin1")
+    unpickler.dispatch = _Opcodes()  # type: ignore[misc]  # one count for each load
     try:
         value = unpickler.load()
         _check_extent(value)
@@ -82,12 +83,6 @@ class _Opcodes(dict[int, Callable[[Any], None]]):
         if name is None:
             raise pickle.UnpicklingError(f"is no pickle: there is no opcode {bytes([code])!r}")
         raise pickle.UnpicklingError(f"holds the opcode {name}, which plain data do not need")
-
-
-class _PlainUnpickler(pickle._Unpickler):
-    def load(self) -> Any:
-        self.dispatch = _Opcodes()  # type: ignore[misc]  # one count for each load
-        return super().load()
 
 
 def _check_extent(root: Any) -> None:

@@ -38,10 +38,9 @@ def gqa_groups(record: Record) -> dict[str, str]:
 def _files(root: Path, split: str) -> list[SourceFile]:
     name = f"{split}_questions"
     folder = first_there(root, (name, f"questions/{name}"))
-    parts = sorted((root / folder).glob(f"{name}_*.json")) if (root / folder).is_dir() else []
-    if parts:
-        return [SourceFile(root, f"{folder}/{part.name}", ORIGIN) for part in parts]
-    return [SourceFile(root, first_there(root, (f"{name}.json", f"questions/{name}.json")), ORIGIN)]
+    parts = [f"{folder}/{path.name}" for path in sorted((root / folder).glob(f"{name}_*.json"))]
+    parts = parts or [first_there(root, (f"{name}.json", f"questions/{name}.json"))]
+    return [SourceFile(root, part, ORIGIN) for part in parts]
 
 
 def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:

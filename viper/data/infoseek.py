@@ -34,28 +34,19 @@ _ENDINGS = (".jpg", ".JPEG", ".jpeg", ".png")
 
 
 def _files(root: Path, split: str) -> list[SourceFile]:
-    files = [SourceFile(root, f"infoseek_{split}.jsonl", ORIGIN)]
-    return [*files, _typed(root, split)] if split == "val" else files
-
-
-def _typed(root: Path, split: str) -> SourceFile:
-    return SourceFile(root, f"infoseek_{split}_qtype.jsonl", ORIGIN)
-
-
-def _kinds(source: SourceFile) -> Mapping[str, str]:
-    """Return the type of each question, if a file states it."""
-    kinds = {}
-    for record in source.records() if source.path.is_file() else ():
-        kind = record.text("question_type").lower()
-        if kind not in KINDS:
-            raise record.wrong("question_type", "String, Numerical or Time")
-        kinds[record.text("data_id")] = kind
-    return kinds
+    suffixes = ("", "_qtype") if split == "val" else ("",)
+    return [SourceFile(root, f"infoseek_{split}{suffix}.jsonl", ORIGIN) for suffix in suffixes]
 
 
 def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
     root = sources[0].root
-    kinds = _kinds(_typed(root, split))
+    types = SourceFile(root, f"infoseek_{split}_qtype.jsonl", ORIGIN)
+    kinds = {}
+    for record in types.records() if types.path.is_file() else ():
+        kind = record.text("question_type").lower()
+        if kind not in KINDS:
+            raise record.wrong("question_type", "String, Numerical or Time")
+        kinds[record.text("data_id")] = kind
     for record in sources[0].records():
         image = record.text("image_id")
         numbered = _IMAGE.fullmatch(image)
@@ -92,21 +83,14 @@ def _target(record: Record, kind: str) -> dict[str, Any]:
     listed = value if isinstance(value, list) else [value]
     ranges = [item for item in listed if isinstance(item, Mapping)]
     if kind == "numerical" or (not kind and ranges):
-        return {"kind": "numerical", "range": _range(record, ranges)}
+        bounds = ranges[0].get("range") if ranges else None
+        types = [type(end) for end in bounds] if isinstance(bounds, list) else []
+        if len(types) != 2 or not {*types} <= {int, float}:
+            raise record.wrong("answer_eval", "of a numerical question the range, two numbers")
+        return {"kind": "numerical", "range": [float(end) for end in bounds]}
     if not listed or not all(isinstance(item, str) for item in listed):
         raise record.wrong("answer_eval", "a list of texts, or of a number the range")
     return {"kind": kind or "string", "answers": list(listed)}
-
-
-def _range(record: Record, ranges: Sequence[Mapping[str, Any]]) -> list[float]:
-    bounds = ranges[0].get("range") if ranges else None
-    if (
-        not isinstance(bounds, list)
-        or len(bounds) != 2
-        or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in bounds)
-    ):
-        raise record.wrong("answer_eval", "of a numerical question the range, two numbers")
-    return [float(end) for end in bounds]
 
 
 INFOSEEK = OfficialSet(

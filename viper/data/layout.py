@@ -51,7 +51,11 @@ class OfficialSet:
     def check(self, spec: DatasetSpec) -> Sequence[Finding]:
         """Check the annotation files, the samples in them and their media."""
         root, split = root_of(self, spec), split_of(self, spec)
-        findings = [_file(source) for source in self.files(root, split)]
+        findings = []
+        for source in self.files(root, split):
+            size = f"{source.path.stat().st_size:,} bytes" if source.path.is_file() else ""
+            says = size or f"missing; it comes from {source.origin}"
+            findings.append(Finding(bool(size), source.name, says))
         if not all(finding.ok for finding in findings):
             return findings
         try:
@@ -68,9 +72,8 @@ class OfficialSet:
 
 def of_files(root: Path, names: Sequence[str], **fields: Any) -> Sample:
     """Build a sample whose pictures, or one picture, are files below the root."""
-    media = {"media": "image" if len(names) == 1 else "images"}
-    load = MediaFiles(root, tuple(names))
-    return Sample(**{**media, **fields}, load=load, files=load.names)
+    fields.setdefault("media", "image" if len(names) == 1 else "images")
+    return Sample(**fields, load=MediaFiles(root, tuple(names)), files=tuple(names))
 
 
 def root_of(data_set: DataSet, spec: DatasetSpec) -> Path:
@@ -131,9 +134,3 @@ def media_finding(samples: Sequence[Sample], origin: str, there: Callable[[str],
     more = ", …" if len(missing) > NAMED_MISSING else ""
     says = f"{len(missing):,} of {len(names):,} are missing ({first}{more})"
     return Finding(False, "media", f"{says}; they come from {origin}" if origin else says)
-
-
-def _file(source: SourceFile) -> Finding:
-    if not source.path.is_file():
-        return Finding(False, source.name, f"missing; it comes from {source.origin}")
-    return Finding(True, source.name, f"{source.path.stat().st_size:,} bytes")

@@ -50,16 +50,33 @@ def _files(root: Path, split: str) -> list[SourceFile]:
     table = SourceFile(root, f"{split.split(':')[0]}.csv", ORIGIN)
     if split != "val:hard":
         return [table]
-    listed = sorted(path.name for path in root.glob("atp-hard*.txt"))
-    return [table, SourceFile(root, listed[0] if listed else "atp-hard-ct4.txt", HARD)]
+    listed = [path.name for path in root.glob("atp-hard*.txt")] or ["atp-hard-ct4.txt"]
+    return [table, SourceFile(root, min(listed), HARD)]
 
 
 def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
-    table = sources[0]
-    stems = _stems(SourceFile(table.root, MAP, ORIGIN))
+    table, *lists = sources
+    map_file = SourceFile(table.root, MAP, ORIGIN)
+    stems: dict[str, str] = {}
+    if map_file.path.is_file():
+        record = Record.of(map_file.read_json(), map_file, "")
+        stems = {str(video): record.text(video) for video in record.values}
     rows = table.csv_rows(COLUMNS)
     samples = (nextqa_sample(Record(row, table, at), stems) for at, row in rows)
-    return samples if len(sources) == 1 else _select_listed(unique(samples, table), sources[1])
+    if not lists:
+        return samples
+    every = unique(samples, table)
+    ids = {sample.sample_id for sample in every}
+    listed_ids = set()
+    for at, line in lists[0].lines():
+        # no set has a billion rows, and int() of a long line takes time
+        if line.isdecimal() and len(line) < 10 and int(line) < len(every):
+            listed_ids.add(every[int(line)].sample_id)
+        elif line in ids:
+            listed_ids.add(line)
+        else:
+            raise lists[0].wrong(at, f"is {brief(line)}", "a row number of val.csv or VIDEO_QID")
+    return (sample for sample in every if sample.sample_id in listed_ids)
 
 
 def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
@@ -90,29 +107,6 @@ def nextqa_sample(record: Record, stems: Mapping[str, str]) -> Sample:
         groups={"type": question_type, "group": question_type[0]},
         cluster=video,
     )
-
-
-def _stems(source: SourceFile) -> dict[str, str]:
-    """Return video ids with the stems of their files; empty without the map."""
-    if not source.path.is_file():
-        return {}
-    record = Record.of(source.read_json(), source, "")
-    return {str(video): record.text(video) for video in record.values}
-
-
-def _select_listed(samples: Sequence[Sample], source: SourceFile) -> Iterator[Sample]:
-    """Yield the samples that the list names, in the order of the samples."""
-    ids = {sample.sample_id for sample in samples}
-    listed_ids = set()
-    for at, line in source.lines():
-        # no set has a billion rows, and int() of a long line takes time
-        if line.isdecimal() and len(line) < 10 and int(line) < len(samples):
-            listed_ids.add(samples[int(line)].sample_id)
-        elif line in ids:
-            listed_ids.add(line)
-        else:
-            raise source.wrong(at, f"is {brief(line)}", "a row number of val.csv or VIDEO_QID")
-    yield from (sample for sample in samples if sample.sample_id in listed_ids)
 
 
 NEXTQA = _NextQa(

@@ -23,7 +23,8 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
@@ -50,7 +51,10 @@ MAX_MEMBER_BYTES = 16 * 2**20
 
 
 class PngArchive:
-    """Zip archive of PNGs, opened at the first read. Each process opens its own handle."""
+    """Zip archive of PNGs, opened at the first read. Each process opens its own handle.
+
+    It can be pickled.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -96,17 +100,6 @@ class PngArchive:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_opened": None}
-
-
-@dataclass(frozen=True)
-class PngInArchive:
-    """Callable that returns one picture of an archive. It can be pickled."""
-
-    archive: PngArchive
-    name: str
-
-    def __call__(self) -> Pixels:
-        return self.archive.read(self.name)
 
 
 class _Nlvr(OfficialSet):
@@ -160,8 +153,8 @@ def _read(sources: Sequence[SourceFile], split: str) -> Iterator[Sample]:
                 cluster=identifier.split("-")[0],
             )
             if archive is not None:
-                load = PngInArchive(archive, name.removeprefix(f"{split}/"))
-                sample = replace(sample, load=load)
+                member = name.removeprefix(f"{split}/")
+                sample = replace(sample, load=partial(archive.read, member))
             yield sample
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -105,13 +105,11 @@ class OwnFile:
         root = spec.root or self.path.parent
         good: list[Sample] = []
         wrong: list[DataError] = []
-        lines: Iterator[tuple[str, Any]] = self._source.lines()
-        record_of: Callable[[Any, SourceFile, str], Record] = _from_json
-        if self.path.suffix == ".csv":
-            lines, record_of = self._source.csv_rows(REQUIRED), _csv_record
-        for at, line in lines:
+        source, is_csv = self._source, self.path.suffix == ".csv"
+        record_of: Callable[..., Record] = _csv_record if is_csv else _json_record
+        for at, line in source.csv_rows(REQUIRED) if is_csv else source.lines():
             try:
-                good.append(_sample(record_of(line, self._source, at), root))
+                good.append(_sample(record_of(line, source, at), root))
             except DataError as error:
                 wrong.append(error)
         return good, wrong
@@ -134,7 +132,7 @@ def _csv_record(row: dict[str, Any], source: SourceFile, at: str) -> Record:
     return Record(values, source, at)
 
 
-def _from_json(line: str, source: SourceFile, at: str) -> Record:
+def _json_record(line: str, source: SourceFile, at: str) -> Record:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -160,24 +158,20 @@ def _sample(record: Record, root: Path) -> Sample:
     target = _ANSWERS[task](record)
     if task == "edit" and target is not None:
         files, target = (*names, target), str(root / target)
+    videos = [name for name in names if Path(name).suffix.lower() in VIDEO_SUFFIXES]
+    if videos and len(names) > 1:
+        raise record.wrong("media", "one video alone, or pictures")
     return Sample(
         record.name("id") if "id" in record.values else record.at.removeprefix(":"),
         query,
         task=task,
-        media=_media(names, record),
+        media="video" if videos else "image" if len(names) == 1 else "images",
         target=target,
         load=MediaFiles(root, names),
         options=options,
         groups={"task": task},
         files=files,
     )
-
-
-def _media(names: Sequence[str], record: Record) -> str:
-    videos = [name for name in names if Path(name).suffix.lower() in VIDEO_SUFFIXES]
-    if videos and len(names) > 1:
-        raise record.wrong("media", "one video alone, or pictures")
-    return "video" if videos else "image" if len(names) == 1 else "images"
 
 
 def _text_list(record: Record, key: str) -> tuple[str, ...]:
@@ -220,17 +214,15 @@ def _choice(record: Record) -> int:
     return index
 
 
-def _tags(record: Record) -> tuple[tuple[str, Any], ...]:
-    return tuple((tag.text("label"), tag.corner_box("box")) for tag in record.records("answer"))
-
-
 # Task to the reader of its target.
 _ANSWERS: Mapping[str, Callable[[Record], Any]] = {
     "ground": lambda record: record.corner_box("answer"),
     "question": _question,
     "choice": _choice,
     "statement": lambda record: record.truth("answer"),
-    "tag": _tags,
+    "tag": lambda record: tuple(
+        (tag.text("label"), tag.corner_box("box")) for tag in record.records("answer")
+    ),
     "edit": lambda record: record.file_name("answer") if "answer" in record.values else None,
 }
 
@@ -276,20 +268,20 @@ def folder_samples(folder: Path, query: Query, fingerprint: str) -> FolderSample
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; expected one with pictures or videos")
     root = folder.resolve()
-    listed = FolderSamples([], Counter(), 0)
+    samples: list[Sample] = []
+    skipped: Counter[str] = Counter()
     unreached = 0
     for name, status in files_below(root):
         suffix = PurePosixPath(name).suffix.lower()
         if suffix not in PICTURE_SUFFIXES | VIDEO_SUFFIXES:
-            listed.skipped[suffix or "(none)"] += 1
+            skipped[suffix or "(none)"] += 1
         elif status is None:
             unreached += 1
         else:
             identity = f"{name}\0{status.st_size}\0{status.st_mtime_ns}".encode()
-            digest = hashlib.blake2b(identity, digest_size=8).hexdigest()
             sample = Sample(
-                sample_id=f"{fingerprint}-{digest}",
-                text=query.text,
+                f"{fingerprint}-{hashlib.blake2b(identity, digest_size=8).hexdigest()}",
+                query.text,
                 task=query.task,
                 media="video" if suffix in VIDEO_SUFFIXES else "image",
                 target=None,
@@ -297,9 +289,9 @@ def folder_samples(folder: Path, query: Query, fingerprint: str) -> FolderSample
                 options=query.options,
                 files=(name,),
             )
-            listed.samples.append(sample)
-    listed = FolderSamples(listed.samples, listed.skipped, unreached)
-    if not listed.samples:
+            samples.append(sample)
+    listed = FolderSamples(samples, skipped, unreached)
+    if not samples:
         why = "".join(f"; {line}" for line in listed.notes())
         raise UsageError(f"{folder}: no picture or video in it{why}")
     return listed

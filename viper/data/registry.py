@@ -62,14 +62,14 @@ def training_split(name: str, *, alike: bool = False) -> str:
     """
     splits = data_set(name).splits
     split = named_like(splits, "train")
-    if split != "train" and not alike:
-        split = None
-    if split is None and len(splits) > 1:
+    if split == "train" or (split and alike):
+        return split
+    if len(splits) > 1:
         raise UsageError(
             f"{name} has no split train; choose one of {', '.join(splits)} with --split, and do "
             "not judge by it afterwards"
         )
-    return split or splits[0]
+    return splits[0]
 
 
 def data_set(name: str) -> DataSet:
@@ -117,9 +117,10 @@ def choose(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Samp
     """
     if limit is None or limit >= len(samples):
         return list(samples)
-    ranked = sorted(range(len(samples)), key=lambda i: (_rank(samples[i], seed), i))
+
+    def rank(index: int) -> bytes:
+        name = f"{seed}:{samples[index].sample_id}"
+        return hashlib.blake2b(name.encode(), digest_size=16).digest()
+
+    ranked = sorted(range(len(samples)), key=rank)
     return [samples[index] for index in sorted(ranked[: max(0, limit)])]
-
-
-def _rank(sample: Sample, seed: int) -> bytes:
-    return hashlib.blake2b(f"{seed}:{sample.sample_id}".encode(), digest_size=16).digest()

@@ -21,7 +21,7 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -154,10 +154,8 @@ class VersionedStore:
         Raises:
             StoreError: the index cannot be read, or a record is no JSON object.
         """
-        where, versions = (_PRESENT, ()) if version is None else (_AT_VERSION, (version, version))
-        condition, kinds = ("", ()) if kind is None else (" AND topic = ?", (kind,))
-        rows = self._rows(f"{_select(where + condition)} ORDER BY rowid", *versions, *kinds)
-        return [_entry_of(row, self.folder) for row in rows]
+        statement, parameters = _select_all(kind, version)
+        return [_entry_of(row, self.folder) for row in self._rows(statement, *parameters)]
 
     def arrays(self, entry: Entry) -> dict[str, NDArray[Any]]:
         """Return the arrays of an entry; none if it has no file.
@@ -165,7 +163,23 @@ class VersionedStore:
         Raises:
             StoreError: its file is missing, damaged, too large or of another kind.
         """
-        return {} if entry.file is None else _read_arrays(self.folder / FILES, entry.file)
+        name, folder = entry.file, self.folder / FILES
+        if name is None:
+            return {}
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if not _NAME.fullmatch(name):
+            raise StoreError(f"{folder}: {name[:80]!r} is no name of a file here; restore a copy")
+        path = folder / f"{name}.safetensors"
+        content = read_plain_file(path, MAX_FILE_BYTES)
+        if hashlib.sha256(content).hexdigest() != name:
+            problem = "damaged, its content is not what was written"
+            raise StoreError(f"{path}: {problem}; restore a copy")
+        try:
+            return load(content)
+        except (SafetensorError, ValueError, TypeError, KeyError) as error:
+            raise StoreError(f"{path}: no safetensors file of plain arrays ({error})") from None
 
     @contextmanager
     def update(self, note: str) -> Iterator[Change]:
@@ -187,7 +201,13 @@ class VersionedStore:
                 change = Change(writer, self.folder)
                 yield change
                 if change.is_any:
-                    self._close_version(writer, change, note)
+                    now = datetime.now(UTC).isoformat(timespec="seconds")
+                    version = (change.number, now, note)
+                    writer.execute("INSERT INTO versions VALUES (?, ?, ?)", version)
+                    oldest = (change.number - self._max_versions + 1,)
+                    writer.execute("DELETE FROM versions WHERE number < ?", oldest)
+                    ended = writer.execute("DELETE FROM entries WHERE died <= ?", oldest)
+                    self._must_sweep = self._must_sweep or ended.rowcount > 0
                 writer.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -234,21 +254,21 @@ class VersionedStore:
         return value
 
     def _sweep(self, writer: sqlite3.Connection) -> None:
-        """Delete unused files, under the writers' lock, so that no file is still waiting for its
-        row.
-        """
-        if self._must_sweep:
-            rows = writer.execute("SELECT DISTINCT file FROM entries WHERE file IS NOT NULL")
-            _sweep(self.folder / FILES, {str(name) for (name,) in rows})
-            self._must_sweep = False
+        """Delete files of dead writers and files without a reference.
 
-    def _close_version(self, writer: sqlite3.Connection, change: Change, note: str) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        writer.execute("INSERT INTO versions VALUES (?, ?, ?)", (change.number, now, note))
-        oldest = change.number - self._max_versions + 1
-        writer.execute("DELETE FROM versions WHERE number < ?", (oldest,))
-        deleted = writer.execute("DELETE FROM entries WHERE died <= ?", (oldest,)).rowcount
-        self._must_sweep = self._must_sweep or deleted > 0
+        This is done under the writers' lock, so that no file is still waiting for its row.
+        """
+        if not self._must_sweep:
+            return
+        rows = writer.execute("SELECT DISTINCT file FROM entries WHERE file IS NOT NULL")
+        referenced = {str(name) for (name,) in rows}
+        folder = self.folder / FILES
+        with file_errors(folder):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                is_ours = path.suffix in (".tmp", ".safetensors")
+                if is_ours and path.stem not in referenced:
+                    path.unlink(missing_ok=True)
+        self._must_sweep = False
 
 
 class Change:
@@ -265,18 +285,16 @@ class Change:
         self.number = int(newest) + 1
         self.is_any = False
 
-    def entries(self, kind: str | None = None) -> list[Entry]:
-        """Return the entries as they are now, including those of this change."""
-        condition, kinds = ("", ()) if kind is None else (" AND topic = ?", (kind,))
-        rows = self._writer.execute(f"{_select(_PRESENT + condition)} ORDER BY rowid", kinds)
+    def entries(self, kind: str | None = None, version: int | None = None) -> list[Entry]:
+        """Return the entries of a version, or as they are now, including those of this change."""
+        rows = self._writer.execute(*_select_all(kind, version))
         return [_entry_of(row, self._folder) for row in rows]
 
     @property
     def count(self) -> int:
         """Return the present number of entries."""
-        return int(
-            self._writer.execute(f"SELECT COUNT(*) FROM entries WHERE {_PRESENT}").fetchone()[0]
-        )
+        rows = self._writer.execute(f"SELECT COUNT(*) FROM entries WHERE {_PRESENT}")
+        return int(rows.fetchone()[0])
 
     def get(self, key: str) -> Entry | None:
         """Return the present entry of a key."""
@@ -289,7 +307,17 @@ class Change:
         Raises:
             StoreError: the disk is full, or the arrays are too large.
         """
-        return _write_arrays(self._folder / FILES, arrays)
+        import numpy as np
+        from safetensors.numpy import save
+
+        content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        if len(content) > MAX_FILE_BYTES:
+            raise StoreError(
+                f"{len(content)} bytes of arrays; a file holds at most {MAX_FILE_BYTES}"
+            )
+        name = hashlib.sha256(content).hexdigest()
+        write_file(self._folder / FILES / f"{name}.safetensors", content)
+        return name
 
     def put(self, entry: Entry) -> None:
         """Store an entry, in place of the one with its key.
@@ -323,15 +351,6 @@ class Change:
         Raises:
             UsageError: the version does not exist or has been deleted.
         """
-        self._check_version(version)
-        rows = self._writer.execute(f"{_select(_AT_VERSION)} ORDER BY rowid", (version, version))
-        earlier = [_entry_of(row, self._folder) for row in rows]
-        for key in {entry.key for entry in self.entries()} - {entry.key for entry in earlier}:
-            self.drop(key)
-        for entry in earlier:
-            self.put(entry)
-
-    def _check_version(self, version: int) -> None:
         rows = self._writer.execute("SELECT number FROM versions ORDER BY number")
         versions = [int(number) for (number,) in rows]
         if versions[:1] == [1]:
@@ -341,15 +360,18 @@ class Change:
             if versions:
                 stored = f"there are {versions[0]} to {versions[-1]}"
             raise UsageError(f"{self._folder}: no version {version} to roll back to; {stored}")
+        earlier = self.entries(version=version)
+        for key in {entry.key for entry in self.entries()} - {entry.key for entry in earlier}:
+            self.drop(key)
+        for entry in earlier:
+            self.put(entry)
 
     def _end(self, entry: Entry) -> None:
         if entry.created_in == self.number:
             self._writer.execute("DELETE FROM entries WHERE key = ? AND died IS NULL", (entry.key,))
         else:
-            parameters = (self.number, entry.key)
-            self._writer.execute(
-                "UPDATE entries SET died = ? WHERE key = ? AND died IS NULL", parameters
-            )
+            update = "UPDATE entries SET died = ? WHERE key = ? AND died IS NULL"
+            self._writer.execute(update, (self.number, entry.key))
         self._touch(entry.kind)
 
     def _touch(self, kind: str) -> None:
@@ -370,6 +392,13 @@ def _select(where: str) -> str:
     return f"SELECT key, topic, {record}, file, born FROM entries WHERE {where}"
 
 
+def _select_all(kind: str | None, version: int | None) -> tuple[str, tuple[Any, ...]]:
+    """Return the query for the entries of a version, or the present ones, with its parameters."""
+    where, versions = (_PRESENT, ()) if version is None else (_AT_VERSION, (version, version))
+    condition, kinds = ("", ()) if kind is None else (" AND topic = ?", (kind,))
+    return f"{_select(where + condition)} ORDER BY rowid", (*versions, *kinds)
+
+
 def _entry_of(row: tuple[Any, ...], folder: Path) -> Entry:
     """Return the entry of a row of :func:`_select`.
 
@@ -387,54 +416,3 @@ def _entry_of(row: tuple[Any, ...], folder: Path) -> Entry:
             "the folder away to begin anew"
         )
     return Entry(str(key), str(kind), record, None if file is None else str(file), created_in)
-
-
-def _write_arrays(folder: Path, arrays: Arrays) -> str:
-    """Write the arrays as one file and return its name: the SHA-256 of its content, in hex.
-
-    Raises:
-        StoreError: full disk or another error, or arrays that take more than ``MAX_FILE_BYTES``.
-    """
-    import numpy as np
-    from safetensors.numpy import save
-
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    if len(content) > MAX_FILE_BYTES:
-        raise StoreError(f"{len(content)} bytes of arrays; a file holds at most {MAX_FILE_BYTES}")
-    name = hashlib.sha256(content).hexdigest()
-    write_file(folder / f"{name}.safetensors", content)
-    return name
-
-
-def _read_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file.
-
-    Raises:
-        StoreError: it is missing, too large, no regular file, or its content has changed.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    if not _NAME.fullmatch(name):
-        raise StoreError(f"{folder}: {name[:80]!r} is no name of a file here; restore a copy")
-    path = folder / f"{name}.safetensors"
-    content = read_plain_file(path, MAX_FILE_BYTES)
-    if hashlib.sha256(content).hexdigest() != name:
-        raise StoreError(f"{path}: damaged, its content is not what was written; restore a copy")
-    try:
-        return load(content)
-    except (SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"{path}: no safetensors file of plain arrays ({error})") from None
-
-
-def _sweep(folder: Path, referenced: Collection[str]) -> int:
-    """Delete files of dead writers and files without a reference; return how many were deleted."""
-    deleted = 0
-    with file_errors(folder):
-        for path in folder.iterdir() if folder.is_dir() else ():
-            is_ours = path.name.endswith(".tmp") or path.suffix == ".safetensors"
-            if is_ours and path.stem not in referenced:
-                with suppress(FileNotFoundError):
-                    path.unlink()
-                    deleted += 1
-    return deleted

@@ -116,11 +116,11 @@ def approximate_bytes(value: Any) -> int:
     size = getattr(value, "nbytes", None)
     if isinstance(size, int):
         return max(size, sys.getsizeof(value))  # the latter includes an array's own pixels
+    parts: Iterable[Any] = ()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return sys.getsizeof(value) + sum(map(approximate_bytes, fields))
-    if isinstance(value, Mapping):
-        return sys.getsizeof(value) + sum(map(approximate_bytes, [*value, *value.values()]))
-    if isinstance(value, list | tuple | set | frozenset):
-        return sys.getsizeof(value) + sum(map(approximate_bytes, value))
-    return sys.getsizeof(value)
+        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    elif isinstance(value, Mapping):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = value
+    return sys.getsizeof(value) + sum(map(approximate_bytes, parts))

@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from viper.errors import StoreError
@@ -154,7 +154,11 @@ class WriterLock:
                     raise StoreError(f"{problem} {holder or 'unknown'}") from None
                 raise
             _held[self._identity] = os.getpid()
-        self._write_holder()
+        # The process id is for people only: on a full disk the lock holds without it.
+        with suppress(OSError):
+            self._file.truncate(0)
+            self._file.write(str(os.getpid()))
+            self._file.flush()
 
     def release(self) -> None:
         """Release the lock for the next writer; a second call does nothing."""
@@ -162,12 +166,3 @@ class WriterLock:
             if not self._file.closed:
                 _held.pop(self._identity, None)
                 self._file.close()
-
-    def _write_holder(self) -> None:
-        """Write the process id, for people only: on a full disk the lock holds without it."""
-        try:
-            self._file.truncate(0)
-            self._file.write(str(os.getpid()))
-            self._file.flush()
-        except OSError:
-            return

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,8 +50,12 @@ def plain(value: Any, depth: int = 0) -> Any:
         return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, depth + 1) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return plain(_fields(value), depth + 1)
+    if isinstance(value, type) and is_dataclass(value):
+        return {"type": value.__name__}
+    if is_dataclass(value):
+        # one level at a time, because viper.schema.to_json has no depth limit
+        shown = [item.name for item in fields(value) if "exclude" not in item.metadata]
+        return plain({name: getattr(value, name) for name in shown}, depth + 1)
     if hasattr(value, "tolist"):
         return plain(value.tolist(), depth + 1)
     return repr(value)[:_LONGEST_REPR]
@@ -59,14 +64,6 @@ def plain(value: Any, depth: int = 0) -> Any:
 def dumps(value: Any) -> str:
     """Return a value as one line of ASCII JSON; see :func:`plain`."""
     return json.dumps(plain(value), allow_nan=False, separators=(",", ":"))
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    """Return one level of a record, because ``viper.schema.to_json`` has no depth limit."""
-    if isinstance(record, type):
-        return {"type": record.__name__}
-    fields = record.__dataclass_fields__.items()
-    return {name: getattr(record, name) for name, item in fields if "exclude" not in item.metadata}
 
 
 def append_line(path: Path, record: Any) -> None:
@@ -78,8 +75,10 @@ def append_line(path: Path, record: Any) -> None:
     line = dumps(record).encode("utf-8", "replace") + b"\n"
     with file_errors(path), path.open("ab+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        if _is_cut_short(file):
-            line = b"\n" + line
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a killed process left half a line
+                line = b"\n" + line
         file.write(line)
         file.flush()
         os.fsync(file.fileno())
@@ -106,19 +105,7 @@ def read_lines(path: Path, kind: type[_R], what: str) -> list[_R]:
         try:
             records.append(record_from_json(kind, json.loads(line)))
         except (ValueError, UsageError, RecursionError) as error:
-            if not _is_torn(lines, number):
+            # a killed process left this line if it is the last, or has no closing brace
+            if number < len(lines) and line.rstrip().endswith(b"}"):
                 raise StoreError(f"{path}:{number}: not {what} of viper ({error})") from None
     return records
-
-
-def _is_cut_short(file: Any) -> bool:
-    """Return whether the last line lacks its end."""
-    if file.seek(0, os.SEEK_END) == 0:
-        return False
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) != b"\n")
-
-
-def _is_torn(lines: list[bytes], number: int) -> bool:
-    """Return whether a killed process left this line: it is the last, or has no closing brace."""
-    return number == len(lines) or not lines[number - 1].rstrip().endswith(b"}")

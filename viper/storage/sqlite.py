@@ -96,8 +96,12 @@ def open_to_read(path: Path, form: Format) -> sqlite3.Connection | None:
     """
     if not path.exists():
         return None
+    log = path.with_name(f"{path.name}-wal")
+    is_at_rest = not log.exists() or log.stat().st_size == 0
+    # SQLite cannot create the files that it shares with writers in a read-only folder.
+    mode = "immutable=1" if is_at_rest and not os.access(path.parent, os.W_OK) else "mode=ro"
     with database_errors(path, form):
-        connection = _connect(f"{path.resolve().as_uri()}?{_read_mode(path)}")
+        connection = _connect(f"{path.resolve().as_uri()}?{mode}")
         try:
             if _is_empty(connection):
                 connection.close()
@@ -199,13 +203,6 @@ def _broken(path: Path, form: Format) -> StoreError:
 
 def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
-def _read_mode(path: Path) -> str:
-    """Return ``immutable`` if SQLite cannot create the files that it shares with writers."""
-    log = path.with_name(f"{path.name}-wal")
-    is_at_rest = not log.exists() or log.stat().st_size == 0
-    return "mode=ro" if os.access(path.parent, os.W_OK) or not is_at_rest else "immutable=1"
 
 
 # Version 0 is SQLite's default, so caches written before versions existed stay readable.

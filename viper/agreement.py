@@ -19,8 +19,8 @@ CORRECT = 0.5
 # The same cut for two boxes: from this IoU on they are one object.
 SAME_BOX = 0.5
 
-_ARTICLES = {"a", "an", "the"}
-_NUMBERS = {
+ARTICLES = {"a", "an", "the"}
+NUMBERS = {
     word: str(number)
     for number, word in enumerate(
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -43,7 +43,7 @@ def normalise_answer(answer: Any) -> str:
     """
     text = unicodedata.normalize("NFKC", _text(answer)).lower()
     words = _MARKS.sub(" ", _THOUSANDS.sub("", text)).split()
-    words = [word for word in words if word not in _ARTICLES] or words
+    words = [word for word in words if word not in ARTICLES] or words
     joined = " ".join(_number(word) for word in words)
     return _TRUTHS.get(joined, joined)
 
@@ -84,7 +84,7 @@ def _number(word: str) -> str:
     if decimal is not None:
         sign, whole, fraction = decimal.groups()
         return f"{sign}{whole or '0'}.{fraction}".rstrip("0").rstrip(".")
-    return _NUMBERS.get(word, word)
+    return NUMBERS.get(word, word)
 
 
 def _area(box: Sequence[float]) -> float:

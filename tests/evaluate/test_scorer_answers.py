@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viper.agreement import normalise_answer
-from viper.evaluate.metrics.accuracy import answer_correct, choice_correct, statement_correct
+from viper.data.sample import Sample
+from viper.evaluate.metrics.accuracy import answer_correct, right_choice, statement_correct
 from viper.evaluate.metrics.boxes import ground_correct
 from viper.evaluate.metrics.knowledge import soft_accuracy, stemmed, vqa_normalised
+from viper.evaluate.sample_result import Prediction
 
 WORDS = st.text(st.sampled_from("abens 0123.,-_'?!THtwo\t²İ½"), max_size=12) | st.text(max_size=12)
 
@@ -143,7 +145,7 @@ def test_no_truth_value_is_never_right(said: object) -> None:
 def test_a_missing_prediction_is_wrong() -> None:
     assert not ground_correct(None, (0, 0, 1, 1))
     assert not answer_correct(None, "none")
-    assert not choice_correct(None, 0)
+    assert not right_choice(Sample("s", "?", "choice", "image", 0, list), Prediction(None))
 
 
 @pytest.mark.parametrize(

@@ -47,5 +47,4 @@ def metric(name: str) -> Metric:
         UnknownNameError: there is none; lists those there are.
         UsageError: two packages offer the name.
     """
-    built: Metric = METRICS.load(name)()
-    return built
+    return METRICS.load(name)()

@@ -9,24 +9,16 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from viper.agreement import is_correct, normalise_answer
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate, proportion, ratio
+from viper.evaluate.metrics import Metric
 from viper.evaluate.metrics.boxes import Grounding, Tagging, ground_correct, match_tags
-from viper.evaluate.metrics.figures import (
-    Figures,
-    Metric,
-    clusters,
-    failure_shares,
-    figures_of,
-    mean_of,
-    scores,
-    share_of,
-)
+from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
@@ -43,14 +35,21 @@ class Accuracy:
     right: Callable[[Sample, Prediction], bool]
     figure: str = "accuracy"
 
+    # Groups with few results each. They get no breakdown.
+    no_breakdown: ClassVar[tuple[str, ...]] = ()
+
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """Return 1 if the prediction is right, else 0."""
         return Score(float(prediction is not None and self.right(sample, prediction)))
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return the share of right answers, overall and by group."""
+        """Return the figures over all results; groups by their share of right answers."""
         results = list(results)
-        return figures_of(results, {self.figure: share_of(results)}, share_of)
+        return figures_of(results, self.overall(results), share_of, self.no_breakdown)
+
+    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+        """Return the share of right answers."""
+        return {self.figure: share_of(results)}
 
 
 def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
@@ -67,11 +66,6 @@ def answer_correct(prediction: Any, target: str | Iterable[str]) -> bool:
     answer = normalise_answer(prediction)
     targets = [target] if isinstance(target, str) else list(target)
     return bool(answer) and any(answer == normalise_answer(text) for text in targets)
-
-
-def choice_correct(prediction: int | None, target: int) -> bool:
-    """Return whether the chosen index is the target's."""
-    return prediction is not None and prediction == target
 
 
 def truth_of(value: Any) -> bool | None:
@@ -98,7 +92,7 @@ def right_answer(sample: Sample, prediction: Prediction) -> bool:
 
 def right_choice(sample: Sample, prediction: Prediction) -> bool:
     """Return whether the chosen option is the target's."""
-    return choice_correct(prediction.choice_index, sample.target)
+    return prediction.choice_index is not None and prediction.choice_index == sample.target
 
 
 def right_statement(sample: Sample, prediction: Prediction) -> bool:
@@ -141,9 +135,8 @@ class NextQA(Accuracy):
     ``val.csv`` alone, the script reads it from the predictions.
     """
 
-    def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``; other groups by accuracy."""
-        results = list(results)
+    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+        """Return ``CW`` to ``DO``, ``C``, ``T``, ``D``, ``overall``."""
         of_type: dict[str, list[SampleResult]] = {name: [] for name in (*TYPES, *LETTERS)}
         for result in results:
             # Previous (TP) counts as next (TN), as in the official report.
@@ -151,11 +144,7 @@ class NextQA(Accuracy):
             for name in {kind, kind[:1]} & of_type.keys():
                 of_type[name].append(result)
         estimates = {name: share_of(mine) for name, mine in of_type.items()}
-        return figures_of(results, {**estimates, "overall": share_of(results)}, share_of)
-
-
-# Groups with few results each. They get no breakdown.
-_SINGLE = ("example",)
+        return {**estimates, "overall": share_of(results)}
 
 
 class Consistency(Accuracy):
@@ -164,22 +153,15 @@ class Consistency(Accuracy):
     A result without a cluster is its own cluster.
     """
 
-    def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return ``accuracy`` and ``consistency``; groups by accuracy."""
-        results = list(results)
-        return figures_of(
-            results,
-            {"accuracy": share_of(results), "consistency": _consistency(results)},
-            share_of,
-            skip=_SINGLE,
-        )
+    no_breakdown = ("example",)
 
-
-def _consistency(results: Sequence[SampleResult]) -> Estimate:
-    whole: dict[str, bool] = defaultdict(lambda: True)
-    for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
-        whole[result.cluster or f"\0{index}"] &= is_correct(score)
-    return proportion(sum(whole.values()), len(whole))
+    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+        """Return ``accuracy`` and ``consistency``."""
+        whole: dict[str, bool] = defaultdict(lambda: True)
+        for index, (result, score) in enumerate(zip(results, scores(results), strict=True)):
+            whole[result.cluster or f"\0{index}"] &= is_correct(score)
+        consistency = proportion(sum(whole.values()), len(whole))
+        return {"accuracy": share_of(results), "consistency": consistency}
 
 
 @dataclass(frozen=True)
@@ -193,23 +175,19 @@ class Balanced(Accuracy):
 
     by: tuple[str, ...] = ()
 
-    def figures(self, results: Iterable[SampleResult]) -> Figures:
-        """Return ``accuracy``; groups by their own share of right answers."""
-        results = list(results)
-        values, weights = scores(results), self._weights(results)
-        estimate = share_of(results)
-        if 0 < sum(values) < len(values):
-            right = [value * weight for value, weight in zip(values, weights, strict=True)]
-            estimate = ratio(right, weights, clusters(results))
-        return figures_of(results, {self.figure: estimate}, share_of)
-
-    def _weights(self, results: Sequence[SampleResult]) -> list[float]:
-        """Return the share of each result in the mean of means."""
+    def overall(self, results: Sequence[SampleResult]) -> Mapping[str, Estimate]:
+        """Return ``accuracy``."""
+        values = scores(results)
+        if not 0 < sum(values) < len(values):
+            return super().overall(results)
+        # The weight of a result is its share in the mean of means.
         paths = [tuple(result.groups.get(name, "") for name in self.by) for result in results]
         depths = range(len(self.by) + 1)
         parts = {path[:depth] for path in paths for depth in depths[1:]}
         members = Counter(part[:-1] for part in parts) + Counter(paths)
-        return [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
+        weights = [1 / math.prod(members[path[:depth]] for depth in depths) for path in paths]
+        right = [value * weight for value, weight in zip(values, weights, strict=True)]
+        return {self.figure: ratio(right, weights, clusters(results))}
 
 
 _OF_TASK: Mapping[str, Metric] = {
@@ -219,8 +197,6 @@ _OF_TASK: Mapping[str, Metric] = {
     "statement": Accuracy("statement", right_statement),
     "tag": Tagging(),
 }
-
-_EDIT = Accuracy("edit", came_out)
 
 
 class Mixed:
@@ -235,22 +211,20 @@ class Mixed:
 
     def score(self, sample: Sample, prediction: Prediction | None) -> Score:
         """Return the score of the sample's task; for an edit, whether there is a picture."""
-        return _OF_TASK.get(sample.task, _EDIT).score(sample, prediction)
+        return _OF_TASK.get(sample.task, answered()).score(sample, prediction)
 
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return ``mean_score``, the tasks' figures and ``edit.came_out``; groups without edits."""
         results = list(results)
         judged = [result for result in results if result.task in _OF_TASK]
-        edits = [result for result in results if result.task not in _OF_TASK]
         overall = {"mean_score": mean_of(judged)}
         for task, scorer in _OF_TASK.items():
             if mine := [result for result in judged if result.task == task]:
                 of_task = scorer.figures(mine).overall
                 overall |= {f"{task}.{name}": estimate for name, estimate in of_task.items()}
-        if edits:
+        if edits := [result for result in results if result.task not in _OF_TASK]:
             overall["edit.came_out"] = share_of(edits)
-        figures = figures_of(judged, overall, mean_of)
-        return replace(figures, failures=failure_shares(results), n=len(results))
+        return figures_of(results, overall, mean_of, grouped=judged)
 
 
 # Source: Hudson and Manning 2019, sec. 4. Differs: both sides are normalised (answer_correct).

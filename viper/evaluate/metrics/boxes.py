@@ -10,7 +10,7 @@ import numpy as np
 from viper.agreement import box_iou, normalise_answer, same_box
 from viper.data.sample import Sample
 from viper.evaluate.intervals import ratio
-from viper.evaluate.metrics.figures import Figures, clusters, details, figures_of, mean_of, share_of
+from viper.evaluate.metrics.figures import Figures, clusters, figures_of, mean_of, scores, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 
 
@@ -34,22 +34,13 @@ class Grounding:
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the three figures; groups by mean IoU."""
         results = list(results)
-        return figures_of(
-            results,
-            {
-                "mean_iou": mean_of(results),
-                "acc@0.5": share_of(results, "acc@0.5"),
-                "acc@0.7": share_of(results, "acc@0.7"),
-            },
-            mean_of,
-        )
+        shares = {name: share_of(results, name) for name in ("acc@0.5", "acc@0.7")}
+        return figures_of(results, {"mean_iou": mean_of(results), **shares}, mean_of)
 
 
-def ground_correct(
-    prediction: Sequence[float] | None, target: Sequence[float], threshold: float = 0.5
-) -> bool:
-    """Return whether the predicted box overlaps the target by at least this IoU (acc@0.5)."""
-    return prediction is not None and box_iou(prediction, target) >= threshold
+def ground_correct(prediction: Sequence[float] | None, target: Sequence[float]) -> bool:
+    """Return whether the predicted box overlaps the target by an IoU of at least .5 (acc@0.5)."""
+    return prediction is not None and same_box(prediction, target)
 
 
 class Tagging:
@@ -71,20 +62,17 @@ class Tagging:
     def figures(self, results: Iterable[SampleResult]) -> Figures:
         """Return the four figures; groups by ``f1``."""
         results = list(results)
-        matched, predicted = details(results, "matched"), details(results, "predicted")
+        matched, predicted = scores(results, "matched"), scores(results, "predicted")
         expected = [float(len(result.target)) for result in results]
         both = [mine + theirs for mine, theirs in zip(predicted, expected, strict=True)]
         units = clusters(results)
-        return figures_of(
-            results,
-            {
-                "f1": mean_of(results),
-                "f1_pooled": ratio([2 * count for count in matched], both, units),
-                "precision": ratio(matched, predicted, units),
-                "recall": ratio(matched, expected, units),
-            },
-            mean_of,
-        )
+        overall = {
+            "f1": mean_of(results),
+            "f1_pooled": ratio([2 * count for count in matched], both, units),
+            "precision": ratio(matched, predicted, units),
+            "recall": ratio(matched, expected, units),
+        }
+        return figures_of(results, overall, mean_of)
 
 
 class TagCounts(NamedTuple):
@@ -119,12 +107,7 @@ def match_tags(predicted: Iterable[Any], expected: Iterable[Any]) -> TagCounts:
     mine, theirs = [_pair(tag) for tag in predicted], [_pair(tag) for tag in expected]
     if not mine or not theirs:
         return TagCounts(0, len(mine), len(theirs))
-    fits = np.array(
-        [
-            [label == target_label and same_box(box, place) for target_label, place in theirs]
-            for label, box in mine
-        ]
-    )
+    fits = np.array([[a == b and same_box(box, place) for b, place in theirs] for a, box in mine])
     rows, columns = linear_sum_assignment(fits, maximize=True)
     return TagCounts(int(fits[rows, columns].sum()), len(mine), len(theirs))
 

@@ -19,7 +19,7 @@ from viper.errors import UsageError
 from viper.evaluate.metrics.figures import Figures, Metric, figures_of, share_of
 from viper.evaluate.sample_result import Prediction, SampleResult, Score
 from viper.models.media import media_from
-from viper.models.vision.roles import Mask, Pixels
+from viper.models.vision.roles import Pixels
 from viper.schema import PixelBox
 from viper.tools.edits import EMOJIS, blur_outside, color_pop, cover_boxes, emoji_picture
 from viper.tools.session import Region
@@ -85,7 +85,14 @@ def edit_verdict(
         return NOT_EDITED
     outside = ~target.reach
     if target.operation in ("color_pop", "blur_background"):
-        return _judge_kept(before, after, target, outside)
+        make = color_pop if target.operation == "color_pop" else blur_outside
+        height, width = before.shape[:2]
+        expected = make(before, np.zeros((height, width), np.bool_))
+        is_applied = bool((after[outside] == expected[outside]).all())
+        gone = bool((after[outside] != before[outside]).any())
+        same = (after == before).all(axis=2)
+        masks = [mask_of(outline, height, width) for outline in target.outlines]
+        return EditVerdict(is_applied, gone, all(same[mask].mean() >= KEPT for mask in masks))
     unchanged = bool((before[outside] == after[outside]).all())
     if target.operation == "put_emoji":
         hidden = _is_hidden(before, after, target)
@@ -93,17 +100,6 @@ def edit_verdict(
     shows_new = all(judge.shows(after, box, target.new, target.old) for box in target.boxes)
     still = any(judge.shows(after, box, target.old, target.new) for box in target.boxes)
     return EditVerdict(shows_new, not still, unchanged)
-
-
-def _judge_kept(before: Pixels, after: Pixels, target: EditTarget, outside: Mask) -> EditVerdict:
-    make = color_pop if target.operation == "color_pop" else blur_outside
-    expected = make(before, np.zeros(before.shape[:2], np.bool_))
-    is_applied = bool((after[outside] == expected[outside]).all())
-    gone = bool((after[outside] != before[outside]).any())
-    same = (after == before).all(axis=2)
-    height, width = before.shape[:2]
-    masks = [mask_of(outline, height, width) for outline in target.outlines]
-    return EditVerdict(is_applied, gone, all(same[mask].mean() >= KEPT for mask in masks))
 
 
 def _is_hidden(before: Pixels, after: Pixels, target: EditTarget) -> bool:

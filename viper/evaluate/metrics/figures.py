@@ -48,14 +48,12 @@ class Metric(Protocol):
         """
 
 
-def scores(results: Iterable[SampleResult]) -> list[float]:
-    """Return each result's score; 0 for failed ones."""
-    return [0.0 if result.failure is not None else result.score for result in results]
-
-
-def details(results: Iterable[SampleResult], name: str) -> list[float]:
-    """Return each result's detail of this name; 0 for results that failed or lack it."""
-    return [0.0 if r.failure is not None else r.details.get(name, 0.0) for r in results]
+def scores(results: Iterable[SampleResult], detail: str | None = None) -> list[float]:
+    """Return each result's score or one of its details; 0 for results that failed or lack it."""
+    return [
+        0.0 if r.failure is not None else r.score if detail is None else r.details.get(detail, 0.0)
+        for r in results
+    ]
 
 
 def clusters(results: Iterable[SampleResult]) -> list[str]:
@@ -65,20 +63,12 @@ def clusters(results: Iterable[SampleResult]) -> list[str]:
 
 def share_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """Return the share of right results, or of results with a detail; both are 0 or 1."""
-    values = scores(results) if detail is None else details(results, detail)
-    return share([is_correct(value) for value in values], clusters(results))
+    return share([is_correct(value) for value in scores(results, detail)], clusters(results))
 
 
 def mean_of(results: Sequence[SampleResult], detail: str | None = None) -> Estimate:
     """Return the mean score of the results, or the mean of a detail."""
-    values = scores(results) if detail is None else details(results, detail)
-    return mean(values, clusters=clusters(results))
-
-
-def failure_shares(results: Sequence[SampleResult]) -> dict[str, Estimate]:
-    """Return the share of each kind of failure among all results, the most frequent first."""
-    kinds = Counter(result.failure for result in results if result.failure is not None)
-    return {kind: proportion(count, len(results)) for kind, count in kinds.most_common()}
+    return mean(scores(results, detail), clusters=clusters(results))
 
 
 def figures_of(
@@ -86,20 +76,25 @@ def figures_of(
     overall: Mapping[str, Estimate],
     of_group: Callable[[Sequence[SampleResult]], Estimate],
     skip: Collection[str] = (),
+    grouped: Sequence[SampleResult] | None = None,
 ) -> Figures:
     """Return all figures, groups and failures; ``overall`` begins with the headline.
+
+    Failures are shares of all results, the most frequent first.
 
     Args:
         results: all of them.
         overall: figures over all results.
         of_group: the estimate of a group's results.
         skip: groups that are left out.
+        grouped: the results in groups; by default all.
     """
     groups: dict[str, dict[str, list[SampleResult]]] = {}
-    for result in results:
+    for result in results if grouped is None else grouped:
         for name, value in result.groups.items():
             if name not in skip:
                 groups.setdefault(name, {}).setdefault(value, []).append(result)
+    kinds = Counter(result.failure for result in results if result.failure is not None)
     return Figures(
         headline=next(iter(overall)),
         overall=overall,
@@ -107,6 +102,6 @@ def figures_of(
             name: {value: of_group(mine) for value, mine in sorted(values.items())}
             for name, values in groups.items()
         },
-        failures=failure_shares(results),
+        failures={kind: proportion(n, len(results)) for kind, n in kinds.most_common()},
         n=len(results),
     )

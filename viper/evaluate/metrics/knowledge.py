@@ -11,9 +11,10 @@ import math
 import re
 import string
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
+from viper.agreement import ARTICLES, NUMBERS
 from viper.data.sample import Sample
 from viper.evaluate.intervals import Estimate
 from viper.evaluate.metrics.figures import Figures, figures_of, mean_of
@@ -22,13 +23,7 @@ from viper.evaluate.sample_result import Prediction, SampleResult, Score
 _PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 _POINT = re.compile(r"\.(?!\d)")
 _DIGIT_COMMA = re.compile(r"\d,\d")
-_NUMBER_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    )
-} | {"none": "0"}
-_ARTICLES = {"a", "an", "the"}
+_NUMBER_WORDS = {**NUMBERS, "none": "0"}
 _PROPER = """
 ain't aren't can't could've couldn't couldn't've didn't doesn't don't hadn't hadn't've hasn't
 haven't he'd he'd've he's how'd how'll how's isn't it'd it'd've it'll ma'am might've mightn't
@@ -42,18 +37,17 @@ you're you've
 """
 
 
-def _misspelled(proper: str) -> set[str]:
-    """Return the word with one of its apostrophes left out, for each of them."""
-    places = [index for index, letter in enumerate(proper) if letter == "'"]
-    return {proper[:index] + proper[index + 1 :] for index in places}
-
-
-# Misspelling to proper form.
+# Misspelling, with one of the apostrophes left out, to proper form.
 #
 # Source: the VQA challenge's list. Those whose misspelling is a word of its own (its, were, shed,
 # well, ill) are not in it; neither are those with I, which its code never reaches, comparing
 # capitals with lower case.
-_CONTRACTIONS = {wrong: proper for proper in _PROPER.split() for wrong in _misspelled(proper)}
+_CONTRACTIONS = {
+    word[:place] + word[place + 1 :]: word
+    for word in _PROPER.split()
+    for place, letter in enumerate(word)
+    if letter == "'"
+}
 
 
 class OKVQA:
@@ -120,31 +114,22 @@ def vqa_normalised(answer: Any) -> str:
     """
     if isinstance(answer, bool):
         answer = "yes" if answer else "no"
-    words = _without_punctuation(str(answer).replace("\n", " ").replace("\t", " ").strip())
-    numbered = [_NUMBER_WORDS.get(word, word) for word in words.lower().split()]
-    return " ".join(_CONTRACTIONS.get(word, word) for word in numbered if word not in _ARTICLES)
+    whole = text = str(answer).replace("\n", " ").replace("\t", " ").strip()
+    joins = _DIGIT_COMMA.search(whole) is not None
+    for mark in _PUNCTUATION:
+        beside_space = f"{mark} " in whole or f" {mark}" in whole
+        text = text.replace(mark, "" if beside_space or joins else " ")
+    words = _POINT.sub("", text).lower().split()
+    numbered = [_NUMBER_WORDS.get(word, word) for word in words]
+    return " ".join(_CONTRACTIONS.get(word, word) for word in numbered if word not in ARTICLES)
 
 
 def stemmed(answer: Any) -> str:
     """Return the word stems of :func:`vqa_normalised`. Stem both sides of a comparison."""
-    return " ".join(_stem(word) for word in vqa_normalised(answer).split())
+    return " ".join(_stemmer().stemWords(vqa_normalised(answer).split()))
 
 
-def _without_punctuation(text: str) -> str:
-    joins = _DIGIT_COMMA.search(text) is not None
-    result = text
-    for mark in _PUNCTUATION:
-        beside_space = f"{mark} " in text or f" {mark}" in text
-        result = result.replace(mark, "" if beside_space or joins else " ")
-    return _POINT.sub("", result)
-
-
-@lru_cache(maxsize=65_536)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word))
-
-
-@lru_cache(maxsize=1)
+@cache
 def _stemmer() -> Any:
     import Stemmer
 
@@ -183,12 +168,12 @@ class InfoSeekAccuracy:
         estimates = {"accuracy": mean_of(results)}
         parts = [[r for r in results if r.groups.get("split") == split] for split in SPLITS]
         if all(parts):
-            both = [mean_of(part) for part in parts]
+            first, second = (mean_of(part) for part in parts)
             estimates["final"] = Estimate(
-                _harmonic(*(share.value for share in both)),
-                sum(share.n for share in both),
-                _harmonic(*(share.low for share in both)),
-                _harmonic(*(share.high for share in both)),
+                _harmonic(first.value, second.value),
+                first.n + second.n,
+                _harmonic(first.low, second.low),
+                _harmonic(first.high, second.high),
             )
         return figures_of(results, estimates, mean_of)
 
@@ -205,30 +190,26 @@ def infoseek_score(answer: Any, target: Any) -> float:
     """
     if answer is None or not isinstance(target, dict):
         return 0.0
-    if target["kind"] == "numerical":
-        return float(number_matches(str(answer), target["range"]))
-    plain = normal(str(answer))
-    return float(any(plain == normal(text) for text in target["answers"]))
+    if target["kind"] != "numerical":
+        plain = normal(str(answer))
+        return float(any(plain == normal(text) for text in target["answers"]))
+    low, high = target["range"]
+    first, *others = read_numbers(str(answer))
+    if not others:
+        return float(low <= first <= high)
+    # An answered range may lie within the right one, or overlap it enough.
+    (second,) = others
+    if low <= first <= high and low <= second <= high:
+        return 1.0
+    shared = max(0.0, min(second, high) - max(first, low))
+    # The official scorer's small number avoids a division by 0 for two equal points.
+    total = (second - first + 1e-12) + (high - low + 1e-12) - shared
+    return float((shared / total if total else 0.0) >= TOLERANCE_IOU - 1e-12)
 
 
 def normal(text: str) -> str:
     """Return the text in lower case, without punctuation, articles and extra spaces."""
     return " ".join(_ARTICLE_WORDS.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
-
-
-def number_matches(answer: str, bounds: Sequence[float]) -> bool:
-    """Return whether an answered number lies in a range, or an answered range agrees with it."""
-    low, high = bounds
-    numbers = read_numbers(answer)
-    if len(numbers) == 1:
-        return low <= numbers[0] <= high
-    first, second = numbers
-    if low <= first <= high and low <= second <= high:
-        return True
-    shared = max(0.0, min(second, high) - max(first, low))
-    # The official scorer's small number avoids a division by 0 for two equal points.
-    total = (second - first + 1e-12) + (high - low + 1e-12) - shared
-    return (shared / total if total else 0.0) >= TOLERANCE_IOU - 1e-12
 
 
 def read_numbers(text: str) -> tuple[float, ...]:

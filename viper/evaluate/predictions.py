@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from viper.data.source import SourceFile, brief
 from viper.errors import DataError
 from viper.escape import csv_text, for_csv, for_terminal
 from viper.evaluate.intervals import Estimate
-from viper.evaluate.metrics import Figures, Metric, metric
+from viper.evaluate.metrics import Figures, metric
 from viper.evaluate.metrics.accuracy import truth_of
 from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.schema import PixelBox, to_json
@@ -35,33 +35,20 @@ class PredictionRecord:
     """One prediction as it stands in the file.
 
     Attributes:
+        name: id of the sample as in the file.
         source: the file.
         at: place in the file, as ``:3``.
         fields: ``word`` (a truth value as the official CSV has it), ``index`` (NExT-QA), or
             ``box`` and ``answer`` (JSON lines).
     """
 
+    name: str
     source: SourceFile
     at: str
     fields: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class PredictionsFile:
-    """Contents of a predictions file.
-
-    Attributes:
-        records: the last prediction of each key, see :func:`key_of`.
-        names: ids as in the file, by key.
-        duplicates: number of predictions that a later one with the same key replaced.
-    """
-
-    records: Mapping[str, PredictionRecord]
-    names: Mapping[str, str]
-    duplicates: int
-
-
-def read_predictions(path: Path, metric: str) -> PredictionsFile:
+def read_predictions(path: Path, metric: str) -> list[PredictionRecord]:
     """Read the file in the format that belongs to a metric.
 
     ``nlvr`` and ``nlvr2``: lines ``NAME,true|false``; ``nextqa``: one JSON object
@@ -73,7 +60,7 @@ def read_predictions(path: Path, metric: str) -> PredictionsFile:
     """
     source = SourceFile(path.parent, path.name)
     reader = {"nlvr": _words, "nlvr2": _words, "nextqa": _indices}.get(metric, _records)
-    return _by_key(reader(source), key_of(metric))
+    return list(reader(source))
 
 
 def key_of(metric: str) -> Callable[[str], str]:
@@ -91,41 +78,17 @@ def _png_identifier(name: str) -> str:
     return "-".join(parts if whole else parts[1:])
 
 
-def _by_key(
-    records: Iterable[tuple[str, PredictionRecord]], key: Callable[[str], str]
-) -> PredictionsFile:
-    by_key: dict[str, PredictionRecord] = {}
-    names: dict[str, str] = {}
-    total = 0
-    for name, prediction in records:
-        by_key[key(name)], names[key(name)] = prediction, name
-        total += 1
-    return PredictionsFile(by_key, names, total - len(by_key))
-
-
-def _words(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
+def _words(source: SourceFile) -> Iterator[PredictionRecord]:
     for at, line in source.lines():
         name, comma, rest = line.partition(",")
         if not comma:
             raise source.wrong(at, brief(line), "a name, a comma, and true or false")
-        yield name, PredictionRecord(source, at, {"word": rest.split(",")[0]})
+        yield PredictionRecord(name, source, at, {"word": rest.split(",")[0]})
 
 
-def _indices(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
-    for name, entry in _pairs(source):
-        at = f": {brief(name)}"
-        if not isinstance(entry, list):
-            raise source.wrong(at, f"is {brief(entry)}", '{"prediction": INDEX}')
-        fields = dict(entry)
-        if "prediction" in fields:
-            yield name, PredictionRecord(source, at, {"index": fields["prediction"]})
-
-
-def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
-    """Return keys and values of the file's object with duplicates, which a dict would lose."""
-
+def _indices(source: SourceFile) -> Iterator[PredictionRecord]:
     class Pairs(list[tuple[str, Any]]):
-        """JSON object, distinguished from a list."""
+        """JSON object, distinguished from a list. A dict would lose duplicates."""
 
     try:
         pairs = json.loads(source.read_bytes(MAX_BYTES), object_pairs_hook=Pairs)
@@ -139,10 +102,16 @@ def _pairs(source: SourceFile) -> list[tuple[str, Any]]:
         ) from None
     if not isinstance(pairs, Pairs):
         raise source.wrong("", f"is {brief(pairs)}", '{"VIDEO_QID": {"prediction": INDEX}, …}')
-    return pairs
+    for name, entry in pairs:
+        at = f": {brief(name)}"
+        if not isinstance(entry, list):
+            raise source.wrong(at, f"is {brief(entry)}", '{"prediction": INDEX}')
+        fields = dict(entry)
+        if "prediction" in fields:
+            yield PredictionRecord(name, source, at, {"index": fields["prediction"]})
 
 
-def _records(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
+def _records(source: SourceFile) -> Iterator[PredictionRecord]:
     for at, record in source.json_lines():
         if not isinstance(record, dict):
             raise source.wrong(at, brief(record), '{"id": …, "box": …} or {"id": …, "answer": …}')
@@ -151,7 +120,7 @@ def _records(source: SourceFile) -> Iterator[tuple[str, PredictionRecord]]:
             raise source.wrong(at, f"'id' is {brief(name)}", "the id of a sample")
         if not {"box", "answer"} & record.keys():
             raise source.wrong(at, "neither 'box' nor 'answer'", "one of them")
-        yield str(name), PredictionRecord(source, at, record)
+        yield PredictionRecord(str(name), source, at, record)
 
 
 def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None:
@@ -166,11 +135,43 @@ def prediction_of(sample: Sample, record: PredictionRecord) -> Prediction | None
         DataError: the line lacks the field that the task needs.
     """
     value = value_of(sample, record)
-    if "word" in record.fields:
-        return _statement(sample, value)
-    if "index" in record.fields:
-        return _index(sample, value)
-    return _READERS.get(sample.task, _edit)(sample, value)
+    is_official = "index" in record.fields
+    task = "statement" if "word" in record.fields else "choice" if is_official else sample.task
+    if task == "statement":
+        truth = truth_of(value)
+        return None if truth is None else Prediction(truth)
+    if task == "choice":
+        if isinstance(value, str) and not is_official:
+            words = normalise_answer(value)
+            matches = [normalise_answer(option) == words for option in sample.options]
+        else:
+            # ``2.0`` counts, and a truth value does in the official format
+            is_index = is_official or not isinstance(value, bool)
+            number = value if is_index and isinstance(value, int | float) else None
+            matches = [index == number for index in range(len(sample.options))]
+        if True not in matches:
+            return None
+        chosen = matches.index(True)
+        return Prediction(sample.options[chosen], choice_index=chosen)
+    if task == "ground":
+        box = pixel_box(value)
+        return None if box is None else Prediction(list(box), box)
+    if task == "question":
+        is_text = isinstance(value, str) and value.strip()
+        is_answer = is_text or isinstance(value, bool) or _is_finite(value)
+        return Prediction(value) if is_answer else None
+    if task == "tag":
+        if not isinstance(value, list):
+            return None
+        tags = []
+        for item in value:
+            is_tag = isinstance(item, Mapping) and isinstance(item.get("label"), str)
+            box = pixel_box(item.get("box")) if is_tag else None
+            if box is None:
+                return None
+            tags.append({"label": item["label"], "box": list(box)})
+        return Prediction(tags)
+    return None if value is None or value is False else Prediction(value)
 
 
 def value_of(sample: Sample, record: PredictionRecord) -> Any:
@@ -189,9 +190,7 @@ def value_of(sample: Sample, record: PredictionRecord) -> Any:
 
 def pixel_box(value: Any) -> PixelBox | None:
     """Return four finite numbers as a box; None for anything else."""
-    if not isinstance(value, list | tuple) or len(value) != 4:
-        return None
-    if not all(_is_finite(number) for number in value):
+    if not isinstance(value, list | tuple) or len(value) != 4 or not all(map(_is_finite, value)):
         return None
     x0, y0, x1, y1 = (float(number) for number in value)
     return (x0, y0, x1, y1)
@@ -204,66 +203,6 @@ def _is_finite(value: Any) -> bool:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
-
-
-def _ground(sample: Sample, value: Any) -> Prediction | None:
-    box = pixel_box(value)
-    return None if box is None else Prediction(value=list(box), box=box)
-
-
-def _index(sample: Sample, value: Any) -> Prediction | None:
-    """Return the option that equals the number: ``2.0`` counts, and truth values as officially."""
-    for index, option in enumerate(sample.options):
-        if isinstance(value, int | float) and value == index:
-            return Prediction(option, choice_index=index)
-    return None
-
-
-def _choice(sample: Sample, value: Any) -> Prediction | None:
-    if not isinstance(value, str):
-        return None if isinstance(value, bool) else _index(sample, value)
-    for index, option in enumerate(sample.options):
-        if normalise_answer(value) == normalise_answer(option):
-            return Prediction(option, choice_index=index)
-    return None
-
-
-def _statement(sample: Sample, value: Any) -> Prediction | None:
-    truth = truth_of(value)
-    return None if truth is None else Prediction(truth)
-
-
-def _question(sample: Sample, value: Any) -> Prediction | None:
-    if isinstance(value, str):
-        return Prediction(value) if value.strip() else None
-    return Prediction(value) if isinstance(value, bool) or _is_finite(value) else None
-
-
-def _tag(sample: Sample, value: Any) -> Prediction | None:
-    if not isinstance(value, list):
-        return None
-    tags = []
-    for item in value:
-        if not isinstance(item, Mapping) or not isinstance(item.get("label"), str):
-            return None
-        box = pixel_box(item.get("box"))
-        if box is None:
-            return None
-        tags.append({"label": item["label"], "box": list(box)})
-    return Prediction(tags)
-
-
-def _edit(sample: Sample, value: Any) -> Prediction | None:
-    return None if value is None or value is False else Prediction(value)
-
-
-_READERS: Mapping[str, Callable[[Sample, Any], Prediction | None]] = {
-    "ground": _ground,
-    "question": _question,
-    "choice": _choice,
-    "statement": _statement,
-    "tag": _tag,
-}
 
 
 # Kinds of failure of results without a prediction, or with an invalid one.
@@ -315,22 +254,35 @@ def score_predictions(
     if not samples:
         raise DataError("the set has no samples; choose another --split")
     judge, key = metric(metric_name), key_of(metric_name)
-    file = read_predictions(path, metric_name)
+    records = read_predictions(path, metric_name)
+    # the last prediction of each key counts
+    by_key = {key(record.name): record for record in records}
     keys = [key(sample.sample_id) for sample in samples]
-    absent = [
-        sample.sample_id
-        for sample, name in zip(samples, keys, strict=True)
-        if name not in file.records
-    ]
+    pairs = list(zip(samples, map(by_key.get, keys), strict=True))
+    absent = [sample.sample_id for sample, record in pairs if record is None]
     known_keys = set(keys)
-    unknown = tuple(name for key, name in file.names.items() if key not in known_keys)
+    unknown = tuple(record.name for key, record in by_key.items() if key not in known_keys)
     if absent and missing == "error":
-        raise DataError(_missing_message(path, absent, len(samples), unknown))
-    rows = tuple(
-        _score(sample, file.records.get(name), judge)
-        for sample, name in zip(samples, keys, strict=True)
-    )
-    return ScoredPredictions(rows, judge.figures(rows), file.duplicates, unknown)
+        of = f"{len(unknown)} are for ids not in the set: {first_few(unknown)}"
+        raise DataError(
+            f"{path}: {len(absent)} of {len(samples)} predictions are missing: "
+            f"{first_few(absent)}{f' ({of})' if unknown else ''}; "
+            "add them, or count them as wrong with --missing wrong"
+        )
+    rows = []
+    for sample, record in pairs:
+        prediction = None if record is None else prediction_of(sample, record)
+        judged: dict[str, Any] = {"prediction": prediction}
+        if record is None:
+            judged |= {"failure": MISSING, "message": "no prediction"}
+        elif prediction is None:
+            value = brief(value_of(sample, record))
+            problem = f"{value} is no prediction for the task {sample.task!r}"
+            judged |= {"failure": INVALID, "message": problem}
+        score = judge.score(sample, prediction)
+        rows.append(SampleResult.of(sample, 0, score.value, details=score.details, **judged))
+    duplicates = len(records) - len(by_key)
+    return ScoredPredictions(tuple(rows), judge.figures(rows), duplicates, unknown)
 
 
 def first_few(names: Sequence[str]) -> str:
@@ -338,34 +290,6 @@ def first_few(names: Sequence[str]) -> str:
     listed = ", ".join(brief(name) for name in names[:3])
     # three show the pattern of wrong ids, on one line
     return f"{listed}, …" if len(names) > 3 else listed
-
-
-def _missing_message(path: Path, absent: Sequence[str], total: int, unknown: Sequence[str]) -> str:
-    also = f" ({len(unknown)} are for ids not in the set: {first_few(unknown)})" if unknown else ""
-    return (
-        f"{path}: {len(absent)} of {total} predictions are missing: {first_few(absent)}{also}; "
-        "add them, or count them as wrong with --missing wrong"
-    )
-
-
-def _score(sample: Sample, record: PredictionRecord | None, judge: Metric) -> SampleResult:
-    prediction = prediction_of(sample, record) if record is not None else None
-    failure = message = None
-    if record is None:
-        failure, message = MISSING, "no prediction"
-    elif prediction is None:
-        value = brief(value_of(sample, record))
-        failure, message = INVALID, f"{value} is no prediction for the task {sample.task!r}"
-    score = judge.score(sample, prediction)
-    return SampleResult.of(
-        sample,
-        seed=0,
-        score=score.value,
-        details=score.details,
-        failure=failure,
-        message=message,
-        prediction=prediction,
-    )
 
 
 def summary(scored: ScoredPredictions) -> dict[str, Any]:
@@ -388,13 +312,14 @@ def summary(scored: ScoredPredictions) -> dict[str, Any]:
 
 def figure_rows(figures: Figures, by_group: bool) -> Iterator[tuple[str, str, str, str]]:
     """Yield the lines of a table under :data:`HEADER`: figures, groups on request, failures."""
-    yield from _lines(figures.overall)
+    lines = [*figures.overall.items()]
     if by_group:
         for name, values in figures.groups.items():
-            yield from _lines(
-                {for_terminal(f"{name} {value}"): estimate for value, estimate in values.items()}
-            )
-    yield from _lines({f"failed: {kind}": estimate for kind, estimate in figures.failures.items()})
+            lines += [(f"{name} {value}", estimate) for value, estimate in values.items()]
+    lines += [(f"failed: {kind}", estimate) for kind, estimate in figures.failures.items()]
+    for name, figure in lines:
+        interval = f"[{100 * figure.low:.2f}, {100 * figure.high:.2f}]"
+        yield for_terminal(name), percent(figure), interval if figure.n else "-", f"{figure.n}"
 
 
 def percent(estimate: Estimate) -> str:
@@ -417,25 +342,13 @@ def rows_csv(rows: Sequence[SampleResult]) -> str:
     lines = [[for_csv(name) for name in (*header, *(f"group:{name}" for name in groups))]]
     for row in rows:
         numbers = [repr(row.details[name]) if name in row.details else "" for name in details]
-        texts = [row.failure or "", _answer_text(row), _plain(row.target), row.cluster, row.text]
+        given = row.prediction or Prediction("")
+        answer = given.value if given.choice_index is None else given.choice_index
+        texts = [row.failure or "", _plain(answer), _plain(row.target), row.cluster, row.text]
         texts += [row.groups.get(name, "") for name in groups]
         start = [for_csv(row.sample_id), row.task, repr(row.score)]
         lines.append([*start, *numbers, *map(for_csv, texts)])
     return csv_text(lines)
-
-
-def _lines(estimates: Mapping[str, Estimate]) -> Iterable[tuple[str, str, str, str]]:
-    for name, figure in estimates.items():
-        interval = f"[{100 * figure.low:.2f}, {100 * figure.high:.2f}]"
-        yield for_terminal(name), percent(figure), interval if figure.n else "-", f"{figure.n}"
-
-
-def _answer_text(result: SampleResult) -> str:
-    if result.prediction is None:
-        return ""
-    if result.prediction.choice_index is not None:
-        return str(result.prediction.choice_index)
-    return _plain(result.prediction.value)
 
 
 def _plain(value: Any) -> str:

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from tests.evaluate.fake_backends import Writer
 from viper.errors import ProfileError
-from viper.evaluate.engines.ray_actor import BuiltReasoner
 from viper.models.llm.protocol import Completion, Sampling
 
 
@@ -42,7 +42,7 @@ class BrokenRecipe:
 
     deadly: bool
 
-    def __call__(self) -> BuiltReasoner:
+    def __call__(self) -> NoReturn:
         if self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         raise ProfileError("fake.toml: line 3: no such role")

@@ -8,7 +8,7 @@ report from the store. With ``--dry-run``, `tell_cost` runs instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.evaluate.campaign import Budget, Campaign, RunEnd, run
 from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
-from viper.evaluate.engines.ray_actor import ActorSettings, BuiltReasoner
+from viper.evaluate.engines.ray_actor import ActorSettings
 from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
 from viper.evaluate.engines.sample_runner import Engine, Item, items
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
@@ -178,10 +178,9 @@ class ProfileRecipe:
     choice: ProfileChoice
     examples: bool = True
 
-    def __call__(self) -> BuiltReasoner:
+    def __call__(self) -> tuple[Reasoner, Mapping[str, Any]]:
         profile = profile_of(self.choice, self.examples)
-
-        return BuiltReasoner(Reasoner(profile, preload=False), to_json(profile.document))
+        return Reasoner(profile, preload=False), to_json(profile.document)
 
 
 def _report_lost_actor(which: str) -> None:

@@ -8,12 +8,11 @@ stores each outcome before it awaits the next. Commands that keep something else
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -63,9 +62,8 @@ class Budget:
         """Return whether another item may begin."""
         if self.usd is not None and spent_usd >= self.usd:
             return False
-        if self.llm_calls is None:
-            return True
-        return llm_calls + (under_way + 1) * self.calls_an_item <= self.llm_calls
+        calls = llm_calls + (under_way + 1) * self.calls_an_item
+        return self.llm_calls is None or calls <= self.llm_calls
 
 
 UNBOUNDED = Budget()
@@ -169,28 +167,23 @@ def run(
     upcoming = deque(item for item in todo if item.key not in stored)
     driver = threading.get_ident()
 
-    def has_room() -> bool:
-        """Wait for items under way that may leave room, as most take fewer requests than they may.
-
-        An engine that takes items in the driver's thread cannot wait: outcomes arrive there.
-        """
-        while not stop.is_set():
-            under_way = begun - running.fresh
-            if budget.allows(running.cost_usd, running.llm_calls, under_way):
-                return True
-            could_fit = budget.allows(running.cost_usd, running.llm_calls, 0)
-            if not under_way or not could_fit or threading.get_ident() == driver:
-                exhausted.set()
-                return False
-            counting.wait(_LOOK_EVERY_S)
-        return False
-
     def feed() -> Iterator[Item]:
+        """Yield items while there is room.
+
+        Wait for items under way that may leave room, as most take fewer requests than they may. An
+        engine that takes items in the driver's thread cannot wait: outcomes arrive there.
+        """
         nonlocal begun
-        while upcoming:
+        while upcoming and not stop.is_set():
             with counting:
-                if not has_room():
-                    return
+                under_way = begun - running.fresh
+                if not budget.allows(running.cost_usd, running.llm_calls, under_way):
+                    could_fit = budget.allows(running.cost_usd, running.llm_calls, 0)
+                    if not under_way or not could_fit or threading.get_ident() == driver:
+                        exhausted.set()
+                        return
+                    counting.wait(_LOOK_EVERY_S)
+                    continue
                 begun += 1
             yield upcoming.popleft()
 
@@ -203,12 +196,14 @@ def run(
                     running.fresh += 1
                     counting.notify_all()
                 if running.fresh % _GIVE_BACK_EVERY == 0:
-                    give_back()
+                    # free memory goes back to the system if the C library supports it (glibc)
+                    with suppress(OSError, AttributeError):
+                        ctypes.CDLL(None).malloc_trim(0)
                 on_done(done.row, running)
         except BaseException:
             stop.set()
             for done in outcomes:
-                with contextlib.suppress(Exception):  # the first error is the one to report
+                with suppress(Exception):  # the first error is the one to report
                     store.add(done.position, done.row, done.trace)
             raise
     return RunEnd("budget" if exhausted.is_set() else "complete", running)
@@ -274,8 +269,7 @@ class Campaign:
         Args:
             judge: metric to use instead of the manifest's.
         """
-        judge = judge or metric(self.manifest.metric)
-        room = in_flight + _MORE_MEDIA
+        judge, room = judge or metric(self.manifest.metric), in_flight + _MORE_MEDIA
         return SampleRunner.with_cache(self.reasoner, judge, self.evaluation.options, room)
 
     def engine(self, in_flight: int, judge: Metric | None = None) -> LocalEngine:
@@ -298,13 +292,10 @@ class Campaign:
             UsageError: the folder holds a run of another configuration.
         """
         with RunStore.resume(folder, self.manifest) as store:
+            engine = self.engine(in_flight)
             with progress(len(self.todo), len(store.done())) as show:
                 ended = run(
-                    self.engine(in_flight),
-                    self.todo,
-                    store,
-                    budget=budget,
-                    on_done=lambda _, running: show(running),
+                    engine, self.todo, store, budget=budget, on_done=lambda _, done: show(done)
                 )
             results = {(result.sample_id, result.seed): result for result in store.rows()}
         return [results[item.key] for item in self.todo if item.key in results], ended
@@ -327,10 +318,7 @@ def answer_all(
     reasoner = Reasoner(components, preload=False)
     execution = {"engine": "local", "workers": IN_FLIGHT}
     campaign = Campaign.of(sampled.evaluation, sampled.samples, reasoner, document, execution)
-    results, _ = campaign.answer(
-        folder, budget=budget, progress=lambda total, done: nullcontext(on_done)
-    )
-    return results
+    return campaign.answer(folder, IN_FLIGHT, budget, lambda total, done: nullcontext(on_done))[0]
 
 
 # Heaps of one process. glibc's default is eight for each core, and each keeps what was freed in it:
@@ -351,9 +339,3 @@ def bound_arenas(most: int = _ARENAS) -> bool:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, most))
     except (OSError, AttributeError):
         return False
-
-
-def give_back() -> None:
-    """Return free memory to the system if the C library supports it (glibc)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -56,6 +56,10 @@ class InFlight:
     usage: UsageMeter = field(default_factory=UsageMeter)
     over: bool = False
 
+    def gave_up(self, kind: str, message: str) -> ItemOutcome:
+        seconds = round(time.monotonic() - self.started, 4)
+        return gave_up(self.item, Failure(kind, message), seconds, self.usage.snapshot())
+
 
 class LocalEngine:
     """Engine that runs in one process.
@@ -76,115 +80,87 @@ class LocalEngine:
         A sample past its deadline is yielded as failed (kind ``deadline``) at once, and its
         run is cancelled. A thread that does not return from it delays no other.
         """
-        pool = _ThreadPool(self._runner, iter(items), upcoming, self._bounds.in_flight)
-        try:
-            if upcoming:
-                pool.start_readers()
-            for _ in range(self._bounds.in_flight):
-                pool.start()
-            while pool.working and not stop.is_set():
-                outcome = pool.next_outcome(_LOOK_EVERY_S)
-                if outcome is not None:
-                    yield outcome
-                yield from self._fail_overdue(pool)
-        except (Exception, KeyboardInterrupt):
-            stop.set()
-            yield from pool.ended()
-            raise
-        else:
-            yield from pool.ended()
-        finally:
-            pool.stop()
-
-    def _fail_overdue(self, pool: _ThreadPool) -> Iterator[ItemOutcome]:
-        limit = self._bounds.deadline_s
-        if limit is None:
-            return
-        for running in pool.older_than(limit):
-            failure = Failure("deadline", f"no answer within {limit:g} s")
-            seconds = round(time.monotonic() - running.started, 4)
-            yield gave_up(running.item, failure, seconds, running.usage.snapshot())
+        return _ThreadPool(self._runner, iter(items), upcoming, self._bounds).run(stop)
 
 
 class _ThreadPool:
     """Threads of one run. Each takes the next item when it is free."""
 
     def __init__(
-        self, runner: ItemRunner, feed: Iterator[Item], upcoming: Sequence[Item], size: int
+        self, runner: ItemRunner, feed: Iterator[Item], upcoming: Sequence[Item], bounds: Bounds
     ) -> None:
-        self._runner, self._feed, self._size = runner, feed, size
+        self._runner, self._feed, self._bounds = runner, feed, bounds
         self._upcoming, self._to_read = upcoming, SimpleQueue[Item | None]()
         self._taken = self._queued = -1
         self._lock = threading.Lock()
         self._feeding = threading.Lock()
         self._running: set[InFlight] = set()
-        self._done: Queue[ItemOutcome | BaseException | None] = Queue(_WAITING * size)
+        self._done: Queue[ItemOutcome | BaseException | None] = Queue(_WAITING * bounds.in_flight)
         self._threads: list[threading.Thread] = []
         self._leaving = threading.Event()
-        self.working = 0
 
-    def start(self) -> None:
-        """Start another thread."""
-        self.working += 1
-        self._start(self._work, "viper-sample")
-
-    def start_readers(self) -> None:
-        """Start the threads that read the media of upcoming items."""
-        for _ in range(_READERS):
-            self._start(self._read_ahead, "viper-media")
+    def run(self, stop: threading.Event) -> Outcomes:
+        try:
+            for _ in range(_READERS if self._upcoming else 0):
+                self._start(self._read_ahead, "viper-media")
+            for _ in range(self._bounds.in_flight):
+                self._start(self._work, "viper-sample")
+            working = self._bounds.in_flight
+            while working and not stop.is_set():
+                with suppress(Empty):
+                    outcome = self._done.get(timeout=_LOOK_EVERY_S)
+                    if isinstance(outcome, BaseException):
+                        raise outcome
+                    if outcome is None:
+                        working -= 1
+                    else:
+                        yield outcome
+                yield from self._fail_overdue()
+        except (Exception, KeyboardInterrupt):
+            stop.set()
+            yield from self._ended()
+            raise
+        else:
+            yield from self._ended()
+        finally:
+            self._stop()
 
     def _start(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
         self._threads = [*(t for t in self._threads if t.is_alive()), thread]
         thread.start()
 
-    def next_outcome(self, wait_s: float) -> ItemOutcome | None:
-        """Return the next outcome, or None if no outcome arrives in time.
+    def _fail_overdue(self) -> Iterator[ItemOutcome]:
+        """Give up the items under way past the deadline, and start a thread in place of each."""
+        limit = self._bounds.deadline_s
+        if limit is None:
+            return
+        now = time.monotonic()
+        with self._lock:
+            late = [running for running in self._running if now - running.started > limit]
+            for running in late:
+                running.over = True
+                self._running.discard(running)
+        for running in late:
+            running.cancel.set()
+            self._start(self._work, "viper-sample")
+        for running in late:
+            yield running.gave_up("deadline", f"no answer within {limit:g} s")
 
-        Raises:
-            BaseException: what taking the next item raised.
-        """
-        try:
-            outcome = self._done.get(timeout=wait_s)
-        except Empty:
-            return None
-        if isinstance(outcome, BaseException):
-            raise outcome
-        if outcome is None:
-            self.working -= 1
-        return outcome
-
-    def ended(self) -> Iterator[ItemOutcome]:
+    def _ended(self) -> Iterator[ItemOutcome]:
         """Stop, and yield the answers that nobody has taken yet.
 
         Failures are left out: Ctrl-C also reaches child processes, and what they fail at would be
         stored as a failure of the sample.
         """
-        self.stop()
+        self._stop()
         with suppress(Empty):
             while True:
                 outcome = self._done.get_nowait()
                 if isinstance(outcome, ItemOutcome) and outcome.row.failure is None:
                     yield outcome
 
-    def older_than(self, seconds: float) -> list[InFlight]:
-        """Remove and return the items under way for longer than this.
-
-        Start a thread in place of each.
-        """
-        now = time.monotonic()
-        with self._lock:
-            late = [running for running in self._running if now - running.started > seconds]
-            for running in late:
-                running.over = True
-                self._running.discard(running)
-        for running in late:
-            running.cancel.set()
-            self.working -= 1
-            self.start()
-        return late
-
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """Cancel the items under way. Threads that do not react are left running."""
         self._leaving.set()
         for _ in range(_READERS):
@@ -208,7 +184,10 @@ class _ThreadPool:
             running = InFlight(item)
             with self._lock:
                 self._running.add(running)
-            done = self._outcome(running)
+            try:
+                done = self._runner.answer(item, running.cancel, running.usage)
+            except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
+                done = running.gave_up("internal", f"{type(error).__name__}: {error}")
             with self._lock:
                 self._running.discard(running)
                 if running.over:
@@ -223,7 +202,8 @@ class _ThreadPool:
             item = next(self._feed, None)
             if item is not None and self._upcoming:
                 self._taken = item.position
-                for later in islice(self._upcoming, self._runner.ahead(self._size)):
+                ahead = self._runner.ahead(self._bounds.in_flight)
+                for later in islice(self._upcoming, ahead):
                     if later.position > self._queued:
                         self._queued = later.position
                         self._to_read.put(later)
@@ -233,14 +213,6 @@ class _ThreadPool:
         while not self._leaving.is_set() and (item := self._to_read.get()) is not None:
             if item.position > self._taken:  # else it is being read already
                 self._runner.prefetch(item)
-
-    def _outcome(self, running: InFlight) -> ItemOutcome | None:
-        try:
-            return self._runner.answer(running.item, running.cancel, running.usage)
-        except BaseException as error:  # noqa: BLE001 (boundary: panics are no Exception)
-            failure = Failure("internal", f"{type(error).__name__}: {error}")
-            seconds = round(time.monotonic() - running.started, 4)
-            return gave_up(running.item, failure, seconds, running.usage.snapshot())
 
     def _report(self, what: ItemOutcome | BaseException | None) -> None:
         """Pass an outcome to the run's thread. Wait while its queue is full and the run goes on."""

@@ -58,7 +58,11 @@ class RayEngine:
         queue = WorkQueue(items, self._in_flight + (self._in_flight + 1) // 2)
         try:
             while not queue.finished:
-                self._hand_out(queue)
+                for worker in self._pool.workers:
+                    if worker.ready and worker.call is None:
+                        positions = queue.hand_out(worker)
+                        if positions or queue.busy(worker):
+                            self._pool.ask(worker, positions)
                 for report in self._pool.reports(_LOOK_EVERY_S):
                     yield from queue.accept(report.worker, report.outcomes)
                     if report.died is not None:
@@ -70,13 +74,6 @@ class RayEngine:
         finally:
             if not queue.finished:
                 self._pool.kill()
-
-    def _hand_out(self, queue: WorkQueue) -> None:
-        for worker in self._pool.workers:
-            if worker.idle:
-                positions = queue.hand_out(worker)
-                if positions or queue.busy(worker):
-                    self._pool.ask(worker, positions)
 
 
 # Give an item up after so many actors died while it was under way: the first time another item may
@@ -117,7 +114,7 @@ class WorkQueue:
         """Return the positions of more items for an actor; empty if it has enough or none are left.
 
         An actor gets a chunk when a third of its room is free. Items with the same media go to the
-        same actor as far as there is room.
+        same actor as far as there is room, which is doubled for them.
         """
         assigned = self._open.setdefault(actor, {})
         if not assigned and self._suspects:
@@ -126,24 +123,17 @@ class WorkQueue:
             return [suspect.position]
         if self._kills.keys() & assigned.keys() or 3 * (self._room - len(assigned)) < self._room:
             return []
-        return [item.position for item in self._take_chunk(assigned)]
-
-    def _take_chunk(self, assigned: dict[int, Item]) -> Iterator[Item]:
-        """Move items from the feed to an actor's items and yield them, until its room is full.
-
-        The room is doubled for items that share their media with the item before.
-        """
-        last: Item | None = None
-        while self._next is not None:
-            item = self._next
-            same_media = (
-                last is not None and item.sample.files and last.sample.files == item.sample.files
-            )
+        positions: list[int] = []
+        files: tuple[str, ...] = ()
+        while (item := self._next) is not None:
+            same_media = files and item.sample.files == files
             if len(assigned) >= (2 * self._room if same_media else self._room):
-                return
-            assigned[item.position] = last = item
+                break
+            assigned[item.position] = item
+            positions.append(item.position)
+            files = item.sample.files
             self._next = next(self._feed, None)
-            yield item
+        return positions
 
     def accept(self, actor: Hashable, outcomes: Iterable[ItemOutcome]) -> Iterator[ItemOutcome]:
         """Yield the outcomes of items that the actor has. Ignore all others."""
@@ -180,6 +170,7 @@ class Worker:
     """Place of one actor. If the actor dies, another takes the place.
 
     Attributes:
+        call: the call under way; None if the worker waits for items.
         where: node and process of its actor, in words; empty until one has begun.
         ready: whether its actor has begun.
         deaths: since its last outcome.
@@ -192,11 +183,6 @@ class Worker:
     ready: bool = False
     deaths: int = 0
     false_starts: int = 0
-
-    @property
-    def idle(self) -> bool:
-        """Return whether the worker waits for items."""
-        return self.ready and self.call is None
 
 
 @dataclass(frozen=True)
@@ -269,9 +255,27 @@ class WorkerPool:
         arrived, _ = self._ray.wait(list(calls), num_returns=1, timeout=wait_s)
         for call in arrived:
             worker = calls[call]
-            report = self._report_of(worker)
-            if report is not None:
-                yield report
+            worker.call = None
+            try:
+                reply = self._ray.get(call)
+            except self._ray.exceptions.RayTaskError as error:
+                raise ModelError(f"an actor broke: {_error_text(error.cause or error)}") from None
+            except self._ray.exceptions.RayError as error:
+                yield self._replace(worker, error)
+                continue
+            if isinstance(reply, StartFailure):
+                kind: type[ViperError] = UsageError if reply.exit_code == EXIT_USAGE else ModelError
+                raise kind(f"an actor on {reply.node} cannot begin: {reply.message}")
+            if isinstance(reply, Ready):
+                manifest = Manifest.from_json(reply.manifest)
+                self._expected = self._expected or manifest
+                _check_same(self._expected, manifest, f"the actor on {reply.node}")
+                worker.false_starts = 0
+                worker.ready, worker.where = True, f"on {reply.node}, process {reply.pid}"
+                continue
+            if reply:
+                worker.deaths = 0
+            yield WorkerReport(worker, [pickle.loads(packed) for packed in reply])
 
     def close(self) -> None:
         """Let the actors stop their processes, then kill those that take too long."""
@@ -290,32 +294,6 @@ class WorkerPool:
         actor = self._class.remote(self._settings)
         return Worker(actor, actor.begin.remote())
 
-    def _report_of(self, worker: Worker) -> WorkerReport | None:
-        call, worker.call = worker.call, None
-        try:
-            reply = self._ray.get(call)
-        except self._ray.exceptions.RayTaskError as error:
-            raise ModelError(f"an actor broke: {_error_text(error.cause or error)}") from None
-        except self._ray.exceptions.RayError as error:
-            return self._replace(worker, error)
-        if isinstance(reply, StartFailure):
-            kind: type[ViperError] = UsageError if reply.exit_code == EXIT_USAGE else ModelError
-            raise kind(f"an actor on {reply.node} cannot begin: {reply.message}")
-        if isinstance(reply, Ready):
-            self._register(worker, reply)
-            return None
-        if reply:
-            worker.deaths = 0
-        return WorkerReport(worker, [pickle.loads(packed) for packed in reply])
-
-    def _register(self, worker: Worker, ready: Ready) -> None:
-        manifest = Manifest.from_json(ready.manifest)
-        if self._expected is None:
-            self._expected = manifest
-        _check_same(self._expected, manifest, f"the actor on {ready.node}")
-        worker.false_starts = 0
-        worker.ready, worker.where = True, f"on {ready.node}, process {ready.pid}"
-
     def _replace(self, worker: Worker, error: Exception) -> WorkerReport:
         self._ray.kill(worker.actor)
         self._last_death = _error_text(error)
@@ -329,14 +307,11 @@ class WorkerPool:
 
 
 def run_manifest(
-    actors: Manifest,
-    evaluation: Evaluation,
-    samples: Sequence[Sample],
-    execution: Mapping[str, Any],
+    like: Manifest, evaluation: Evaluation, samples: Sequence[Sample], execution: Mapping[str, Any]
 ) -> Manifest:
     """Return the run's manifest: models and prompts of an actor, everything else of the driver."""
     return replace(
-        actors,
+        like,
         set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
         arguments=tuple(sys.argv),
         execution=execution,

@@ -11,7 +11,8 @@ import os
 import pickle
 import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -30,16 +31,9 @@ if TYPE_CHECKING:
 _ANSWER_WITHIN_S = 1.0
 
 
-@dataclass(frozen=True)
-class BuiltReasoner:
-    """A reasoner, and the resolved profile as JSON values for the manifest."""
-
-    reasoner: Reasoner
-    document: Mapping[str, Any]
-
-
-# Builds a reasoner in the actor's process. It can be pickled: it holds no model.
-Recipe = Callable[[], BuiltReasoner]
+# Builds a reasoner in the actor's process, and returns it with the resolved profile as JSON values
+# for the manifest. It can be pickled: it holds no model.
+Recipe = Callable[[], "tuple[Reasoner, Mapping[str, Any]]"]
 
 
 @dataclass(frozen=True)
@@ -94,8 +88,24 @@ class ReasonerActor:
 
     def begin(self) -> Ready | StartFailure:
         """Read the samples, load the models and start to wait for positions."""
+        settings = self._settings
+        # folder, threads and devices are set before heavy packages are imported
+        if Path(settings.folder).is_dir():
+            os.chdir(settings.folder)
+        os.environ[COUNT] = str(settings.threads)  # Ray has set it to the actor's share
+        wait_passively()
+        if not settings.sees_gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
         try:
-            return Ready(platform.node(), os.getpid(), self._begin())
+            reasoner, document = settings.recipe()
+            from viper.evaluate.campaign import Campaign
+
+            evaluation, self._reasoner = settings.evaluation, reasoner
+            campaign = Campaign.of(evaluation, evaluation.samples(), reasoner, document, {})
+            self._items = campaign.todo
+            engine = campaign.engine(settings.in_flight)
+            threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
+            return Ready(platform.node(), os.getpid(), campaign.manifest.to_json())
         except ViperError as error:
             return StartFailure(platform.node(), str(error), error.exit_code)
 
@@ -107,9 +117,15 @@ class ReasonerActor:
         self._open += len(positions)
         for position in positions:
             self._todo.put(self._items[position])
-        arrived = list(self._outcomes()) if self._open else []
-        self._open -= len(arrived)
-        return [self._pack(done) for done in arrived]
+        packed: list[bytes] = []
+        with suppress(Empty):
+            while self._open:
+                done = self._done.get(timeout=0.0 if packed else _ANSWER_WITHIN_S)
+                if isinstance(done, BaseException):
+                    raise done
+                self._open -= 1
+                packed.append(self._pack(done))
+        return packed
 
     def close(self) -> None:
         """Stop the threads and the sandbox's processes."""
@@ -118,38 +134,12 @@ class ReasonerActor:
         if self._reasoner is not None:
             self._reasoner.close()
 
-    def _begin(self) -> dict[str, Any]:
-        settings = self._settings
-        _settle(settings)
-        built = settings.recipe()
-        from viper.evaluate.campaign import Campaign
-
-        evaluation, self._reasoner = settings.evaluation, built.reasoner
-        samples = evaluation.samples()
-        campaign = Campaign.of(evaluation, samples, built.reasoner, built.document, {})
-        self._items = campaign.todo
-        engine = campaign.engine(settings.in_flight)
-        threading.Thread(target=self._pump, args=(engine,), daemon=True).start()
-        return campaign.manifest.to_json()
-
     def _pump(self, engine: Any) -> None:
         try:
             for done in engine.run(iter(self._todo.get, None), self._stop):
                 self._done.put(done)
         except BaseException as error:  # noqa: BLE001 - raised again in exchange
             self._done.put(error)
-
-    def _outcomes(self) -> Iterator[ItemOutcome]:
-        wait_s = _ANSWER_WITHIN_S
-        while True:
-            try:
-                outcome = self._done.get(timeout=wait_s)
-            except Empty:
-                return
-            if isinstance(outcome, BaseException):
-                raise outcome
-            yield outcome
-            wait_s = 0.0
 
     def _pack(self, done: ItemOutcome) -> bytes:
         try:
@@ -160,13 +150,3 @@ class ReasonerActor:
 
             failure = Failure("internal", f"the outcome cannot be sent: {error}")
             return pickle.dumps(gave_up(self._items[done.position], failure, done.row.seconds))
-
-
-def _settle(settings: ActorSettings) -> None:
-    """Set working folder, threads and devices. Call this before heavy packages are imported."""
-    if Path(settings.folder).is_dir():
-        os.chdir(settings.folder)
-    os.environ[COUNT] = str(settings.threads)  # Ray has set it to the actor's share
-    wait_passively()
-    if not settings.sees_gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""

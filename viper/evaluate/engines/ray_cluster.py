@@ -1,7 +1,7 @@
 """Connection to Ray, started here or joined, and the share of it that each actor gets.
 
-`connected` joins a cluster or starts a Ray of its own, with settings for sockets, priority and logs
-(`_arguments`), and yields the nodes. `share_of` divides their processors and GPUs among the actors.
+`connected` joins a cluster or starts a Ray of its own, with settings for sockets, priority and
+logs, and yields the nodes. `share_of` divides their processors and GPUs among the actors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from viper.errors import MissingExtraError, ModelError, UsageError
+from viper.errors import ModelError, UsageError
+from viper.plugins import need_packages
 from viper.threads import available_cores
 
 # A little more than Ray's least. Rows are small, and a container's shared memory often is, too.
@@ -30,9 +31,6 @@ _CONNECT_S = 5.0
 
 # Ray would print on stdout that a worker died; what its deduplicator skips is not printed.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": ".*"}
-
-# By default, Ray's workers get the lowest priority of all processes.
-_NICENESS = "RAY_worker_niceness"
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,14 @@ class Node:
 
     def holds(self, share: Share) -> int:
         """Return how many actors of this share fit. A share of up to 1 GPU lies on one GPU."""
-        fits = [math.inf if not share.cpus else self.cpus / share.cpus]
-        if share.gpus:
-            fits.append(
-                self.gpus // 1 * (1 / share.gpus // 1)
-                if share.gpus <= 1
-                else self.gpus / share.gpus
-            )
-        return int(min(*fits, 2**20))
+        fits = [2.0**20]
+        if share.cpus:
+            fits.append(self.cpus / share.cpus)
+        if share.gpus > 1:
+            fits.append(self.gpus / share.gpus)
+        elif share.gpus:
+            fits.append(self.gpus // 1 * (1 / share.gpus // 1))
+        return int(min(fits))
 
 
 @contextmanager
@@ -79,20 +77,31 @@ def connected(address: str | None, cpus: float) -> Iterator[list[Node]]:
         ModelError: no Ray can be started here.
     """
     os.environ.update(_QUIET)
-    os.environ.setdefault(_NICENESS, "0")
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("ray", "--engine ray") from None
+    # by default, Ray's workers get the lowest priority of all processes
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    need_packages(("ray",), "--engine ray")
+    import ray
+
     if ray.is_initialized():
         yield _nodes(ray)
         return
     _check_address(address)
+    is_long = len(tempfile.gettempdir()) > _SOCKET_FOLDER_CHARACTERS
+    parent = "/tmp" if is_long and Path("/tmp").is_dir() else None
     with tempfile.TemporaryDirectory(
-        prefix="viper-ray-", dir=_short_folder(), ignore_cleanup_errors=True
+        prefix="viper-ray-", dir=parent, ignore_cleanup_errors=True
     ) as folder:
+        where: dict[str, Any] = {"address": address}
+        if address is None:
+            where = {
+                "address": "local",
+                "num_cpus": math.ceil(cpus),
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+                "_temp_dir": folder,
+            }
         try:
-            ray.init(**_arguments(address, cpus, folder))
+            ray.init(log_to_driver=False, logging_level="ERROR", **where)
         except Exception as error:  # noqa: BLE001 (boundary: Ray raises many kinds)
             raise _unreachable(address, error) from None
         try:
@@ -138,20 +147,6 @@ def _part(whole: float, parts: int) -> float:
     return float(math.floor(part)) if part >= 1 else math.floor(part * 1e4) / 1e4
 
 
-def _arguments(address: str | None, cpus: float, folder: str) -> dict[str, Any]:
-    common = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is not None:
-        return {**common, "address": address}
-    return {
-        **common,
-        "address": "local",
-        "num_cpus": math.ceil(cpus),
-        "include_dashboard": False,
-        "object_store_memory": _OBJECT_STORE_BYTES,
-        "_temp_dir": folder,
-    }
-
-
 def _nodes(ray: Any) -> list[Node]:
     return [
         Node(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
@@ -173,11 +168,6 @@ def _check_address(address: str | None) -> None:
         socket.create_connection((host, int(port)), _CONNECT_S).close()
     except (OSError, OverflowError) as error:  # Ray itself would try for two minutes
         raise _unreachable(address, error) from None
-
-
-def _short_folder() -> str | None:
-    is_long = len(tempfile.gettempdir()) > _SOCKET_FOLDER_CHARACTERS
-    return "/tmp" if is_long and Path("/tmp").is_dir() else None
 
 
 def _unreachable(address: str | None, error: Exception) -> UsageError | ModelError:

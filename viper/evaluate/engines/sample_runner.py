@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Protocol
 
 from viper.data.sample import Sample
 from viper.errors import CancelledError, ViperError
 from viper.evaluate.metrics import JUDGES, Metric
 from viper.evaluate.metrics.editing import NeedsEditJudge
-from viper.evaluate.sample_result import Prediction, SampleResult, Score
+from viper.evaluate.sample_result import Prediction, SampleResult
 from viper.models.media import Media, media_from
 from viper.models.vision.roles import Pixels
 from viper.reasoner import Reasoner, RunOptions
@@ -67,12 +68,8 @@ def items(samples: Sequence[Sample], seeds: Sequence[int]) -> list[Item]:
     for number, sample in enumerate(samples):
         groups.setdefault(sample.files or (f"#{number}",), []).append(sample)
     ordered = [sample for group in groups.values() for sample in group]
-    return [
-        Item(position, sample, seed)
-        for position, (sample, seed) in enumerate(
-            (sample, seed) for sample in ordered for seed in seeds
-        )
-    ]
+    pairs = enumerate(product(ordered, seeds))
+    return [Item(position, sample, seed) for position, (sample, seed) in pairs]
 
 
 Outcomes = Generator[ItemOutcome, None, None]
@@ -156,10 +153,8 @@ class SampleRunner:
             cancel: set it to give up.
             usage: counts the cost while the item is answered, for callers that give it up.
         """
-        for event in self.stream(item, cancel, usage):
-            if isinstance(event, ItemOutcome):
-                return event
-        return None
+        events = self.stream(item, cancel, usage)
+        return next((event for event in events if isinstance(event, ItemOutcome)), None)
 
     def stream(
         self, item: Item, cancel: threading.Event, usage: UsageMeter | None = None
@@ -169,30 +164,47 @@ class SampleRunner:
         Yields no outcome if ``cancel`` was set first.
         """
         started = time.perf_counter()
-        meter, trials = usage or UsageMeter(), list[Trial]()
+        sample, meter, trials = item.sample, usage or UsageMeter(), list[Trial]()
         result: RunResult | None = None
-        failure: Failure | None = None
+        failure = _NO_ANSWER
         try:
-            sample, options = item.sample, self._options(item)
+            options = self.options.changed(
+                task=sample.task, options=sample.options, seed=item.seed, sample_id=sample.sample_id
+            )
             for event in self._events(sample, options, cancel, meter):
                 if isinstance(event, RunResult):
                     result = event
                 else:
                     trials.append(event)
                     yield event
-        except CancelledError as error:
-            if cancel.is_set():
-                return
-            failure = Failure(error.code, str(error))
         except ViperError as error:
+            if isinstance(error, CancelledError) and cancel.is_set():
+                return
             failure = Failure(error.code, str(error))
         except Exception as error:  # noqa: BLE001 (boundary: one sample must not end the set)
             failure = Failure("internal", f"{type(error).__name__}: {error}")
         seconds = round(time.perf_counter() - started, 4)
         if result is not None:
-            yield self._score(item, _with_reason(result.trace), seconds, result.picture)
+            trace = result.trace
+            if trace.answer is None and trace.failure is None:
+                trace = replace(trace, failure=_NO_ANSWER)
+            yield self._score(item, trace, seconds, result.picture)
             return
-        broken = self._failed_trace(item, failure or _NO_ANSWER, (trials, meter, seconds))
+        components = self.reasoner.components
+        broken = Trace(
+            query=sample.query,
+            task=sample.task,
+            task_reason="as asked",
+            answer=None,
+            failure=failure,
+            trials=tuple(trials),
+            usage=meter.snapshot(),
+            seconds=seconds,
+            strategy=self.options.strategy,
+            profile=components.profile_name,
+            api=self.options.api or components.settings.api,
+            seed=item.seed,
+        )
         yield self._score(item, broken, seconds)
 
     def ahead(self, in_flight: int) -> int:
@@ -216,12 +228,6 @@ class SampleRunner:
             self._media(sample), sample.text, options, cancel=cancel, usage=meter
         )
 
-    def _options(self, item: Item) -> RunOptions:
-        sample = item.sample
-        return self.options.changed(
-            task=sample.task, options=sample.options, seed=item.seed, sample_id=sample.sample_id
-        )
-
     def _media(self, sample: Sample) -> Media:
         if not sample.files:
             return media_from(sample.load())
@@ -231,38 +237,16 @@ class SampleRunner:
         assert isinstance(media, Media)
         return media
 
-    def _failed_trace(
-        self, item: Item, failure: Failure, so_far: tuple[Sequence[Trial], UsageMeter, float]
-    ) -> Trace:
-        """Return the trace of a run that an error ended, with its earlier trials."""
-        trials, meter, seconds = so_far
-        components = self.reasoner.components
-        return Trace(
-            query=item.sample.query,
-            task=item.sample.task,
-            task_reason="as asked",
-            answer=None,
-            failure=failure,
-            trials=tuple(trials),
-            usage=meter.snapshot(),
-            seconds=seconds,
-            strategy=self.options.strategy,
-            profile=components.profile_name,
-            api=self.options.api or components.settings.api,
-            seed=item.seed,
-        )
-
     def _score(
         self, item: Item, trace: Trace, seconds: float, picture: Pixels | None = None
     ) -> ItemOutcome:
         prediction = None if trace.answer is None else Prediction.of(trace.answer)
-        seen = (
-            prediction
-            if picture is None or prediction is None
-            else replace(prediction, picture=picture)
-        )
         try:
-            score = _check_finite(self.metric.score(item.sample, seen))
+            seen = None if prediction is None else replace(prediction, picture=picture)
+            score = self.metric.score(item.sample, seen)
+            for name, value in {"the score": score.value, **score.details}.items():
+                if not math.isfinite(value):
+                    raise ValueError(f"{name} {value} is no number")
         except Exception as error:  # noqa: BLE001 (boundary: a metric must not end the set)
             failure = Failure("internal", f"metric: {type(error).__name__}: {error}")
             return ItemOutcome(item.position, _row(item, trace, failure, seconds), trace)
@@ -285,23 +269,6 @@ class ProgramRunner(SampleRunner):
         )
 
 
-def _with_reason(trace: Trace) -> Trace:
-    """Return the trace. A trace without an answer gets a failure that says why."""
-    if trace.answer is None and trace.failure is None:
-        return replace(trace, failure=_NO_ANSWER)
-    return trace
-
-
-def _check_finite(score: Score) -> Score:
-    """Return the score if all its numbers are finite."""
-    if not math.isfinite(score.value):
-        raise ValueError(f"the score {score.value} is no number")
-    for name, value in score.details.items():
-        if not math.isfinite(value):
-            raise ValueError(f"{name} {value} is no number")
-    return score
-
-
 def gave_up(
     item: Item, failure: Failure, seconds: float, usage: Usage | None = None
 ) -> ItemOutcome:
@@ -315,8 +282,7 @@ def _row(item: Item, trace: Trace | None, failure: Failure | None, seconds: floa
     if trace is not None:
         fallback = [f"fallback:{trace.fallback}"] if trace.fallback else []
         doubts = dict.fromkeys(f"warning:{warning.kind}" for warning in trace.warnings)
-        marks = (*fallback, *doubts)
-        fields = {"program": trace.program, "usage": trace.usage, "marks": marks}
+        fields = {"program": trace.program, "usage": trace.usage, "marks": (*fallback, *doubts)}
     if failure is not None:
         fields |= {"failure": failure.kind, "message": failure.message}
     return SampleResult.of(item.sample, item.seed, seconds=seconds, **fields)

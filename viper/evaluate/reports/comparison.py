@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,6 @@ from viper.storage.json_lines import plain
 
 # Enough to see the pattern, on one line.
 _NAMED = 3
-
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -93,56 +91,42 @@ def compare(before: RunStore, after: RunStore, *, common: bool = False) -> Compa
             "both hold"
         )
     pairs = [(first[key], second[key]) for key in shared]
-    _check_same_questions(pairs)
-    n = len(pairs)
-    return Comparison(
-        n=n,
-        only_before=only_before,
-        only_after=only_after,
-        score_before=sum(old.score for old, _ in pairs) / n,
-        score_after=sum(new.score for _, new in pairs) / n,
-        gain=paired(
-            [old.score for old, _ in pairs],
-            [new.score for _, new in pairs],
-            [old.cluster or f"sample {old.sample_id}" for old, _ in pairs],
-        ),
-        to_right=_changes(
-            pair for pair in pairs if not is_correct(pair[0].score) and is_correct(pair[1].score)
-        ),
-        to_wrong=_changes(
-            pair for pair in pairs if is_correct(pair[0].score) and not is_correct(pair[1].score)
-        ),
-        changed_program=_changes(_differing(pairs, "program"), "program"),
-        changed_failure=_changes(_differing(pairs, "failure"), "failure"),
-    )
-
-
-def _differing(
-    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str
-) -> Iterable[tuple[SampleResult, SampleResult]]:
-    return ((old, new) for old, new in pairs if getattr(old, name) != getattr(new, name))
-
-
-def _changes(
-    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str = "score"
-) -> tuple[ScoreChange, ...]:
-    return tuple(
-        ScoreChange(old.sample_id, old.seed, old.text, getattr(old, name), getattr(new, name))
+    other = [
+        old.sample_id
         for old, new in pairs
-    )
-
-
-def _check_same_questions(pairs: Iterable[tuple[SampleResult, SampleResult]]) -> None:
-    other = [old.sample_id for old, new in pairs if _question(old) != _question(new)]
+        if (old.text, old.options, old.target) != (new.text, new.options, new.target)
+    ]
     if other:
         raise UsageError(
             f"{len(other):,} samples have the same id in both runs and ask for something else "
             f"({', '.join(repr(name) for name in other[:_NAMED])}): not the same set"
         )
+    crossed = [(old, new) for old, new in pairs if is_correct(old.score) != is_correct(new.score)]
+    scores, later_scores = [old.score for old, _ in pairs], [new.score for _, new in pairs]
+    clusters = [old.cluster or f"sample {old.sample_id}" for old, _ in pairs]
+    return Comparison(
+        n=len(pairs),
+        only_before=only_before,
+        only_after=only_after,
+        score_before=sum(scores) / len(pairs),
+        score_after=sum(later_scores) / len(pairs),
+        gain=paired(scores, later_scores, clusters),
+        to_right=_changes(((old, new) for old, new in crossed if old.score < new.score), "score"),
+        to_wrong=_changes(((old, new) for old, new in crossed if old.score > new.score), "score"),
+        changed_program=_changes(pairs, "program"),
+        changed_failure=_changes(pairs, "failure"),
+    )
 
 
-def _question(result: SampleResult) -> Mapping[str, Any]:
-    return {"text": result.text, "options": result.options, "target": result.target}
+def _changes(
+    pairs: Iterable[tuple[SampleResult, SampleResult]], name: str
+) -> tuple[ScoreChange, ...]:
+    values = ((old, getattr(old, name), getattr(new, name)) for old, new in pairs)
+    return tuple(
+        ScoreChange(result.sample_id, result.seed, result.text, before, after)
+        for result, before, after in values
+        if before != after
+    )
 
 
 @dataclass(frozen=True)

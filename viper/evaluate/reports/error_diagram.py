@@ -8,8 +8,9 @@ are a part of their own; shares have intervals.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from viper.agreement import is_correct
@@ -49,15 +50,11 @@ class ErrorDiagram:
 
     def to_json(self) -> dict[str, Any]:
         """Return the diagram as JSON values."""
-        return {
-            "n": self.n,
-            "parts": {
-                part: {"count": self.counts[part], **share_json(share)}
-                for part, share in self.shares.items()
-            },
-            "failed": {"count": sum(self.counts.get(part, 0) for part in ERRORS),
-                       **share_json(self.failed)},
-        }  # fmt: skip
+        parts: dict[str, Any] = {}
+        for part, share in self.shares.items():
+            parts[part] = {"count": self.counts[part], **share_json(share)}
+        count = sum(self.counts.get(part, 0) for part in ERRORS)
+        return {"n": self.n, "parts": parts, "failed": {"count": count, **share_json(self.failed)}}
 
 
 def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
@@ -71,7 +68,8 @@ def error_diagram(results: Iterable[SampleResult]) -> ErrorDiagram:
         by_seed.setdefault(result.seed, Counter())[part_of(result)] += 1
     counts: Counter[str] = sum(by_seed.values(), Counter())
     seeds = list(by_seed.values()) or [Counter()]
-    parts = list(_occurring(counts))
+    kinds = [kind for kind in (BOXES, OTHERS, (FALLBACK,)) if any(counts[part] for part in kind)]
+    parts = [*chain(*kinds), *ERRORS]
     return ErrorDiagram(
         n=counts.total(),
         counts={part: counts[part] for part in parts},
@@ -97,15 +95,7 @@ def is_fallback(result: SampleResult) -> bool:
     return any(mark.startswith(f"{FALLBACK}:") for mark in result.marks)
 
 
-def _occurring(counts: Mapping[str, int]) -> Iterator[str]:
-    for kind in (BOXES, OTHERS, (FALLBACK,)):
-        if any(counts[part] for part in kind):
-            yield from kind
-    yield from ERRORS
-
-
-def _share(seeds: Iterable[Counter[str]], parts: Iterable[str]) -> Estimate:
-    parts = tuple(parts)
+def _share(seeds: Iterable[Counter[str]], parts: Sequence[str]) -> Estimate:
     return mean_of_estimates(
         [proportion(sum(counts[part] for part in parts), counts.total()) for counts in seeds]
     )

@@ -56,13 +56,18 @@ def report_page(
     plots["errors"] = error_plot([tables.NamedReport("all answers", report)])
     plots["failures"] = failure_plot(report)
     plots["confidence"] = risk_plot(report.get("confidence"))
+    without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
+    figures = [["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]]
+    for name, figure in report["figures"].items():
+        both = [figure, without[name]] if name in without else [figure]
+        figures.append([name, *map(tables.with_interval, both)])
     return rendered_page(
         "report.html",
         title=f"{report['set']} {report['split'] or ''} · {report['manifest']['strategy']}",
         headline=f"{headline} {tables.with_interval(report['figures'][headline])}",
         n=f"{report['n']:,}",
         notes=report["notes"],
-        figures=_figures(report),
+        figures=figures,
         sections=tables.sections(report),
         plots=plots,
         most=MOST_SAMPLES,
@@ -81,20 +86,6 @@ def errors_page(runs: Sequence[tables.NamedReport]) -> str:
         drawing=error_plot(runs),
         lines=tables.error_lines(runs),
     )
-
-
-def _figures(report: Mapping[str, Any]) -> list[list[str]]:
-    without = report["fallbacks"]["figures_without"] if report["fallbacks"] else {}
-    header = ["figure", "value [95% interval]", *(["without fallbacks"] if without else [])]
-    lines = [
-        [
-            name,
-            tables.with_interval(figure),
-            *([tables.with_interval(without[name])] if name in without else []),
-        ]
-        for name, figure in report["figures"].items()
-    ]
-    return [header, *lines]
 
 
 def _sample(result: SampleResult, trace: str | None) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -74,22 +73,17 @@ def drawing(
             # about glyphs that only its own font lacks: the text stays text, the reader has fonts
             warnings.simplefilter("ignore", UserWarning)
             figure.savefig(out, format="svg", transparent=True, metadata=_NO_METADATA)
-    return _inline(out.getvalue(), salt, title)
-
-
-def _inline(svg: str, salt: str, title: str) -> Markup:
-    """Return the SVG element alone, named for screen readers, in the page's colours."""
+    # the SVG element alone, named for screen readers, in the page's colours
+    svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'<g id="[^"]*"', "<g", svg
-    )  # the same in every drawing, and nothing asks for them
+    # these ids are the same in every drawing, and nothing asks for them
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     for color, of_the_page in _PAGE.items():
         svg = svg.replace(color, of_the_page)
     svg = re.sub(r'^<svg ([^>]*?)width="[^"]*" height="[^"]*"', r"<svg \1", svg, count=1)
     name = f"plot-{sha256(salt.encode()).hexdigest()[:16]}"
-    head = f'<svg role="img" aria-labelledby="{name}"'
-    svg = svg.replace("<svg", head, 1)
+    svg = svg.replace("<svg", f'<svg role="img" aria-labelledby="{name}"', 1)
     return Markup(svg.replace(">", f'><title id="{name}">{for_html(title)}</title>', 1))
 
 
@@ -101,21 +95,14 @@ _WIDTH_IN, _BAR_IN, _MARGIN_IN = 6.4, 0.34, 0.75
 _LONGEST_BAR_LABEL, _MOST_BARS = 28, 24
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One bar: a share with its interval, and a ``note`` at its end."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    note: str
+# The label of a bar, its value with the interval, and the note at its end.
+Bar = tuple[str, Mapping[str, float], str]
 
 
 def failure_plot(report: Mapping[str, Any]) -> str:
     """Return a plot of the share of each kind of failure; empty if nothing failed."""
     bars = [
-        Bar(kind, failure["share"], failure["low"], failure["high"], f"{failure['count']:,}")
+        (kind, {**failure, "value": failure["share"]}, f"{failure['count']:,}")
         for kind, failure in report["failures"].items()
     ]
     return _bar_plot("failures", "Share of answers that failed, by kind", bars) if bars else ""
@@ -123,52 +110,41 @@ def failure_plot(report: Mapping[str, Any]) -> str:
 
 def group_plot(kind: str, groups: Mapping[str, Any], headline: str) -> str:
     """Return a plot of the headline figure of each group with its 95% interval."""
-    bars = [
-        Bar(name, g["value"], g["low"], g["high"], f"{g['value']:.2f} (n = {g['n']:,})")
-        for name, g in groups.items()
-    ]
+    bars = [(name, g, f"{g['value']:.2f} (n = {g['n']:,})") for name, g in groups.items()]
     return _bar_plot(f"by {kind}", f"{headline} by {kind}, with 95% intervals", bars)
 
 
 def _bar_plot(salt: str, title: str, bars: Sequence[Bar]) -> str:
-    visible_bars = bars[:_MOST_BARS]
-    height = _MARGIN_IN + _BAR_IN * len(visible_bars)
+    bars = bars[:_MOST_BARS]
+    height = _MARGIN_IN + _BAR_IN * len(bars)
 
     def draw(figure: Any, axes: Any) -> None:
-        _fill(axes, visible_bars)
+        places = range(len(bars))
+        values = [entry["value"] for _, entry, _ in bars]
+        below = [max(0.0, entry["value"] - entry["low"]) for _, entry, _ in bars]
+        above = [max(0.0, entry["high"] - entry["value"]) for _, entry, _ in bars]
+        ends = [max(entry["high"], entry["value"]) for _, entry, _ in bars]
+        bar_parts = axes.barh(
+            places,
+            values,
+            xerr=[below, above],
+            color=BAR,
+            edgecolor=INK,
+            linewidth=0.8,
+            error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
+        )
+        beside = {"xytext": (5, 0), "textcoords": "offset points", "va": "center"}
+        for place, patch in enumerate(bar_parts):
+            patch.set_hatch(_BAR_HATCHES[place % len(_BAR_HATCHES)])
+            axes.annotate(for_terminal(bars[place][2]), (ends[place], place), **beside)
+        axes.set_yticks(
+            list(places), [for_terminal(label, _LONGEST_BAR_LABEL) for label, *_ in bars]
+        )
+        axes.invert_yaxis()
+        axes.set_xlim(0, max(max(ends, default=1.0) * 1.4, 0.05))
         figure.subplots_adjust(left=0.3, right=0.97, top=0.98, bottom=0.45 / height)
 
     return drawing(salt, title, (_WIDTH_IN, height), draw)
-
-
-def _fill(axes: Any, bars: Sequence[Bar]) -> None:
-    places = range(len(bars))
-    bar_parts = axes.barh(
-        places,
-        [bar.value for bar in bars],
-        xerr=[
-            [max(0.0, bar.value - bar.low) for bar in bars],
-            [max(0.0, bar.high - bar.value) for bar in bars],
-        ],
-        color=BAR,
-        edgecolor=INK,
-        linewidth=0.8,
-        error_kw={"ecolor": INK, "capsize": 3, "elinewidth": 1},
-    )
-    for place, patch in enumerate(bar_parts):
-        patch.set_hatch(_BAR_HATCHES[place % len(_BAR_HATCHES)])
-    for place, bar in zip(places, bars, strict=True):
-        axes.annotate(
-            for_terminal(bar.note),
-            (max(bar.high, bar.value), place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-        )
-    axes.set_yticks(list(places), [for_terminal(bar.label, _LONGEST_BAR_LABEL) for bar in bars])
-    axes.invert_yaxis()
-    most = max((max(bar.high, bar.value) for bar in bars), default=1.0)
-    axes.set_xlim(0, max(most * 1.4, 0.05))
 
 
 # Of each part; lines only: a pattern of dots is 150 KB of SVG.
@@ -197,59 +173,34 @@ def error_plot(runs: Sequence[NamedReport]) -> str:
     height = legend_in + _ROW_IN * len(plotted) + _AXIS_IN
 
     def draw(figure: Any, axes: Any) -> None:
-        _stack(axes, plotted, parts)
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(-_LEFT / (0.97 - _LEFT), 1.0),
-            ncol=_COLUMNS,
-            frameon=False,
-            fontsize=8,
-            handlelength=2.2,
-            handleheight=1.2,
-        )
+        ends = [0.0] * len(plotted)
+        for part in parts:
+            shares = [run.errors["parts"].get(part, {"share": 0.0})["share"] for run in plotted]
+            number, places = PARTS.index(part), range(len(plotted))
+            look = {"color": COLORS[number], "hatch": HATCHES[number], "edgecolor": INK}
+            axes.barh(places, shares, left=ends, height=0.7, linewidth=0.8, label=part, **look)
+            for place, share in enumerate(shares):
+                if share >= _SMALLEST_LABELLED:
+                    # on a plain background, since hatches hide numbers
+                    ground = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}
+                    where = {"ha": "center", "va": "center", "fontsize": 8, "bbox": ground}
+                    axes.text(ends[place] + share / 2, place, f"{100 * share:.0f}", **where)
+            ends = [end + share for end, share in zip(ends, shares, strict=True)]
+        names = [for_terminal(run.name) for run in plotted]
+        # the end of a name, where folders of runs differ
+        cut = [n if len(n) <= _LONGEST_LABEL else f"…{n[1 - _LONGEST_LABEL :]}" for n in names]
+        axes.set_yticks(range(len(plotted)), cut)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
+        anchor = (-_LEFT / (0.97 - _LEFT), 1.0)
+        style = {"frameon": False, "fontsize": 8, "handlelength": 2.2, "handleheight": 1.2}
+        axes.legend(loc="lower left", bbox_to_anchor=anchor, ncol=_COLUMNS, **style)
         top = 1 - legend_in / height
         figure.subplots_adjust(left=_LEFT, right=0.97, top=top, bottom=_AXIS_IN / height)
 
     title = "Shares of answers by overlap, right or wrong, and errors by kind"
     return drawing("errors", title, (_WIDTH_IN, height), draw)
-
-
-def _stack(axes: Any, runs: Sequence[NamedReport], parts: Sequence[str]) -> None:
-    ends = [0.0] * len(runs)
-    for part in parts:
-        shares = [run.errors["parts"].get(part, {"share": 0.0})["share"] for run in runs]
-        style = PARTS.index(part)
-        axes.barh(
-            range(len(runs)),
-            shares,
-            left=ends,
-            height=0.7,
-            color=COLORS[style],
-            hatch=HATCHES[style],
-            edgecolor=INK,
-            linewidth=0.8,
-            label=part,
-        )
-        for place, share in enumerate(shares):
-            if share >= _SMALLEST_LABELLED:
-                _number(axes, ends[place] + share / 2, place, share)
-        ends = [end + share for end, share in zip(ends, shares, strict=True)]
-    axes.set_yticks(range(len(runs)), [_label(run.name) for run in runs])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
-
-
-def _label(name: str) -> str:
-    """Return the end of a name, where folders of runs differ."""
-    line = for_terminal(name)
-    return line if len(line) <= _LONGEST_LABEL else f"…{line[1 - _LONGEST_LABEL :]}"
-
-
-def _number(axes: Any, x: float, y: float, share: float) -> None:
-    """Write a share in percent on a plain background, since hatches hide numbers."""
-    ground = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.2}
-    axes.text(x, y, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=ground)
 
 
 def risk_plot(confidence: Mapping[str, Any] | None) -> str:

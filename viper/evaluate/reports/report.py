@@ -6,9 +6,8 @@ may differ between two equal runs (clocks, workers, cache hits) stands there.
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,15 +16,20 @@ import numpy as np
 from viper.agreement import is_correct
 from viper.evaluate.calibration import risk_coverage
 from viper.evaluate.intervals import Estimate, mean_of_estimates, over_seeds, proportion
-from viper.evaluate.metrics import Figures, Metric, metric
+from viper.evaluate.metrics import Metric, metric
 from viper.evaluate.reports.error_diagram import error_diagram, is_fallback, share_json
-from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import RunStore
 from viper.evaluate.sample_result import SampleResult
 from viper.storage.json_lines import plain
 
 # Stands in every report, so that readers can tell a later form; new keys need no other number.
 REPORT_VERSION = 1
+
+# What a report repeats of the run's manifest.
+_SUMMARY = (
+    "set", "strategy", "api", "profile", "models", "settings", "seeds", "prompt_hash", "bank_hash",
+    "environment",
+)  # fmt: skip
 
 # Enough to look at a kind of failure in `viper view`; the store has all.
 _EXAMPLES = 3
@@ -46,82 +50,63 @@ def report(store: RunStore, judge: Metric | None = None) -> dict[str, Any]:
         UnknownNameError: no metric of that name.
         StoreError: the store cannot be read.
     """
-    manifest = store.manifest
+    manifest, manifest_json = store.manifest, store.manifest.to_json()
     judge = judge or metric(manifest.metric)
     tally = Tally.of(store.rows())
     by_seed = {seed: judge.figures(store.rows(seed)) for seed in manifest.seeds}
     by_seed = {seed: part for seed, part in by_seed.items() if part.n} or by_seed
     figures = list(by_seed.values())
+    headlines = [part.overall[part.headline].value for part in figures]
+    spread = over_seeds(headlines)
+    kinds = dict.fromkeys(kind for part in figures for kind in part.groups)
     expected = manifest.set.samples * len(manifest.seeds)
     values: dict[str, Any] = {
         "schema": REPORT_VERSION,
         "set": manifest.set.name,
         "split": manifest.set.split,
-        "manifest": _summary(manifest),
+        "manifest": {
+            **{name: manifest_json[name] for name in _SUMMARY},
+            "fingerprint": manifest.fingerprint,
+        },
         "metric": manifest.metric,
         "n": tally.n,
         "expected": expected,
         "complete": tally.n == expected,
         "headline": figures[0].headline,
         "figures": _over_seeds([part.overall for part in figures]),
-        "groups": _groups(figures),
+        "groups": {
+            kind: _over_seeds([part.groups.get(kind, {}) for part in figures]) for kind in kinds
+        },
         "errors": error_diagram(store.rows()).to_json(),
-        "failures": tally.failures.to_json(tally.n),
-        "marks": tally.marks.to_json(tally.n),
+        "failures": _kinds(tally.failures, tally.n),
+        "marks": _kinds(tally.marks, tally.n),
         "confidence": _confidence(store),
         "fallbacks": _fallbacks(store, judge, tally, list(by_seed)),
-        "seeds": _seeds(by_seed),
-        "timing": _timing(store, tally),
+        "seeds": {
+            "values": dict(zip(map(str, by_seed), headlines, strict=True)),
+            "mean": spread.mean,
+            "deviation": spread.deviation,
+        },
+        "timing": {
+            "created": manifest_json["created"],
+            "sessions": store.sessions(),
+            "execution": manifest_json["execution"],
+            "sample_seconds": tally.seconds_json(),
+            "usage": tally.usage_json(),
+        },
     }
     values["notes"] = _notes(values)
     return plain(values)
 
 
-def _summary(manifest: Manifest) -> dict[str, Any]:
-    manifest_json = manifest.to_json()
-    names = (
-        "set", "strategy", "api", "profile", "models", "settings", "seeds", "prompt_hash",
-        "bank_hash", "environment",
-    )  # fmt: skip
-    return {**{name: manifest_json[name] for name in names}, "fingerprint": manifest.fingerprint}
-
-
-def _timing(store: RunStore, tally: Tally) -> dict[str, Any]:
-    manifest_json = store.manifest.to_json()
-    return {
-        "created": manifest_json["created"],
-        "sessions": store.sessions(),
-        "execution": manifest_json["execution"],
-        "sample_seconds": tally.seconds_json(),
-        "usage": tally.usage_json(),
-    }
-
-
 def _over_seeds(parts: Sequence[Mapping[str, Estimate]]) -> dict[str, Any]:
     """Return each figure's mean over the seeds that have it."""
     names = dict.fromkeys(name for part in parts for name in part)
-    means = {
-        name: mean_of_estimates([part[name] for part in parts if name in part]) for name in names
-    }
-    return {
-        name: {key: getattr(mean, key) for key in ("value", "low", "high", "n")}
-        for name, mean in means.items()
-    }
-
-
-def _groups(figures: Sequence[Figures]) -> dict[str, Any]:
-    kinds = dict.fromkeys(kind for part in figures for kind in part.groups)
-    return {kind: _over_seeds([part.groups.get(kind, {}) for part in figures]) for kind in kinds}
-
-
-def _seeds(by_seed: Mapping[int, Figures]) -> dict[str, Any]:
-    values = {seed: figures.overall[figures.headline].value for seed, figures in by_seed.items()}
-    spread = over_seeds(list(values.values()))
-    return {
-        "values": {str(seed): value for seed, value in values.items()},
-        "mean": spread.mean,
-        "deviation": spread.deviation,
-    }
+    figures = {}
+    for name in names:
+        mean = mean_of_estimates([part[name] for part in parts if name in part])
+        figures[name] = {key: getattr(mean, key) for key in ("value", "low", "high", "n")}
+    return figures
 
 
 def _confidence(store: RunStore) -> dict[str, Any] | None:
@@ -150,20 +135,20 @@ def _fallbacks(
     """Return the figures if each answer of a fallback counts as failed."""
     if not tally.not_own:
         return None
-    parts = [judge.figures(_without_fallbacks(store.rows(seed))).overall for seed in seeds]
+    parts = []
+    for seed in seeds:
+        rows = (
+            replace(row, score=0.0, details={}, prediction=None, failure="fallback")
+            if is_fallback(row)
+            else row
+            for row in store.rows(seed)
+        )
+        parts.append(judge.figures(rows).overall)
     return {
         "answers": tally.not_own,
         "share": tally.not_own / tally.n,
         "figures_without": _over_seeds(parts),
     }
-
-
-def _without_fallbacks(results: Iterable[SampleResult]) -> Iterator[SampleResult]:
-    for result in results:
-        if is_fallback(result):
-            yield replace(result, score=0.0, details={}, prediction=None, failure="fallback")
-        else:
-            yield result
 
 
 def _notes(report: Mapping[str, Any]) -> list[str]:
@@ -193,37 +178,24 @@ def _notes(report: Mapping[str, Any]) -> list[str]:
 _USAGE = ("llm_calls", "prompt_tokens", "completion_tokens", "model_calls")
 
 
-@dataclass
-class Kinds:
-    """Count of each kind, with the ids of its first samples."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, kind: str, sample_id: str) -> None:
-        self.counts[kind] += 1
-        first = self.examples.setdefault(kind, [])
-        if len(first) < _EXAMPLES and sample_id not in first:
-            first.append(sample_id)
-
-    def to_json(self, n: int) -> dict[str, Any]:
-        """Count, share of ``n`` with its interval, and examples; the most frequent first."""
-        values = {}
-        for kind, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
-            share = share_json(proportion(count, n))
-            values[kind] = {"count": count, **share, "examples": self.examples[kind]}
-        return values
+def _kinds(kinds: Mapping[str, Sequence[str]], n: int) -> dict[str, Any]:
+    """Return count, share of ``n`` with its interval, and examples; the most frequent first."""
+    values = {}
+    for kind, ids in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
+        share, examples = share_json(proportion(len(ids), n)), list(dict.fromkeys(ids))
+        values[kind] = {"count": len(ids), **share, "examples": examples[:_EXAMPLES]}
+    return values
 
 
 @dataclass
 class Tally:
-    """Counts over the results of a run."""
+    """Counts over the results of a run; failures and marks with the ids of their samples."""
 
     n: int = 0
-    failures: Kinds = field(default_factory=Kinds)
-    marks: Kinds = field(default_factory=Kinds)
+    failures: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    marks: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     not_own: int = 0
-    seconds: array[float] = field(default_factory=lambda: array("d"))
+    seconds: list[float] = field(default_factory=list)
     usage: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     without_cost: int = 0
@@ -234,9 +206,9 @@ class Tally:
         for result in results:
             tally.n += 1
             if result.failure is not None:
-                tally.failures.add(result.failure, result.sample_id)
+                tally.failures[result.failure].append(result.sample_id)
             for mark in result.marks:
-                tally.marks.add(mark, result.sample_id)
+                tally.marks[mark].append(result.sample_id)
             tally.not_own += is_fallback(result)
             tally.seconds.append(result.seconds)
             for name in _USAGE:
@@ -247,10 +219,9 @@ class Tally:
 
     def usage_json(self) -> dict[str, Any]:
         """Return totals, and how many results have no cost. The cost is None if none is known."""
-        has_cost = self.without_cost < self.n
         return {
             **{name: self.usage[name] for name in _USAGE},
-            "cost_usd": round(self.cost_usd, 6) if has_cost else None,
+            "cost_usd": round(self.cost_usd, 6) if self.without_cost < self.n else None,
             "samples_without_cost": self.without_cost,
         }
 
@@ -258,7 +229,7 @@ class Tally:
         """Return the seconds per sample, waiting for shared models included."""
         if not self.n:
             return {}
-        values = np.frombuffer(self.seconds, dtype=np.float64)
+        values = np.array(self.seconds)
         median, late = np.percentile(values, [50, 95])
         return {
             "sum": float(values.sum()),

@@ -1,7 +1,7 @@
 """Reports and error diagrams of runs side by side: terminal, CSV, Markdown, JSON.
 
-`rendered` and `rendered_errors` choose the writer of a format. Table and Markdown share their cells
-(`_cells`: a line for each run, a column for each figure); CSV has a line for each figure.
+`rendered` and `rendered_errors` write every format. Table and Markdown share their cells (a line
+for each run, a column for each figure); CSV has a line for each figure.
 `sections` adds the groups, failures and costs of a single report.
 """
 
@@ -34,56 +34,41 @@ class NamedReport:
     @property
     def errors(self) -> Mapping[str, Any]:
         """The error diagram, as ``ErrorDiagram.to_json`` gives it."""
-        errors: Mapping[str, Any] = self.report["errors"]
-        return errors
+        return self.report["errors"]
 
 
 def rendered(reports: Sequence[NamedReport], form: Format) -> str:
-    """Render the reports in this format, ending with a line end."""
-    return _FORMS[form](reports)
+    """Render the reports in this format, ending with a line end.
+
+    CSV has one line per figure of each run, groups and failures included (tidy data).
+    """
+    if form == "json":
+        return _json([{"run": run.name, **run.report} for run in reports])
+    if form == "csv":
+        lines = [[*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"]]
+        for run in reports:
+            about = [for_csv(cell) for cell in _about(run)]
+            for kind, group, name, estimate in _figures(run.report):
+                numbers = [estimate[key] for key in ("value", "low", "high", "n")]
+                lines.append([*about, kind, for_csv(group), for_csv(name), *numbers])
+        return csv_text(lines)
+    names = list(dict.fromkeys(name for run in reports for name in run.report["figures"]))
+    cells = [[*_ABOUT, *names, "n", "failed"]]
+    cells += [[*_about(run), *_numbers(run.report, names)] for run in reports]
+    table = aligned if form == "table" else _markdown_table
+    escaped: Callable[[str], str] = for_terminal if form == "table" else for_markdown
+    parts = [table(cells)]
+    for run in reports:
+        parts += [f"\n{escaped(run.name)}: {escaped(note)}\n" for note in run.report["notes"]]
+    if form == "table" and len(reports) == 1:
+        for title, section in sections(reports[0].report):
+            parts.append(f"\n{for_terminal(title)}\n" + aligned(section))
+    return "".join(parts)
 
 
 def with_interval(estimate: Mapping[str, Any]) -> str:
     """Return a value with its 95% interval, as ``0.523 [0.491, 0.554]``."""
     return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
-
-
-def _as_table(reports: Sequence[NamedReport]) -> str:
-    parts = [aligned(_cells(reports))]
-    for run in reports:
-        parts += [f"\n{for_terminal(run.name)}: {note}\n" for note in run.report["notes"]]
-    if len(reports) == 1:
-        for title, lines in sections(reports[0].report):
-            parts.append(f"\n{for_terminal(title)}\n" + aligned(lines))
-    return "".join(parts)
-
-
-def _as_markdown(reports: Sequence[NamedReport]) -> str:
-    text = _markdown_table(_cells(reports))
-    for run in reports:
-        text += "".join(
-            f"\n{for_markdown(run.name)}: {for_markdown(note)}\n" for note in run.report["notes"]
-        )
-    return text
-
-
-def _as_csv(reports: Sequence[NamedReport]) -> str:
-    """Render one line per figure of each run, groups and failures included (tidy data)."""
-    lines = [[*_ABOUT, "kind", "group", "figure", "value", "low", "high", "n"]]
-    for run in reports:
-        about = [for_csv(cell) for cell in _about(run)]
-        for kind, group, name, estimate in _figures(run.report):
-            numbers = [estimate[key] for key in ("value", "low", "high", "n")]
-            lines.append([*about, kind, for_csv(group), for_csv(name), *numbers])
-    return csv_text(lines)
-
-
-_FORMS: dict[Format, Callable[[Sequence[NamedReport]], str]] = {
-    "table": _as_table,
-    "csv": _as_csv,
-    "markdown": _as_markdown,
-    "json": lambda reports: _json([{"run": run.name, **run.report} for run in reports]),
-}
 
 
 def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]:
@@ -104,42 +89,34 @@ def sections(report: Mapping[str, Any]) -> Iterator[tuple[str, list[list[str]]]]
                 for kind, entry in kinds.items()
             ]
             yield title, [["kind", "count", "share", "for example"], *lines]
-    if report.get("confidence"):
-        yield "confidence", [["figure", "value"], *_confidence_lines(report["confidence"])]
+    if confidence := report.get("confidence"):
+        lines = [
+            ["expected calibration error", with_interval(confidence["calibration_error"])],
+            ["area under risk by coverage", with_interval(confidence["area"])],
+        ]
+        for coverage, risk in confidence["risk_at"].items():
+            lines.append([f"wrong among the {coverage} most confident", with_interval(risk)])
+        yield "confidence", [["figure", "value"], *lines]
     seeds = report["seeds"]
     if len(seeds["values"]) > 1:
         lines = [[seed, f"{value:.3f}"] for seed, value in seeds["values"].items()]
         lines.append(["mean ± deviation", f"{seeds['mean']:.3f} ± {seeds['deviation']:.3f}"])
         yield "seeds", [["seed", report["headline"]], *lines]
-    yield "usage", [["", ""], *[[name, value] for name, value in usage_lines(report)]]
-
-
-def _confidence_lines(confidence: Mapping[str, Any]) -> Iterator[list[str]]:
-    yield ["expected calibration error", with_interval(confidence["calibration_error"])]
-    yield ["area under risk by coverage", with_interval(confidence["area"])]
-    for coverage, risk in confidence["risk_at"].items():
-        yield [f"wrong among the {coverage} most confident", with_interval(risk)]
-
-
-def usage_lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the cost of the run, in words."""
     usage, seconds = report["timing"]["usage"], report["timing"]["sample_seconds"]
-    yield "calls of the language model", f"{usage['llm_calls']:,}"
-    yield "tokens read", f"{usage['prompt_tokens']:,}"
-    yield "tokens written", f"{usage['completion_tokens']:,}"
-    yield "calls of vision models", f"{usage['model_calls']:,}"
+    lines = [
+        ["calls of the language model", f"{usage['llm_calls']:,}"],
+        ["tokens read", f"{usage['prompt_tokens']:,}"],
+        ["tokens written", f"{usage['completion_tokens']:,}"],
+        ["calls of vision models", f"{usage['model_calls']:,}"],
+    ]
     if usage["cost_usd"] is not None:
         unknown = usage["samples_without_cost"]
         more = f" and what {unknown:,} answers without a price cost" if unknown else ""
-        yield "cost", f"{usage['cost_usd']:.4f} USD{more}"
+        lines.append(["cost", f"{usage['cost_usd']:.4f} USD{more}"])
     if seconds:
-        yield "seconds an answer", f"{seconds['median']:.2f} (95% within {seconds['p95']:.2f})"
-
-
-def _cells(reports: Sequence[NamedReport]) -> list[list[str]]:
-    names = list(dict.fromkeys(name for run in reports for name in run.report["figures"]))
-    header = [*_ABOUT, *names, "n", "failed"]
-    return [header, *[[*_about(run), *_numbers(run.report, names)] for run in reports]]
+        within = f"{seconds['median']:.2f} (95% within {seconds['p95']:.2f})"
+        lines.append(["seconds an answer", within])
+    yield "usage", [["", ""], *lines]
 
 
 def _numbers(report: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
@@ -177,7 +154,12 @@ def rendered_errors(runs: Sequence[NamedReport], form: Format) -> str:
     if form == "json":
         return _json([{"run": run.name, **run.errors} for run in runs])
     if form == "csv":
-        return _errors_csv(runs)
+        lines = [["run", "part", "count", "share", "low", "high", "n"]]
+        for run in runs:
+            for part, entry in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
+                numbers = [entry[name] for name in ("count", "share", "low", "high")]
+                lines.append([for_csv(run.name), part, *numbers, run.errors["n"]])
+        return csv_text(lines)
     lines = error_lines(runs)
     return aligned(lines) if form == "table" else _markdown_table(lines)
 
@@ -199,15 +181,6 @@ def parts_of(runs: Sequence[NamedReport]) -> list[str]:
 
 def _share(entry: Mapping[str, Any] | None) -> str:
     return "-" if entry is None else with_interval({**entry, "value": entry["share"]})
-
-
-def _errors_csv(runs: Sequence[NamedReport]) -> str:
-    lines = [["run", "part", "count", "share", "low", "high", "n"]]
-    for run in runs:
-        for part, entry in [*run.errors["parts"].items(), (FAILED, run.errors["failed"])]:
-            numbers = [entry[name] for name in ("count", "share", "low", "high")]
-            lines.append([for_csv(run.name), part, *numbers, run.errors["n"]])
-    return csv_text(lines)
 
 
 def _json(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -95,19 +95,9 @@ class SampleResult:
     @classmethod
     def of(cls, sample: Sample, seed: int, score: float = 0.0, **judged: Any) -> SampleResult:
         """Build a result with everything a report needs of its sample; ``judged``: other fields."""
-        return cls(
-            sample_id=sample.sample_id,
-            seed=seed,
-            score=score,
-            text=sample.text,
-            task=sample.task,
-            target=sample.target,
-            options=sample.options,
-            groups=dict(sample.groups),
-            cluster=sample.cluster,
-            files=sample.files,
-            **judged,
-        )
+        repeated = ("sample_id", "text", "task", "target", "options", "cluster", "files")
+        facts = {name: getattr(sample, name) for name in repeated}
+        return cls(seed=seed, score=score, groups=dict(sample.groups), **facts, **judged)
 
 
 def mean_score(results: Sequence[SampleResult]) -> float:
@@ -174,24 +164,22 @@ _JSON = frozenset(
 _USAGE = [field.name for field in fields(Usage)]
 
 
+INSERT = (
+    f"INSERT INTO samples ({', '.join(f'{name!r}' for name in COLUMNS)}) "
+    f"VALUES ({', '.join('?' * len(COLUMNS))})"
+).replace("'", '"')
+
+
 def values_of(position: int, row: SampleResult, trace: Trace | None) -> list[Any]:
     """Return the database line of a result, in the order of :data:`COLUMNS`."""
     if not math.isfinite(row.score):
         raise ValueError(f"sample {row.sample_id}: the score {row.score} is no number")
-    prediction = None if row.prediction is None else dict(vars(row.prediction))
-    if prediction is not None:
-        del prediction["picture"]
     calls = [call for trial in trace.trials for call in trial.tool_calls] if trace else []
-    values = (
-        vars(row)
-        | vars(row.usage)
-        | {
-            "position": position,
-            "prediction": prediction,
-            "tools": list(dict.fromkeys(call.tool for call in calls)),
-            "trace": trace,
-        }
-    )
+    values = vars(row) | vars(row.usage) | {"position": position, "trace": trace}
+    values["tools"] = list(dict.fromkeys(call.tool for call in calls))
+    if row.prediction is not None:
+        values["prediction"] = vars(row.prediction).copy()
+        del values["prediction"]["picture"]
     return [_cell(name, values[name]) for name in COLUMNS]
 
 

@@ -5,13 +5,13 @@ It holds no keys, no secrets, and no path of a home folder.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import platform
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -97,10 +97,8 @@ class RunEnvironment:
         """Return the environment of this process. None of the packages is imported."""
         versions = {"python": platform.python_version()}
         for name, distribution in PACKAGES.items():
-            try:
+            with suppress(PackageNotFoundError):
                 versions[name] = version(distribution)
-            except PackageNotFoundError:
-                continue
         return cls(versions, revision(_PACKAGE), platform.platform())
 
 
@@ -165,7 +163,7 @@ class Manifest:
         except RecordError as error:
             raise StoreError(f"run.json is not a run's manifest ({error})") from None
         # The defaults describe this process, so they are wrong for a stored run.
-        missing = [item.name for item in dataclasses.fields(cls) if item.name not in values]
+        missing = [item.name for item in fields(cls) if item.name not in values]
         if missing:
             raise StoreError(f"run.json is not a run's manifest ({missing[0]}: field required)")
         return manifest
@@ -179,11 +177,13 @@ class Manifest:
 def differences(old: Manifest, new: Manifest) -> list[str]:
     """Return a line for each differing setting that changes answers; empty if none does."""
     before, after = dict(_decisive(old)), dict(_decisive(new))
-    return [
-        f"{name}: {_show(before, name)} in the run, {_show(after, name)} now"
-        for name in dict.fromkeys([*before, *after])
-        if before.get(name, _ABSENT) != after.get(name, _ABSENT)
-    ]
+    lines = []
+    for name in dict.fromkeys([*before, *after]):
+        values = [side.get(name, _ABSENT) for side in (before, after)]
+        if values[0] != values[1]:
+            old_text, new_text = (v if isinstance(v, str) else dumps(v) for v in values)
+            lines.append(f"{name}: {old_text} in the run, {new_text} now")
+    return lines
 
 
 def samples_hash(samples: Iterable[Sample]) -> str:
@@ -197,11 +197,6 @@ def samples_hash(samples: Iterable[Sample]) -> str:
 
 
 _ABSENT = "nothing"
-
-
-def _show(values: Mapping[str, Any], name: str) -> str:
-    value = values.get(name, _ABSENT)
-    return value if isinstance(value, str) else dumps(value)
 
 
 def _decisive(manifest: Manifest) -> Iterator[tuple[str, Any]]:
@@ -230,28 +225,21 @@ def _of_document(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(run, Mapping):
         settings = manifest["settings"]
         document["run"] = {key: run[key] for key in run if key not in {"api", "own", *settings}}
+
+    def backend(role: str, choice: Any) -> Any:
+        if not isinstance(choice, Mapping):
+            return choice
+        left_out = {"cache", "model"} if role in manifest["models"] else {"cache"}
+        return {key: value for key, value in choice.items() if key not in left_out}
+
     models = document.pop("models", {})  # earlier versions had a key for each
     for role, choice in [*document.items(), *models.items()]:
         if role in models or (isinstance(choice, Mapping) and "backend" in choice):
-            document[role] = _backend(choice, role in manifest["models"])
-    document = {
-        key: value
-        for key, value in document.items()
-        if value is not None and key not in _NO_INFLUENCE
-    }
+            document[role] = backend(role, choice)
     roles = document.get("roles")
     if isinstance(roles, Mapping):
-        document["roles"] = {
-            role: _backend(choice, role in manifest["models"]) for role, choice in roles.items()
-        }
-    return document
-
-
-def _backend(choice: Any, has_id: bool) -> Any:
-    if not isinstance(choice, Mapping):
-        return choice
-    left_out = {"cache", "model"} if has_id else {"cache"}
-    return {key: value for key, value in choice.items() if key not in left_out}
+        document["roles"] = {role: backend(role, choice) for role, choice in roles.items()}
+    return decisive_tables({key: each for key, each in document.items() if each is not None})
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -279,9 +267,7 @@ def revision(package: Path) -> str | None:
 def _git(folder: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -301,19 +287,15 @@ def redacted(value: Any) -> Any:
 
 def redacted_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command line with the values of options like ``--api-key`` hidden."""
-    arguments_shown: list[str] = []
+    shown: list[str] = []
     hide = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
         secret = argument.startswith("--") and bool(_SECRET_NAME.search(name))
-        if hide:
-            arguments_shown.append(HIDDEN)
-        elif secret and equals:
-            arguments_shown.append(f"{name}={HIDDEN}")
-        else:
-            arguments_shown.append(_text(argument))
+        text = f"{name}={HIDDEN}" if secret and equals else _text(argument)
+        shown.append(HIDDEN if hide else text)
         hide = secret and not equals
-    return tuple(arguments_shown)
+    return tuple(shown)
 
 
 def _text(text: str) -> str:

@@ -23,14 +23,7 @@ from viper.data.registry import choose, samples_by_id
 from viper.data.sample import DatasetSpec, MediaFiles, Sample
 from viper.errors import StoreError, UsageError
 from viper.evaluate.runs.manifest import Manifest, differences, samples_hash
-from viper.evaluate.sample_result import (
-    COLUMNS,
-    ROW_COLUMNS,
-    RUN,
-    SampleResult,
-    row_from,
-    values_of,
-)
+from viper.evaluate.sample_result import INSERT, ROW_COLUMNS, RUN, SampleResult, row_from, values_of
 from viper.schema import Trace
 from viper.storage.files import WriterLock, file_errors, write_file
 from viper.storage.json_lines import dumps
@@ -49,11 +42,8 @@ _NAMED_FILES = 3
 # Both mean that the sample, or its place, is taken.
 _TWICE = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 
-_INSERT = (
-    f"INSERT INTO samples ({', '.join(f'{name!r}' for name in COLUMNS)}) "
-    f"VALUES ({', '.join('?' * len(COLUMNS))})"
-).replace("'", '"')
 _READ = ", ".join(f'"{name}"' for name in ROW_COLUMNS)
+_FROM_ONE = "FROM samples WHERE sample_id = ? AND seed = ?"
 
 
 class RunStore:
@@ -85,7 +75,6 @@ class RunStore:
             UsageError: the folder holds a run or other files.
             StoreError: it cannot be written, or another process is writing it.
         """
-        check_free(folder)
         return cls._begin(folder, manifest, resuming=False)
 
     @classmethod
@@ -100,15 +89,7 @@ class RunStore:
             UsageError: as :func:`same_run`, or the folder holds other files and no run.
             StoreError: it cannot be written, is damaged, or another process is writing it.
         """
-        if not (folder / MANIFEST).exists():
-            check_free(folder)
-        store = cls._begin(folder, manifest, resuming=True, samples=samples)
-        try:
-            store._place(samples)
-        except BaseException:
-            store.close()
-            raise
-        return store
+        return cls._begin(folder, manifest, resuming=True, samples=samples)
 
     @classmethod
     def read(cls, folder: Path) -> RunStore:
@@ -128,6 +109,8 @@ class RunStore:
     def _begin(
         cls, folder: Path, manifest: Manifest, *, resuming: bool, samples: Sequence[Sample] = ()
     ) -> RunStore:
+        if not (resuming and (folder / MANIFEST).exists()):
+            check_free(folder)  # before the lock, which would be a file among others
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         lock = WriterLock(folder / LOCK, "this run")
@@ -143,7 +126,17 @@ class RunStore:
         except BaseException:
             lock.release()
             raise
-        store._note_session(manifest)
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        arguments = dumps(manifest.to_json()["arguments"])
+        session = (started, os.getpid(), manifest.environment.revision, arguments)
+        try:
+            with database_errors(folder / DATABASE, RUN):
+                connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", session)
+            if resuming:
+                store._place(samples)
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def __enter__(self) -> RunStore:
@@ -175,12 +168,21 @@ class RunStore:
         """
         if self._lock is None:
             raise StoreError(f"{self.folder}: opened for reading")
-        self._insert(result, values_of(position, result, trace))
+        path, values = self.folder / DATABASE, values_of(position, result, trace)
+        with self._turn, database_errors(path, RUN):
+            try:
+                self._connection.execute(INSERT, values)
+            except sqlite3.IntegrityError as error:
+                if error.sqlite_errorcode not in _TWICE:
+                    raise
+                raise StoreError(
+                    f"{path}: sample {result.sample_id!r} under seed {result.seed}, or another one "
+                    "in its place, is stored already"
+                ) from None
 
     def done(self) -> set[tuple[str, int]]:
         """Return sample id and seed of every result."""
-        lines = self._select("SELECT sample_id, seed FROM samples")
-        return {(sample_id, seed) for sample_id, seed in lines}
+        return set(self._select("SELECT sample_id, seed FROM samples"))
 
     def count(self) -> int:
         """Return the number of results."""
@@ -189,10 +191,8 @@ class RunStore:
 
     def row(self, sample_id: str, seed: int) -> SampleResult | None:
         """Return the result of a sample under a seed, or None."""
-        line = self._select(
-            f"SELECT {_READ} FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
-        )
-        return row_from(line[0]) if line else None
+        lines = self._select(f"SELECT {_READ} {_FROM_ONE}", (sample_id, seed))
+        return row_from(lines[0]) if lines else None
 
     def tools(self) -> dict[tuple[str, int], list[str]]:
         """Return the tools that each result's programs called, by sample id and seed."""
@@ -216,20 +216,14 @@ class RunStore:
 
     def worst(self, limit: int) -> Iterator[SampleResult]:
         """Yield the results with the lowest scores, failed ones before wrong answers."""
-        keys = self._select(
-            "SELECT sample_id, seed FROM samples "
-            "ORDER BY score, failure IS NULL, position, seed LIMIT ?",
-            (limit,),
-        )
-        for key in keys:
+        order = "ORDER BY score, failure IS NULL, position, seed LIMIT ?"
+        for key in self._select(f"SELECT sample_id, seed FROM samples {order}", (limit,)):
             if (result := self.row(*key)) is not None:
                 yield result
 
     def trace(self, sample_id: str, seed: int) -> dict[str, Any] | None:
         """Return the JSON values of a sample's :class:`viper.schema.Trace`, or None."""
-        lines = self._select(
-            "SELECT trace FROM samples WHERE sample_id = ? AND seed = ?", (sample_id, seed)
-        )
+        lines = self._select(f"SELECT trace {_FROM_ONE}", (sample_id, seed))
         return json.loads(lines[0][0]) if lines and lines[0][0] is not None else None
 
     def sessions(self) -> list[dict[str, Any]]:
@@ -259,42 +253,12 @@ class RunStore:
             with self._turn, database_errors(self.folder / DATABASE, RUN):
                 self._connection.execute("BEGIN IMMEDIATE")
                 names = [(name,) for _, name in moved]  # free their places first, which are unique
-                self._connection.executemany(
-                    "UPDATE samples SET position = -1 - position WHERE sample_id = ?", names
-                )
-                self._connection.executemany(
-                    "UPDATE samples SET position = ? WHERE sample_id = ?", moved
-                )
+                update = "UPDATE samples SET position = {} WHERE sample_id = ?"
+                self._connection.executemany(update.format("-1 - position"), names)
+                self._connection.executemany(update.format("?"), moved)
                 self._connection.execute("COMMIT")
         if read_manifest(self.folder).set != self.manifest.set:
             write_file(self.folder / MANIFEST, _indented(self.manifest.to_json()))
-
-    def _note_session(self, manifest: Manifest) -> None:
-        values = (
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            os.getpid(),
-            manifest.environment.revision,
-            dumps(manifest.to_json()["arguments"]),
-        )
-        try:
-            with database_errors(self.folder / DATABASE, RUN):
-                self._connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?)", values)
-        except StoreError:
-            self.close()
-            raise
-
-    def _insert(self, result: SampleResult, values: list[Any]) -> None:
-        path = self.folder / DATABASE
-        with self._turn, database_errors(path, RUN):
-            try:
-                self._connection.execute(_INSERT, values)
-            except sqlite3.IntegrityError as error:
-                if error.sqlite_errorcode not in _TWICE:
-                    raise
-                raise StoreError(
-                    f"{path}: sample {result.sample_id!r} under seed {result.seed}, or another one "
-                    "in its place, is stored already"
-                ) from None
 
     def _select(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         with self._turn, database_errors(self.folder / DATABASE, RUN):
@@ -356,7 +320,9 @@ def check_free(folder: Path) -> None:
             return
         if not folder.is_dir():
             raise UsageError(f"{folder}: a file; choose a new folder for the run")
-        names = sorted(path.name for path in folder.iterdir() if not _is_left_over(path.name))
+        # a process that was killed before its run began may leave these
+        left_over = (LOCK, f".{MANIFEST}.*.tmp")
+        names = sorted(p.name for p in folder.iterdir() if not any(map(p.match, left_over)))
     if MANIFEST in names:
         raise UsageError(
             f"{folder}: holds a run; continue it with --resume or choose another --out"
@@ -364,11 +330,6 @@ def check_free(folder: Path) -> None:
     if names:
         listed = ", ".join(names[:_NAMED_FILES]) + (", …" if len(names) > _NAMED_FILES else "")
         raise UsageError(f"{folder}: holds other files ({listed}); choose a new folder for the run")
-
-
-def _is_left_over(name: str) -> bool:
-    """Return whether a process that was killed before its run began may leave this file."""
-    return name == LOCK or (name.startswith(f".{MANIFEST}.") and name.endswith(".tmp"))
 
 
 def _indented(values: Mapping[str, Any]) -> str:
@@ -399,9 +360,8 @@ def samples_of_run(store: RunStore, root: Path | None, ids: Iterable[str]) -> di
     """
     described = store.manifest.set
     if not keeps_media(store):
-        return samples_by_id(
-            described.name, DatasetSpec(root, described.split, described.seed), ids
-        )
+        spec = DatasetSpec(root, described.split, described.seed)
+        return samples_by_id(described.name, spec, ids)
     rows = [store.row(name, seed) for name in dict.fromkeys(ids) for seed in store.manifest.seeds]
     return {row.sample_id: kept_sample(store.folder, row) for row in rows if row is not None}
 

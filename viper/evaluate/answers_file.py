@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +67,14 @@ class AnswersFile:
         self.path, self.dropped = path, 0
         self._is_csv = path.suffix.lower() == ".csv"
         self._keys = [sample.sample_id for sample in samples]
-        self._lines: dict[str, str] = {}
-        self._failures: dict[str, str | None] = {}
+        self._rows: dict[str, tuple[str | None, str]] = {}  # failure and line by key
         with file_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = WriterLock(path.with_name(f".{path.name}.lock"), "this table")
         try:
             if path.exists() and not anew:
                 self._read(fingerprint, retry)
-            self._replace()
+            self.finish()
             with file_errors(path):
                 self._file = path.open("ab")
         except BaseException:
@@ -91,12 +90,12 @@ class AnswersFile:
 
     def rows(self) -> Iterator[SampleResult]:
         """Yield key and failure of each row."""
-        for key, failure in self._failures.items():
+        for key, (failure, _) in self._rows.items():
             yield SampleResult(key, 0, 0.0 if failure else 1.0, failure=failure)
 
     def done(self) -> set[tuple[str, int]]:
         """Return the keys of the rows; every seed is 0."""
-        return {(key, 0) for key in self._lines}
+        return {(key, 0) for key in self._rows}
 
     def add(self, position: int, result: SampleResult, trace: Trace | None) -> None:
         """Append a row. Once this returns, a kill of the process cannot undo it.
@@ -104,24 +103,22 @@ class AnswersFile:
         Raises:
             StoreError: full disk or another error; a later session removes half a row.
         """
+        facts: tuple[Any, ...] = (None, None, None, None)
         answer = None if trace is None or result.failure else trace.answer
-        values = {
-            "file": result.files[0],
-            "answer": None if answer is None else answer.value,
-            "answer_kind": None if answer is None else answer.kind,
-            "box": None if answer is None else answer.box,
-            "confidence": None if answer is None else answer.confidence,
-            "warnings": [mark.removeprefix("warning:") for mark in result.marks],
-            "failure": result.failure,
-            "message": result.message,
-            "key": result.sample_id,
-        }
-        line = self._line(values)
+        if answer is not None:
+            facts = (answer.value, answer.kind, answer.box, answer.confidence)
+        warnings = [mark.removeprefix("warning:") for mark in result.marks]
+        ends = (warnings, result.failure, result.message, result.sample_id)
+        cells = (result.files[0], *facts, *ends)
+        if self._is_csv:
+            line = csv_text([map(_cell, cells)])
+        else:
+            values = plain(dict(zip(COLUMNS, cells, strict=True)))
+            line = json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n"
         with file_errors(self.path):
             self._file.write(line.encode("utf-8", "replace"))
             self._file.flush()
-        self._lines[result.sample_id] = line
-        self._failures[result.sample_id] = result.failure
+        self._rows[result.sample_id] = result.failure, line
 
     def finish(self) -> None:
         """Put the rows in the order of the samples.
@@ -129,18 +126,9 @@ class AnswersFile:
         Raises:
             StoreError: it cannot be written; the rows stay as they were.
         """
-        self._replace()
-
-    def _replace(self) -> None:
         header = csv_text([COLUMNS]) if self._is_csv else ""
-        lines = (self._lines[key] for key in self._keys if key in self._lines)
+        lines = (self._rows[key][1] for key in self._keys if key in self._rows)
         write_file(self.path, (header + "".join(lines)).encode("utf-8", "replace"))
-
-    def _line(self, values: Mapping[str, Any]) -> str:
-        if not self._is_csv:
-            text = json.dumps(plain(values), ensure_ascii=False, allow_nan=False)
-            return f"{text}\n"
-        return csv_text([[_cell(values[name]) for name in COLUMNS]])
 
     def _read(self, fingerprint: str, retry: bool) -> None:
         with file_errors(self.path):
@@ -155,7 +143,7 @@ class AnswersFile:
             if key not in wanted:
                 self.dropped += 1
             elif not (failure and retry):
-                self._lines[key], self._failures[key] = line, failure
+                self._rows[key] = failure, line
 
 
 def _cell(value: Any) -> str:
@@ -175,7 +163,6 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str | None, str]]:
     """Yield key, failure and line of the rows, without a last one that was cut short."""
     table = csv.reader(io.StringIO(text, newline=""))
     whole = text.endswith("\n")
-    rows = []
     try:
         rows = [(table.line_num, row) for row in table]
     except csv.Error as error:

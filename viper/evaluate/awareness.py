@@ -14,8 +14,9 @@ same code gives the label when its tools make no mistake.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from viper.agreement import is_correct, normalise_answer
@@ -24,7 +25,6 @@ from viper.data.sample import Sample, kind_of
 from viper.errors import StoreError, ViperError
 from viper.evaluate.intervals import Estimate, mean, proportion, share
 from viper.evaluate.runs.store import RunStore, samples_of_run
-from viper.evaluate.sample_result import SampleResult
 from viper.prompting.exploring import FINAL
 from viper.record import record_from_json
 from viper.sandbox import Sandbox
@@ -166,9 +166,7 @@ def awareness(explored: Sequence[Workflow], causes: Sequence[str] | None = None)
     spent = [each.usage.prompt_tokens + each.usage.completion_tokens for each in explored]
     calls = [len(_agent_calls(workflow)) for workflow in explored]
 
-    def of_a_question(values: Sequence[float]) -> Estimate:
-        return mean([float(value) for value in values], clusters=units)
-
+    of_a_question = partial(mean, clusters=units)
     return Awareness(
         right=share([not cause for cause in causes], units),
         calls=of_a_question(calls),
@@ -232,12 +230,10 @@ def _nearly(answer: Any, label: Any) -> bool:
     labels = label if isinstance(label, list | tuple) else [label]
     words = normalise_answer(answer)
     for label_words in map(normalise_answer, labels):
-        if not words or not label_words or words == label_words:
-            continue
-        if f" {label_words} " in f" {words} " or f" {words} " in f" {label_words} ":
-            return True
-        if words.removesuffix("s") == label_words.removesuffix("s"):
-            return True
+        if words and label_words and words != label_words:
+            is_part = f" {label_words} " in f" {words} " or f" {words} " in f" {label_words} "
+            if is_part or words.removesuffix("s") == label_words.removesuffix("s"):
+                return True
     return False
 
 
@@ -247,21 +243,13 @@ def _agent_calls(workflow: Workflow) -> list[ToolCall]:
     return [call for call in workflow.tool_calls if call.index in of_turns]
 
 
-@dataclass(frozen=True)
-class _ToolAnswer:
-    """Answer that came from a tool, and the place of the turn that first stored it."""
-
-    tool: str
-    place: int
-    value: Any
-
-
-def _tool_answers(workflow: Workflow) -> list[_ToolAnswer]:
+def _tool_answers(workflow: Workflow) -> list[tuple[str, int, Any]]:
     """Return the distinct answers of a sample that came from tools, in order.
 
+    Each comes with its tool and the place of the turn that first stored it.
     An answer that code stores without a tool call came from the tool that was called last.
     """
-    answers: list[_ToolAnswer] = []
+    answers: list[tuple[str, int, Any]] = []
     sources: set[int] = set()
     source = -1
     for place, turn in enumerate(workflow.turns):
@@ -269,27 +257,13 @@ def _tool_answers(workflow: Workflow) -> list[_ToolAnswer]:
         if code is None:
             continue
         source = place if code.tools else source
-        if (
-            not code.is_candidate
-            or not _is_answer(turn.value, workflow)
-            or source in {-1, *sources}
-        ):
-            continue
-        sources.add(source)
-        answers.append(_ToolAnswer(tool_of(workflow.turns[: place + 1]), place, turn.value))
+        # Boxes are no answers, because plain JSON values do not identify them.
+        is_plain = isinstance(turn.value, str | int | float | bool)
+        can_answer = is_plain and workflow.query.task != "ground"
+        if code.is_candidate and can_answer and source not in {-1, *sources}:
+            sources.add(source)
+            answers.append((tool_of(workflow.turns[: place + 1]), place, turn.value))
     return answers
-
-
-def _is_abandoned(workflow: Workflow, answers: Sequence[_ToolAnswer], number: int) -> bool:
-    """Return whether a thought withdrew an answer or another tool later answered differently."""
-    this, rest = answers[number], answers[number + 1 :]
-    end = rest[0].place if rest else len(workflow.turns)
-    if any(map(is_rethinking, workflow.turns[this.place + 1 : end])):
-        return True
-    return any(
-        other.tool != this.tool and normalise_answer(other.value) != normalise_answer(this.value)
-        for other in rest
-    )
 
 
 def _of_tools(explored: Iterable[Workflow]) -> Iterable[ToolFigures]:
@@ -299,32 +273,20 @@ def _of_tools(explored: Iterable[Workflow]) -> Iterable[ToolFigures]:
     for workflow in explored:
         calls.update((call.tool, workflow.kind) for call in _agent_calls(workflow))
         tool_answers = _tool_answers(workflow)
-        for number, answer in enumerate(tool_answers):
-            answers[answer.tool, workflow.kind].append(_is_label(answer.value, workflow))
-            abandoned[answer.tool, workflow.kind] += _is_abandoned(workflow, tool_answers, number)
-    for tool, kind in sorted({*calls, *answers}):
-        right = answers[tool, kind]
-        yield ToolFigures(
-            tool,
-            kind,
-            calls[tool, kind],
-            len(right),
-            proportion(sum(right), len(right)),
-            abandoned[tool, kind],
-        )
-
-
-def _is_answer(value: Any, workflow: Workflow) -> bool:
-    """Return whether a value can be an answer to the task.
-
-    Boxes cannot, because plain JSON values do not identify them.
-    """
-    return workflow.query.task != "ground" and isinstance(value, str | int | float | bool)
-
-
-def _is_label(value: Any, workflow: Workflow) -> bool:
-    """Return whether a turn's value is the label."""
-    return normalise_answer(value) in {normalise_answer(label) for label in _labels(workflow)}
+        for number, (tool, place, value) in enumerate(tool_answers, start=1):
+            key, words = (tool, workflow.kind), normalise_answer(value)
+            answers[key].append(words in map(normalise_answer, _labels(workflow)))
+            # a thought withdrew the answer, or another tool answered differently later
+            later = tool_answers[number:]
+            end = later[0][1] if later else len(workflow.turns)
+            is_withdrawn = any(map(is_rethinking, workflow.turns[place + 1 : end]))
+            abandoned[key] += is_withdrawn or any(
+                other != tool and normalise_answer(answer) != words for other, _, answer in later
+            )
+    for key in sorted({*calls, *answers}):
+        right = answers[key]
+        share_right = proportion(sum(right), len(right))
+        yield ToolFigures(*key, calls[key], len(right), share_right, abandoned[key])
 
 
 def _labels(workflow: Workflow) -> list[Any]:
@@ -347,58 +309,47 @@ def run_awareness(store: RunStore, max_reruns: int = MAX_RERUNS) -> Awareness | 
     Raises:
         StoreError: the store cannot be read.
     """
-    explored = list(explored_samples(store))
-    return awareness(explored, _causes(store, explored, max_reruns)) if explored else None
-
-
-def _causes(store: RunStore, explored: Sequence[Workflow], max_reruns: int) -> list[str]:
-    """Return the cause of each wrong sample. Only the first ``max_reruns`` are run again."""
-    wrong = [workflow for workflow in explored if workflow.outcome == "wrong"][:max_reruns]
-    try:
-        wrong_ids = {workflow.id for workflow in wrong}
-        tools_of = perfect_tools(samples_of_run(store, None, wrong_ids).values())
-        if tools_of is None or not wrong:
-            return causes_of(explored)
-        chosen = set(map(id, wrong))
-        with Sandbox(prelude=Library().prelude()) as sandbox:
-            return [
-                causes_of([workflow], tools_of if id(workflow) in chosen else None, sandbox)[0]
-                for workflow in explored
-            ]
-    except StoreError:
-        raise
-    except ViperError:  # samples of another edition, no strict sandbox on this machine
-        return causes_of(explored)
-
-
-def explored_samples(store: RunStore) -> Iterator[Workflow]:
-    """Return the samples of a run that have turns, as workflows."""
+    explored = []
     for result in store.rows():
         values = store.trace(result.sample_id, result.seed)
         trace = record_from_json(Trace, values) if values is not None else None
-        if trace is not None and trace.turns:
-            yield _workflow(result, trace, store.manifest.set.name)
-
-
-def _workflow(result: SampleResult, trace: Trace, set_name: str) -> Workflow:
-    answer = None if result.prediction is None else result.prediction.value
-    if result.failure is not None or result.prediction is None:
-        outcome = "unanswered"
-    else:
+        if trace is None or not trace.turns:
+            continue
         outcome = "right" if is_correct(result.score) else "wrong"
-    return Workflow(
-        id=result.sample_id,
-        set=set_name,
-        query=trace.query,
-        captions=(),
-        turns=trace.turns,
-        answer=answer,
-        label=result.target,
-        manner="standard",
-        outcome=outcome,
-        kind=kind_of(result.groups),
-        tool_calls=trace.tool_calls,
-        usage=result.usage,
-        seconds=result.seconds,
-        seed=result.seed,
-    )
+        if result.failure is not None or result.prediction is None:
+            outcome = "unanswered"
+        workflow = Workflow(
+            id=result.sample_id,
+            set=store.manifest.set.name,
+            query=trace.query,
+            captions=(),
+            turns=trace.turns,
+            answer=None if result.prediction is None else result.prediction.value,
+            label=result.target,
+            manner="standard",
+            outcome=outcome,
+            kind=kind_of(result.groups),
+            tool_calls=trace.tool_calls,
+            usage=result.usage,
+            seconds=result.seconds,
+            seed=result.seed,
+        )
+        explored.append(workflow)
+    if not explored:
+        return None
+    wrong = [workflow for workflow in explored if workflow.outcome == "wrong"][:max_reruns]
+    causes: list[str] | None = None
+    try:
+        samples = samples_of_run(store, None, {workflow.id for workflow in wrong})
+        tools_of = perfect_tools(samples.values())
+        if tools_of is not None and wrong:
+            chosen = set(map(id, wrong))
+            with Sandbox(prelude=Library().prelude()) as sandbox:
+                causes = [
+                    causes_of([workflow], tools_of if id(workflow) in chosen else None, sandbox)[0]
+                    for workflow in explored
+                ]
+    except ViperError as error:  # samples of another edition, no strict sandbox on this machine
+        if isinstance(error, StoreError):
+            raise
+    return awareness(explored, causes)

@@ -142,7 +142,6 @@ def risk_coverage(confidence: Sequence[float], right: Iterable[bool]) -> RiskCov
         confidence: at least one.
     """
     given, hits = np.array(confidence, dtype=float), np.array(list(right), dtype=bool)
-    order = np.argsort(-given, kind="stable")
     random = np.random.default_rng(0)
     draws = [random.integers(0, len(given), len(given)) for _ in range(_RESAMPLES)]
 
@@ -151,13 +150,12 @@ def risk_coverage(confidence: Sequence[float], right: Iterable[bool]) -> RiskCov
         low, high = np.percentile([measure(given[d], hits[d]) for d in draws], [2.5, 97.5])
         return Estimate(value, len(given), min(float(low), value), max(float(high), value))
 
-    wrong = (~hits[order]).tolist()
-    numbers = {f"{c:.0%}": max(1, round(c * len(wrong))) for c in COVERAGES}
+    wrong = (~hits[np.argsort(-given, kind="stable")]).tolist()
     return RiskCoverage(
         estimate(_calibration_error),
         estimate(_area),
         steps_of(given, hits),
-        {name: share(wrong[:count]) for name, count in numbers.items()},
+        {f"{c:.0%}": share(wrong[: max(1, round(c * len(wrong)))]) for c in COVERAGES},
     )
 
 

@@ -79,25 +79,21 @@ class Evaluation:
         Raises:
             DataError: files are missing or broken, there is no sample at all, or an id is of none.
         """
-        dataset = data_set(self.set_name)
         spec = self.located()
-        if self.ids:
-            return self._named(spec)
-        samples = choose(dataset.samples(spec), self.limit, spec.seed)
-        if not samples:
-            raise DataError(f"{self.set_name} {spec.split}: no samples; choose another split")
-        return samples
-
-    def _named(self, spec: DatasetSpec) -> list[Sample]:
-        samples = samples_by_id(self.set_name, spec, self.ids)
-        missing = [sample_id for sample_id in self.ids if sample_id not in samples]
+        if not self.ids:
+            samples = choose(data_set(self.set_name).samples(spec), self.limit, spec.seed)
+            if not samples:
+                raise DataError(f"{self.set_name} {spec.split}: no samples; choose another split")
+            return samples
+        named = samples_by_id(self.set_name, spec, self.ids)
+        missing = [sample_id for sample_id in self.ids if sample_id not in named]
         if missing:
             more = f" and {len(missing) - _NAMED_IDS} more" if len(missing) > _NAMED_IDS else ""
             raise DataError(
                 f"{self.set_name} {spec.split} has no sample "
                 f"{', '.join(missing[:_NAMED_IDS])}{more}; see viper data show"
             )
-        return list(samples.values())
+        return list(named.values())
 
     def items(self) -> list[Item]:
         """Return all items of the evaluation, in order."""
@@ -127,6 +123,8 @@ def manifest_of(
     changed = settings.flat(options.strategy)
     for name in ("seed", "api"):
         del changed[name]
+    bank = getattr(without_pool(components.examples), "items", None) or ()
+    bank_hash = hashlib.sha256(repr([to_json(item) for item in bank]).encode()).hexdigest()
     return Manifest(
         set=SetDescription.of(evaluation.set_name, evaluation.located(), samples),
         metric=evaluation.metric,
@@ -138,32 +136,29 @@ def manifest_of(
         document=document,
         models=like.models if like else model_ids(reasoner),
         prompt_hash=like.prompt_hash if like else prompt_hash(reasoner, samples, options),
-        bank_hash=_bank_hash(components.examples),
+        bank_hash=bank_hash if bank else None,
         arguments=tuple(sys.argv),
         execution=execution,
     )
 
 
 def model_ids(reasoner: Reasoner) -> dict[str, str]:
-    """Load every model that answers; return name and weight hash, language models first."""
+    """Load every model that answers; return name and weight hash, language models first.
+
+    The fingerprints of the soft prompts and demonstrations that the run uses come last.
+    """
     components = reasoner.components
     models = components.toolbox.models
     llms = {role: llm for role, llm in components.models.items() if role != "critic"}
-    return {
-        **{role: llm.model_id for role, llm in llms.items()},
-        **{role: str(models.trait(role, "model_id")) for role in models.roles},
-        **_learned(reasoner),
-    }
-
-
-def _learned(reasoner: Reasoner) -> dict[str, str]:
-    """Return the fingerprints of the soft prompts and demonstrations that the run uses, if any."""
-    components = reasoner.components
     pools: dict[str, Any] = {"soft prompts": components.toolbox.soft_prompts}
     if isinstance(components.examples, LearnedExamples):
         pools["demonstrations"] = components.examples.pool
-    hashes = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
-    return {name: value for name, value in hashes.items() if value}
+    learned = {name: getattr(pool, "fingerprint", "") for name, pool in pools.items()}
+    return {
+        **{role: llm.model_id for role, llm in llms.items()},
+        **{role: str(models.trait(role, "model_id")) for role in models.roles},
+        **{name: fingerprint for name, fingerprint in learned.items() if fingerprint},
+    }
 
 
 def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptions) -> str:
@@ -174,14 +169,6 @@ def prompt_hash(reasoner: Reasoner, samples: Sequence[Sample], options: RunOptio
         probe_options = options.changed(task=task, options=choices, sample_id=None, seed=0)
         digest.update(reasoner.prompt(_PROBE_MEDIA[media], _PROBE, probe_options).encode())
     return digest.hexdigest()
-
-
-def _bank_hash(examples: Any) -> str | None:
-    bank = without_pool(examples)
-    examples_in_bank = getattr(bank, "items", None)
-    if not examples_in_bank:
-        return None
-    return hashlib.sha256(repr([to_json(item) for item in examples_in_bank]).encode()).hexdigest()
 
 
 def read_ids(text: str) -> tuple[str, ...]:

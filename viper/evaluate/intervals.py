@@ -182,11 +182,6 @@ class Sums:
     numerators: Floats
     denominators: Floats
 
-    @property
-    def count(self) -> int:
-        """Return the number of clusters."""
-        return len(self.numerators)
-
 
 def cluster_numbers(clusters: Sequence[str] | None, n: int) -> np.ndarray[Any, Any]:
     """Return each value's cluster from 0, int [n]. A value with the name "" is its own cluster."""
@@ -217,11 +212,11 @@ def percentile_interval(sums: Sums) -> tuple[float, float]:
     Source: Efron and Tibshirani 1993, ch. 13; clusters as units as in Field and Welsh 2007.
     """
     random = np.random.default_rng(0)
-    ratios = np.empty(RESAMPLES)
-    step = max(1, _AT_ONCE // sums.count)
+    ratios, count = np.empty(RESAMPLES), len(sums.numerators)
+    step = max(1, _AT_ONCE // count)
     for start in range(0, RESAMPLES, step):
         stop = min(start + step, RESAMPLES)
-        draws = random.integers(0, sums.count, (stop - start, sums.count))
+        draws = random.integers(0, count, (stop - start, count))
         below = sums.denominators[draws].sum(axis=1)
         above = sums.numerators[draws].sum(axis=1)
         ratios[start:stop] = np.divide(above, below, out=np.zeros_like(above), where=below > 0)

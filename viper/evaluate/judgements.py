@@ -52,11 +52,13 @@ class JudgementSheet:
         Raises:
             UsageError: they cannot be written.
         """
+        from PIL import Image
+
         before = media_from(sample.load()).images[0]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(before, self._picture(sample.sample_id, "before"))
-            _write(after, self._picture(sample.sample_id, "after"))
+            for which, pixels in (("before", before), ("after", after)):
+                Image.fromarray(pixels).save(self._picture(sample.sample_id, which))
         except OSError as error:
             raise UsageError(f"cannot write to {self.folder}: {error.strerror or error}") from None
 
@@ -69,8 +71,10 @@ class JudgementSheet:
         edits = {row.sample_id: row for row in rows if row.task == "edit"}
         lines: list[Sequence[str]] = [COLUMNS]
         for row in edits.values():
-            pictures = [self._relative_path(row.sample_id, which) for which in ("before", "after")]
-            lines.append([for_csv(row.sample_id), for_csv(row.text), *pictures, ""])
+            cells = [row.sample_id, row.text]
+            for picture in (self._picture(row.sample_id, which) for which in ("before", "after")):
+                cells.append(f"{self.folder.name}/{picture.name}" if picture.is_file() else "")
+            lines.append([*map(for_csv, cells), ""])
         try:
             replace_file(self.path, csv_text(lines).encode(errors="backslashreplace"))
         except OSError as error:
@@ -80,10 +84,6 @@ class JudgementSheet:
     def _picture(self, sample_id: str, which: str) -> Path:
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in sample_id)
         return self.folder / f"{name}-{which}.png"
-
-    def _relative_path(self, sample_id: str, which: str) -> str:
-        picture = self._picture(sample_id, which)
-        return for_csv(f"{self.folder.name}/{picture.name}") if picture.is_file() else ""
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,3 @@ def read_judgements(path: Path, missing: Literal["error", "wrong"] = "error") ->
             f"{first_few(unfilled)}; fill them in, or count them as wrong with --missing wrong"
         )
     return SheetFigures(proportion(sum(hits), len(hits)), without, tuple(unfilled))
-
-
-def _write(pixels: Pixels, path: Path) -> None:
-    from PIL import Image
-
-    Image.fromarray(pixels).save(path)

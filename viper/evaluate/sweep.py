@@ -129,10 +129,15 @@ def sweep(
         for kind, sampled in (("shots", setup.shots), ("full", setup.full)):
             if sampled is None:
                 continue
-            parts, evaluation = _with_value(components, sampled, name, value)
+            options = sampled.evaluation.options.changed(self_tune=False)
+            parts = components
+            if name == TEMPERATURE:
+                options = options.changed(temperature=value)
+            else:
+                parts = components.with_thresholds({name: value})
             folder = setup.folder / f"{name}-{float(value)}-{kind}"
             say = partial(report, f"{name} {value:g}, {kind}")
-            results = answer_all(parts, evaluation, folder, setup.document, say)
+            results = answer_all(parts, sampled.under(options), folder, setup.document, say)
             scores[kind] = sum(result.score for result in results) / len(results)
         points.append(SweepPoint(value, scores["shots"], scores.get("full")))
     return SweepResult(name, current, tuple(points))
@@ -148,15 +153,6 @@ def current_value(components: Components, name: str) -> float:
         return components.settings.temperature
     components.with_thresholds({name: 0.5})
     return components.toolbox.settings.start_thresholds(self_tune=False)[name]
-
-
-def _with_value(
-    components: Components, sampled: SampledEvaluation, name: str, value: float
-) -> tuple[Components, SampledEvaluation]:
-    options = sampled.evaluation.options.changed(self_tune=False)
-    if name == TEMPERATURE:
-        return components, sampled.under(options.changed(temperature=value))
-    return components.with_thresholds({name: value}), sampled.under(options)
 
 
 def values_between(low: float, high: float, count: int = 4) -> tuple[float, ...]:

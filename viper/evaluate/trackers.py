@@ -69,7 +69,19 @@ class Tracker:
 
     def start(self, manifest: Manifest) -> None:
         """Begin the run with its settings, without secrets."""
-        self._tell("start", f"{manifest.set.name} {manifest.strategy}", _settings_of(manifest))
+        values = manifest.to_json()
+        settings = {
+            "set": manifest.set.name,
+            "split": manifest.set.split,
+            "samples": manifest.set.samples,
+            **{name: values[name] for name in ("metric", "seeds", "strategy", "api", "profile")},
+            **{f"model.{role}": model for role, model in values["models"].items()},
+            **{f"settings.{name}": value for name, value in values["settings"].items()},
+            "revision": values["environment"]["revision"],
+            "fingerprint": manifest.fingerprint,
+        }
+        texts = {name: str(value) for name, value in settings.items()}
+        self._tell("start", f"{manifest.set.name} {manifest.strategy}", texts)
 
     def row(self, row: SampleResult, running: Mapping[str, float]) -> None:
         """Record a stored result; ``running`` holds figures over all results so far, by name."""
@@ -96,21 +108,6 @@ class Tracker:
             self._service = None
             line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             _log.warning("the tracker %s is switched off, the run goes on: %s", self._name, line)
-
-
-def _settings_of(manifest: Manifest) -> dict[str, str]:
-    values = manifest.to_json()
-    settings = {
-        "set": values["set"]["name"],
-        "split": values["set"]["split"],
-        "samples": values["set"]["samples"],
-        **{name: values[name] for name in ("metric", "seeds", "strategy", "api", "profile")},
-        **{f"model.{role}": model for role, model in values["models"].items()},
-        **{f"settings.{name}": value for name, value in values["settings"].items()},
-        "revision": values["environment"]["revision"],
-        "fingerprint": manifest.fingerprint,
-    }
-    return {name: str(value) for name, value in settings.items()}
 
 
 class _TensorBoard:

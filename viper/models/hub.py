@@ -2,7 +2,7 @@
 
 Every backend loads from the folder that :func:`local_copy` returns, so no library asks the hub
 itself. It looks at the snapshot on the disk (:func:`_state`); if files are missing and the hub may
-be asked, it lists the repository, chooses the files (:func:`_needed`) and fetches them, the small
+be asked, it lists the repository, chooses the files and fetches them (:func:`_download`), the small
 ones first: a snapshot with all its weights is whole. Large files continue where an earlier download
 broke off (:func:`_fetch_blob`), and every failure becomes one line with the next step.
 """
@@ -16,13 +16,18 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from viper.errors import ModelError
+from viper.models.libraries import Library
+
+# The settings of the hub's library, and its errors.
+constants: Any = Library("huggingface_hub.constants")
+errors: Any = Library("huggingface_hub.errors")
 
 # Prefix of a hub id whose weights are in the format of open_clip.
 OPEN_CLIP = "hf-hub:"
@@ -55,16 +60,25 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Access(Protocol):
-    """What :class:`viper.models.loading.LoadOptions` say of downloads."""
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Options for downloads.
 
-    @property
-    def local_only(self) -> bool: ...
+    Attributes:
+        local_only: never access the model hub.
+        revision: commit or branch of a hub repository.
+        trust: models whose own Python code may run, by the names that the profile gives them.
+    """
 
-    @property
-    def revision(self) -> str | None: ...
+    local_only: bool = False
+    revision: str | None = None
+    trust: Sequence[str] = ()
 
-    def trusts(self, source: str | Path) -> bool: ...
+    def trusts(self, source: str | Path) -> bool:
+        """Return whether the code of a model, given by its name or folder, may run."""
+        published = published_as(source)
+        names = {str(source), str(source).removeprefix(OPEN_CLIP), *(published or ())[:1]}
+        return not names.isdisjoint(self.trust)
 
 
 @dataclass(frozen=True)
@@ -103,12 +117,10 @@ def local_copy(source: str | Path, options: Access, on_progress: Progress | None
         ModelError: no such folder or repository, a licence that was not accepted, no access, no
             connection, a full disk, or something missing that must not be downloaded.
     """
-    from huggingface_hub import constants
-
     if Path(source).is_dir():
         return Path(source)
     repository = _Repository.of(source, options.revision)
-    state = _state(repository.snapshot(), repository)
+    state = _state(repository)
     if state.state != "whole":
         if options.local_only or constants.HF_HUB_OFFLINE:
             reason = "local_only" if options.local_only else "HF_HUB_OFFLINE"
@@ -117,8 +129,10 @@ def local_copy(source: str | Path, options: Access, on_progress: Progress | None
                 f"it once without {reason}"
             )
         check_hub([repository.name])
-        with _hub_errors(repository):
+        try:
             _download(repository, options.trusts(source), on_progress)
+        except (errors.HTTPError, OSError, ValueError) as error:
+            raise ModelError(f"{repository.name}{_advice(error, repository)}") from error
     snapshot = repository.snapshot()
     assert snapshot is not None
     return snapshot
@@ -132,8 +146,7 @@ def stored(source: str | Path, revision: str | None = None) -> Stored:
     """
     if Path(source).is_dir():
         return Stored("whole", _bytes_in(Path(source)), ())
-    repository = _Repository.of(source, revision)
-    return _state(repository.snapshot(), repository)
+    return _state(_Repository.of(source, revision))
 
 
 def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
@@ -145,17 +158,15 @@ def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
     Raises:
         ModelError: the hub does not answer in time.
     """
-    from huggingface_hub import constants, errors, get_session
+    from huggingface_hub import get_session
 
     if not missing:
         return
     answers: list[Any] = []
 
     def ask() -> None:
-        try:
+        with suppress(errors.HTTPError, OSError, ValueError):  # no answer
             answers.append(get_session().head(constants.ENDPOINT, timeout=timeout_s))
-        except (errors.HTTPError, OSError, ValueError):
-            return  # no answer
 
     # The library's time limit does not cover the lookup of the name, so the thread's does.
     thread = threading.Thread(target=ask, daemon=True)
@@ -171,8 +182,6 @@ def check_hub(missing: Sequence[str], timeout_s: float = 2.0) -> None:
 
 def published_as(folder: str | Path) -> tuple[str, str] | None:
     """Return the hub id and commit of a folder in the hub's cache, or None for another folder."""
-    from huggingface_hub import constants
-
     path, cache = Path(folder), Path(constants.HF_HUB_CACHE)
     if path.parent.name == "snapshots" and path.parents[2:3] == (cache,):
         return path.parts[-3].removeprefix("models--").replace("--", "/"), path.name
@@ -197,8 +206,6 @@ class _Repository:
     @property
     def folder(self) -> Path:
         """Return its folder in the hub's cache."""
-        from huggingface_hub import constants
-
         return Path(constants.HF_HUB_CACHE) / f"models--{self.name.replace('/', '--')}"
 
     def snapshot(self) -> Path | None:
@@ -227,9 +234,9 @@ class _Repository:
         return []
 
 
-def _state(snapshot: Path | None, repository: _Repository) -> Stored:
-    size = _bytes_in(snapshot) if snapshot else 0
-    size += repository.begun()
+def _state(repository: _Repository) -> Stored:
+    snapshot = repository.snapshot()
+    size = (_bytes_in(snapshot) if snapshot else 0) + repository.begun()
     if not size or snapshot is None:
         return Stored("absent", size, ("all files",))
     missing = tuple(_missing(snapshot, repository))
@@ -293,7 +300,7 @@ def _json(path: Path, kind: type) -> Any:
 
 def _download(repository: _Repository, trusted: bool, on_progress: Progress | None) -> None:
     """Download what is missing, the small files first."""
-    from huggingface_hub import HfApi, constants, hf_hub_download
+    from huggingface_hub import HfApi, hf_hub_download
 
     revision = None if repository.revision == "main" else repository.revision
     timeout_s = constants.HF_HUB_DOWNLOAD_TIMEOUT
@@ -318,8 +325,16 @@ def _download(repository: _Repository, trusted: bool, on_progress: Progress | No
     for name in (PIPELINE_INDEX, _MODULES_INDEX):
         if name in files:
             fetch(name, None)
-    needed = _needed(list(files), _parts(snapshot), repository, trusted)
-    sizes = {name: int(files[name].size or 0) for name in needed}
+    endings = _SMALL | ({".py"} if trusted else set())
+    small: list[str] = []
+    weights: list[str] = []
+    for folder in (".", *_parts(snapshot)):
+        here = [path for path in map(PurePosixPath, files) if str(path.parent) == folder]
+        small += [str(path) for path in here if path.suffix in endings]
+        if folder != "." or PIPELINE_INDEX not in files:
+            chosen = repository.weights([path.name for path in here])
+            weights += [str(PurePosixPath(folder, name)) for name in chosen]
+    sizes = {name: int(files[name].size or 0) for name in (*small, *weights)}
     left = sum(size for name, size in sizes.items() if not (snapshot / name).exists())
     total, free = sum(sizes.values()), shutil.disk_usage(repository.folder).free
     if left - repository.begun() > free:
@@ -329,24 +344,8 @@ def _download(repository: _Repository, trusted: bool, on_progress: Progress | No
             "to a folder on a larger disk"
         )
     bar = _counting(on_progress, total, total - left)
-    for name in needed:
+    for name in sizes:
         fetch(name, bar)
-
-
-def _needed(
-    names: Sequence[str], parts: Sequence[str], repository: _Repository, trusted: bool
-) -> list[str]:
-    """Return the files to download, the weights last."""
-    endings = _SMALL | ({".py"} if trusted else set())
-    small: list[str] = []
-    weights: list[str] = []
-    for folder in (".", *parts):
-        here = [path for path in map(PurePosixPath, names) if str(path.parent) == folder]
-        small += [str(path) for path in here if path.suffix in endings]
-        if folder != "." or PIPELINE_INDEX not in names:
-            prefix = "" if folder == "." else f"{folder}/"
-            weights += [prefix + name for name in repository.weights([each.name for each in here])]
-    return [*small, *weights]
 
 
 def _fetch_blob(
@@ -356,7 +355,7 @@ def _fetch_blob(
 
     The library's own download begins again at the first byte after every broken run.
     """
-    from huggingface_hub import constants, hf_hub_url
+    from huggingface_hub import hf_hub_url
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import WeakFileLock, build_hf_headers
 
@@ -412,21 +411,8 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
 
 
-@contextmanager
-def _hub_errors(repository: _Repository) -> Iterator[None]:
-    """Turn the errors of a download into one ModelError with the next step."""
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except (errors.HTTPError, OSError, ValueError) as error:
-        raise ModelError(f"{repository.name}{_advice(error, repository)}") from error
-
-
 def _advice(error: Exception, repository: _Repository) -> str:
     """Return the reason and the next step, without the words of requests: they can hold tokens."""
-    from huggingface_hub import constants, errors
-
     hub, page = constants.ENDPOINT, f"{constants.ENDPOINT}/{repository.name}"
     login = "log in with `hf auth login` or set HF_TOKEN"
     room = "make room or set HF_HOME to a folder on a larger disk"
@@ -437,11 +423,11 @@ def _advice(error: Exception, repository: _Repository) -> str:
         return f": {hub} has no such model, or it is private; check the name (org/name), or {login}"
     if isinstance(error, errors.RevisionNotFoundError):
         return f" has no revision {repository.revision!r}; see {page}/commits/main"
+    cache = repository.folder.parent
     if getattr(error, "errno", None) in _DISK_FULL:
-        cache = repository.folder.parent
         return f": the disk of {cache} is full; {room}; the same command continues the download"
     if getattr(error, "errno", None) in _READ_ONLY:
-        return f": {repository.folder.parent} cannot be written; set HF_HOME to another folder"
+        return f": {cache} cannot be written; set HF_HOME to another folder"
     if status in (401, 403):
         return f": the hub refuses access ({status}); {login} with a token that may read it"
     reason = f"it answered {status}" if status else type(error.__cause__ or error).__name__

@@ -1,4 +1,8 @@
-"""Import torch and transformers without the garbage collections that take a quarter of the time."""
+"""Heavy libraries, imported when a name of them is first needed.
+
+:func:`import_libraries` imports torch and transformers in advance, without the garbage collections
+that take a quarter of the time.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import importlib
 import sys
 import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 # Modules that the first model would import one by one; the last one says that all are there.
 _LIBRARIES = (
@@ -19,6 +24,28 @@ _LIBRARIES = (
     "transformers.modeling_utils",
 )
 _LOCK = threading.Lock()
+
+
+class Library:
+    """Stands for a module that is imported at the first use of a name in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+if TYPE_CHECKING:
+    import torch as torch
+    import transformers as transformers
+    from PIL import Image as Image
+    from torch import Tensor as Tensor
+    from torch.nn import functional as functional
+else:
+    Tensor = Any  # in annotations only
+    torch, functional = Library("torch"), Library("torch.nn.functional")
+    transformers, Image = Library("transformers"), Library("PIL.Image")
 
 
 def import_libraries() -> None:

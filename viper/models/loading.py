@@ -23,8 +23,10 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from viper.errors import MemoryFullError, ModelError, ProfileError
-from viper.models.hub import OPEN_CLIP, local_copy, published_as
-from viper.models.vision.roles import Pixels
+from viper.models.hub import Access, local_copy, published_as
+from viper.models.libraries import torch, transformers
+from viper.models.vision.boxes import require_finite
+from viper.models.vision.roles import Floats, Pixels
 from viper.plugins import need_packages
 
 Item = TypeVar("Item")
@@ -41,27 +43,21 @@ QUANTIZATIONS = ("8bit", "4bit")
 MAX_ASPECT = 16
 
 
-@dataclass(frozen=True)
-class LoadOptions:
-    """Options for loading a checkpoint.
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(Access):
+    """Options for loading a checkpoint, beside those of downloads.
 
     Attributes:
         device: torch device; ``auto`` takes the first accelerator, else the processor.
         dtype: ``auto`` is float32 on a processor and the checkpoint's own elsewhere.
         device_map: spread one model over devices (``auto``); needs ``accelerate``.
         quantize: ``8bit`` or ``4bit`` weights; needs ``bitsandbytes``.
-        local_only: never access the model hub.
-        revision: commit or branch of a hub repository.
-        trust: models whose own Python code may run, by the names that the profile gives them.
     """
 
     device: str = "auto"
     dtype: str = "auto"
     device_map: str | None = None
     quantize: str | None = None
-    local_only: bool = False
-    revision: str | None = None
-    trust: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.trust, str) or not all(isinstance(name, str) for name in self.trust):
@@ -74,28 +70,16 @@ class LoadOptions:
                 f"quantize {self.quantize!r} is not known; known: {', '.join(QUANTIZATIONS)}"
             )
 
-    def trusts(self, source: str | Path) -> bool:
-        """Return whether the code of a model, given by its name or folder, may run."""
-        published = published_as(source)
-        names = {str(source), str(source).removeprefix(OPEN_CLIP), *(published or ())[:1]}
-        return not names.isdisjoint(self.trust)
-
     def resolved_device(self) -> str:
         """Return the device by its torch name.
 
         Raises:
             ModelError: torch does not see the device here.
         """
-        import torch
-
+        cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
         if self.device == "auto":
-            if torch.cuda.is_available():
-                return "cuda"
-            return "mps" if torch.backends.mps.is_available() else "cpu"
-        missing = (self.device.startswith("cuda") and not torch.cuda.is_available()) or (
-            self.device == "mps" and not torch.backends.mps.is_available()
-        )
-        if missing:
+            return "cuda" if cuda else "mps" if mps else "cpu"
+        if (self.device.startswith("cuda") and not cuda) or (self.device == "mps" and not mps):
             raise ModelError(
                 f'torch sees no device {self.device!r} here; set device = "auto" or "cpu", '
                 "or see what viper setup doctor lists"
@@ -112,8 +96,6 @@ class LoadOptions:
 
     def resolved_dtype(self) -> Any:
         """Return a torch dtype, or ``"auto"`` for the checkpoint's own."""
-        import torch
-
         if self.dtype != "auto":
             return getattr(torch, self.dtype)
         on_processor = self.device_map is None and self.resolved_device() == "cpu"
@@ -132,18 +114,18 @@ def load_pretrained(kind: Any, source: str | Path, options: LoadOptions, **more:
         MissingExtraError: a package that an option needs is missing.
     """
     folder = local_copy(source, options)
-    keywords: dict[str, Any] = {
-        "dtype": options.resolved_dtype(),
-        **_from_disk(source, options),
-        **more,
-    }
+    keywords = {"dtype": options.resolved_dtype(), **_from_disk(source, options), **more}
     if options.quantize is not None:
         keywords["quantization_config"] = _quantization(options)
     if options.device_map is not None:
         need_packages(("accelerate",), "the option device_map")
         keywords["device_map"] = options.device_map
     with load_errors(kind.__name__, source, _code_advice(source, folder, options)):
-        _require_family(kind, folder)
+        if (config := getattr(kind, "config_class", None)) is not None:
+            # A checkpoint of another family would load with random weights.
+            stated = config.get_config_dict(folder, local_files_only=True)[0].get("model_type")
+            if stated not in (None, config.model_type):
+                raise ValueError(f"it is a {stated} model, not {config.model_type}")
         with without_progress_bars("transformers"):
             model = kind.from_pretrained(folder, **keywords)
         if options.device_map is None and options.quantize is None:
@@ -162,16 +144,6 @@ def without_progress_bars(library: str) -> Iterator[None]:
     finally:
         if is_enabled:
             logging.enable_progress_bar()
-
-
-def _require_family(kind: Any, folder: Path) -> None:
-    """Raise ValueError for a checkpoint of another family, which would load with random weights."""
-    config = getattr(kind, "config_class", None)
-    if config is None:
-        return
-    stated = config.get_config_dict(folder, local_files_only=True)[0].get("model_type")
-    if stated is not None and stated != config.model_type:
-        raise ValueError(f"it is a {stated} model, not {config.model_type}")
 
 
 def load_processor(kind: Any, source: str | Path, options: LoadOptions, **more: Any) -> Any:
@@ -234,11 +206,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return True if a device or the machine ran out of memory."""
     if isinstance(error, MemoryError | MemoryFullError):
         return True
-    name = type(error).__name__
-    return name == "OutOfMemoryError" or (
-        isinstance(error, RuntimeError)
-        and ("out of memory" in str(error).lower() or "can't allocate memory" in str(error).lower())
-    )
+    text = str(error).lower() if isinstance(error, RuntimeError) else ""
+    full = "out of memory" in text or "can't allocate memory" in text
+    return full or type(error).__name__ == "OutOfMemoryError"
 
 
 @contextmanager
@@ -279,7 +249,9 @@ class LocalModel:
     """
 
     loads_with: ClassVar[frozenset[str]] = LOADING
+    model_id: str
     _model: Any
+    _batch_size: int
 
     @property
     def memory_bytes(self) -> int:
@@ -294,29 +266,39 @@ class LocalModel:
     def _fitted(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return a processor's batch on the model's device, floating tensors in its precision."""
         place = self._place()
-        return {
-            name: value.to(place.device, place.dtype)
-            if value.is_floating_point()
-            else value.to(place.device)
-            for name, value in batch.items()
-        }
+        moved = {name: value.to(place.device) for name, value in batch.items()}
+        floating = {name: v.to(place.dtype) for name, v in moved.items() if v.is_floating_point()}
+        return {**moved, **floating}
+
+    def _embeddings(
+        self, items: Sequence[Item], forward: Callable[[Sequence[Item]], Any]
+    ) -> Floats:
+        """Return the rows of ``forward`` for all items, ``[N, D]``, in batches; N may be 0.
+
+        Raises:
+            ModelError: a number is not finite.
+        """
+        if not items:
+            return np.zeros((0, 0), np.float32)
+        with torch.inference_mode():
+            rows = in_batches(items, self._batch_size, forward)
+        embeddings = np.stack([row.float().cpu().numpy() for row in rows])
+        require_finite(self.model_id, "embeddings", embeddings)
+        return embeddings
 
 
-def in_batches(
-    items: Sequence[Item], size: int, forward: Callable[[Sequence[Item]], Sequence[Any]]
-) -> list[Any]:
+# Returns the results for the items of one batch, in their order.
+Forward = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def in_batches(items: Sequence[Any], size: int, forward: Forward) -> list[Any]:
     """Return the results of ``forward`` for all items, in batches of up to ``size``."""
-    results: list[Any] = []
-    for start in range(0, len(items), size):
-        results.extend(forward(items[start : start + size]))
-    return results
+    batches = (items[start : start + size] for start in range(0, len(items), size))
+    return [result for batch in batches for result in forward(batch)]
 
 
 def in_equal_groups(
-    items: Sequence[Item],
-    key: Callable[[Item], Hashable],
-    size: int,
-    forward: Callable[[Sequence[Item]], Sequence[Any]],
+    items: Sequence[Item], key: Callable[[Item], Hashable], size: int, forward: Forward
 ) -> list[Any]:
     """Work like :func:`in_batches`, but only items with equal keys share a batch.
 
@@ -338,13 +320,10 @@ def _quantization(options: LoadOptions) -> Any:
     Source: Dettmers et al. 2023, sec. 3.
     """
     need_packages(("bitsandbytes",), f'the option quantize = "{options.quantize}"')
-    import torch
-    from transformers import BitsAndBytesConfig
-
     if options.quantize == "8bit":
-        return BitsAndBytesConfig(load_in_8bit=True)
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
     dtype = options.resolved_dtype()
-    return BitsAndBytesConfig(
+    return transformers.BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
@@ -433,6 +412,13 @@ class Checkpoint(LocalModel):
         self._model = model.eval()
         self._processor = processor
         self._batch_size = batch_size
+
+    def _text_inputs(self, tokenizer: Any, texts: Sequence[str], **how: Any) -> dict[str, Any]:
+        """Return ids and mask of texts ``[B, T]`` on the model's device, cut to what it reads."""
+        limit = self._model.config.text_config.max_position_embeddings
+        options = {"padding": True, "truncation": True, "max_length": limit, **how}
+        tokens = tokenizer(list(texts), return_tensors="pt", **options)
+        return self._fitted({name: tokens[name] for name in ("input_ids", "attention_mask")})
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> Self:

@@ -7,21 +7,16 @@ ahead (``engine.shared_prefix``). Otherwise the rows are padded on the left, or 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from viper.models.libraries import Tensor, torch
 from viper.models.llm.engine.reading import Prefill, PromptReader, join_prefills, repeatable
 from viper.models.llm.engine.shared_prefix import Rows, agrees, forward
 from viper.models.llm.protocol import Sampling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import torch
-    from torch import Tensor
 
 # Last tokens that are searched for a stop string: longer than any stop string in use, and decoding
 # the whole text at every token would take time that grows with its square.
@@ -134,22 +129,25 @@ class Decoder:
             self._shares = agrees(self._reader.model, self._reader.max_context)
         if self._shares:
             self._decode_sharing(rows, sampling)
-        elif rows[0].prefill.layers is None:
-            for group in _of_one_memory(rows):
-                self._decode_padded(group, sampling)
-        else:
+            return
+        groups = [list(group) for _, group in groupby(rows, key=lambda row: id(row.prefill))]
+        if rows[0].prefill.layers is not None:
             longest = max(len(row.prefill.ids) for row in rows)
-            fits = longest + max(row.room for row in rows) <= self._reader.max_context
-            for group in [rows] if fits else _of_one_prompt(rows):
+            if longest + max(row.room for row in rows) <= self._reader.max_context:
+                groups = [rows]
+        for group in groups:
+            if group[0].prefill.layers is not None or repeatable(group[0].prefill.cache):
                 self._decode_padded(group, sampling)
+                continue
+            for row in group:  # their memory cannot be shared, and each uses it up
+                row.prefill = replace(row.prefill, cache=deepcopy(row.prefill.cache))
+                self._decode_padded([row], sampling)
 
     def _decode_sharing(self, live: list[Row], sampling: Sampling) -> None:
         """Decode rows over a shared beginning, with guessed tokens where a text repeats.
 
         The more rows there are, the fewer tokens are guessed, because wrong guesses cost time.
         """
-        import torch
-
         memory = Rows([row.prefill for row in live], self._reader.max_context)
         drafts = [LookupDraft(self._recent) for _ in live]
         for row, draft in zip(live, drafts, strict=True):
@@ -157,9 +155,18 @@ class Decoder:
         guesses = [list[int]() for _ in live]
         logits = torch.stack([row.prefill.logits for row in live])[:, None]
         while True:
-            choices = _Choices(logits, sampling.temperature)
+            chosen = _chooser(logits, sampling.temperature)
             for index, row in enumerate(live):
-                self._accept(row, (drafts[index], guesses[index]), choices, index, sampling.stop)
+                # Append the chosen tokens, up to the first wrong guess.
+                for column, guessed in enumerate([*guesses[index], None]):
+                    token = chosen(index, column, row.generator)
+                    self._write(row, token, sampling.stop)
+                    if row.over:
+                        self._recent.append(row.output)
+                        break
+                    drafts[index].extend([token])
+                    if token != guessed:
+                        break
             # The model has not read the last token yet, and wrong guesses are dropped.
             memory.settle([row.length - 1 for row in live])
             going = [index for index, row in enumerate(live) if not row.over]
@@ -180,8 +187,6 @@ class Decoder:
 
     def _decode_padded(self, live: list[Row], sampling: Sampling) -> None:
         """Decode one token of each row per pass."""
-        import torch
-
         device = self._reader.device
         longest = max(len(row.prefill.ids) for row in live)
         cache = join_prefills([row.prefill for row in live], longest)
@@ -190,9 +195,9 @@ class Decoder:
         logits = torch.stack([row.prefill.logits for row in live])
         length = longest
         while True:
-            choices = _Choices(logits[:, None], sampling.temperature)
+            chosen = _chooser(logits[:, None], sampling.temperature)
             for index, row in enumerate(live):
-                self._write(row, choices.token(index, 0, row.generator), sampling.stop)
+                self._write(row, chosen(index, 0, row.generator), sampling.stop)
             going = [index for index, row in enumerate(live) if not row.over]
             if not going:
                 return
@@ -203,32 +208,10 @@ class Decoder:
             mask = None
             if padded:
                 mask = (torch.arange(length + 1, device=device)[None] >= pads[:, None]).long()
-            positions = (length - pads)[:, None]
             tokens = [[row.output[-1]] for row in live]
-            logits, cache = self._reader.forward(
-                tokens, cache, length, mask=mask, positions=positions
-            )
+            places = (length - pads)[:, None]
+            logits, cache = self._reader.forward(tokens, cache, length, mask=mask, positions=places)
             logits, length = logits[:, -1], length + 1
-
-    def _accept(
-        self,
-        row: Row,
-        ahead: tuple[LookupDraft, list[int]],
-        choices: _Choices,
-        index: int,
-        stop: Sequence[str],
-    ) -> None:
-        """Append the chosen tokens, up to the first wrong guess."""
-        draft, guess = ahead
-        for column, guessed in enumerate([*guess, None]):
-            token = choices.token(index, column, row.generator)
-            self._write(row, token, stop)
-            if row.over:
-                self._recent.append(row.output)
-                return
-            draft.extend([token])
-            if token != guessed:
-                return
 
     def _write(self, row: Row, token: int, stop: Sequence[str]) -> None:
         if token in self._stop_ids:
@@ -240,38 +223,18 @@ class Decoder:
             row.stopped = any(mark in tail for mark in stop)
 
 
-class _Choices:
-    """Next tokens by logits ``[rows, columns, vocabulary]``."""
+def _chooser(
+    logits: Tensor, temperature: float
+) -> Callable[[int, int, torch.Generator | None], int]:
+    """Return a function from row, column and generator to the likeliest token, or a random one.
 
-    def __init__(self, logits: Tensor, temperature: float) -> None:
-        import torch
-
-        self._draw = torch.multinomial
-        self._best: list[list[int]] | None = None
-        if temperature <= 0:
-            self._best = logits.argmax(-1).tolist()
-        else:
-            # They stay on the model's device: copying all of them would take longer than the pass.
-            self._weights = torch.softmax(logits / temperature, -1)
-
-    def token(self, row: int, column: int, generator: torch.Generator | None) -> int:
-        """Return the likeliest token, or a random one."""
-        if self._best is not None:
-            return self._best[row][column]
-        return int(self._draw(self._weights[row, column], 1, generator=generator))
-
-
-def _of_one_prompt(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    for _, group in groupby(rows, key=lambda row: id(row.prefill)):
-        yield list(group)
-
-
-def _of_one_memory(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Yield groups of rows whose memory can be shared: samples of one prompt, or single rows."""
-    for samples in _of_one_prompt(rows):
-        if repeatable(samples[0].prefill.cache):
-            yield samples
-            continue
-        for row in samples:
-            row.prefill = replace(row.prefill, cache=deepcopy(row.prefill.cache))
-            yield [row]
+    The logits are ``[rows, columns, vocabulary]``.
+    """
+    if temperature <= 0:
+        best: list[list[int]] = logits.argmax(-1).tolist()
+        return lambda row, column, _: best[row][column]
+    # They stay on the model's device: copying all of them would take longer than the pass.
+    weights = torch.softmax(logits / temperature, -1)
+    return lambda row, column, generator: int(
+        torch.multinomial(weights[row, column], 1, generator=generator)
+    )

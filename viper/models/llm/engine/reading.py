@@ -1,7 +1,7 @@
 """Reading of prompts by a causal language model; keys and values of prefixes are reused.
 
-:meth:`PromptReader.read` finds the earlier prompt with the longest common beginning
-(:class:`PrefixStore`), reads only what follows, and keeps the result as a :class:`Prefill`.
+:meth:`PromptReader.read` finds the earlier prompt with the longest common beginning, reads only
+what follows, and keeps the result as a :class:`Prefill`.
 Decoding joins the prefills of its rows (:func:`join_prefills`), as scoring does for its
 continuations.
 """
@@ -12,12 +12,10 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from viper.models.libraries import Tensor, torch, transformers
 from viper.models.llm.prompt_tokens import common
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass
@@ -33,36 +31,6 @@ class Prefill:
     layers: list[tuple[Tensor, Tensor]] | None
     logits: Tensor
     cache: Any = None
-
-
-class PrefixStore:
-    """Last prompts that were read; finds the one with the longest shared beginning."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: OrderedDict[tuple[int, ...], Prefill] = OrderedDict()
-
-    def longest(self, ids: list[int]) -> tuple[int, Any]:
-        """Return the number of tokens already read (at least one is left), and a cache of them."""
-        from transformers import DynamicCache
-
-        best, source = 0, None
-        for prefill in self._kept.values():
-            shared = min(common(ids, prefill.ids), len(ids) - 1)
-            if shared > best:
-                best, source = shared, prefill
-        if source is None or source.layers is None:
-            return 0, None
-        self._kept.move_to_end(tuple(source.ids))
-        return best, DynamicCache([(k[:, :, :best], v[:, :, :best]) for k, v in source.layers])
-
-    def keep(self, prefill: Prefill) -> None:
-        """Store a prompt that was read; the least recently used one is dropped."""
-        key = tuple(prefill.ids)
-        self._kept[key] = prefill
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
 
 
 def snapshot(cache: Any) -> list[tuple[Tensor, Tensor]] | None:
@@ -89,9 +57,6 @@ def join_prefills(prefills: Sequence[Prefill], longest: int) -> Any:
     Prompts whose memory is not plain keys and values cannot be joined with others. Then all of
     ``prefills`` are one prompt, and its memory is used up.
     """
-    import torch
-    from transformers import DynamicCache
-
     if prefills[0].layers is None:
         cache = prefills[0].cache
         if len(prefills) > 1:
@@ -103,7 +68,7 @@ def join_prefills(prefills: Sequence[Prefill], longest: int) -> Any:
         return torch.nn.functional.pad(tensor, (0, 0, missing, 0)) if missing else tensor
 
     columns = zip(*(prefill.layers or [] for prefill in prefills), strict=True)
-    return DynamicCache(
+    return transformers.DynamicCache(
         [
             (torch.cat([pad(k) for k, _ in layer]), torch.cat([pad(v) for _, v in layer]))
             for layer in columns
@@ -126,20 +91,31 @@ class PromptReader:
         self.model = model
         self.device = model.device
         self.max_context = int(getattr(model.config, "max_position_embeddings", None) or 1 << 20)
-        self._prefixes = PrefixStore(kept_prompts)
+        self._kept_prompts = kept_prompts
+        self._kept: OrderedDict[tuple[int, ...], Prefill] = OrderedDict()  # latest use last
         # State space models have another name for their memory.
         parameters = inspect.signature(model.forward).parameters
         self._memory = "cache_params" if "cache_params" in parameters else "past_key_values"
 
     def read(self, ids: list[int]) -> Prefill:
         """Return keys, values and last logits of a prompt, reusing a prefix of an earlier one."""
-        start, cache = self._prefixes.longest(ids)
+        cache: Any = None
+        shared = {key: min(common(ids, key), len(ids) - 1) for key in self._kept}
+        longest = max(shared, key=lambda key: shared[key], default=())
+        if start := shared.get(longest, 0):
+            self._kept.move_to_end(longest)
+            layers = self._kept[longest].layers or ()
+            beginnings = [(k[:, :, :start], v[:, :, :start]) for k, v in layers]
+            cache = transformers.DynamicCache(beginnings)
         logits, cache = self.forward([ids[start:]], cache, start)
         prefill = Prefill(ids, snapshot(cache), logits[0, -1])
         if prefill.layers is None:
             prefill.cache = cache
-        else:
-            self._prefixes.keep(prefill)
+            return prefill
+        self._kept[tuple(ids)] = prefill
+        self._kept.move_to_end(tuple(ids))
+        while len(self._kept) > self._kept_prompts:
+            self._kept.popitem(last=False)
         return prefill
 
     def forward(
@@ -155,8 +131,6 @@ class PromptReader:
         """Return logits ``[rows, last, vocabulary]`` and the grown cache, which holds ``start``
         tokens.
         """
-        import torch
-
         tokens = torch.tensor(ids, device=self.device)
         if positions is None:
             positions = torch.arange(start, start + tokens.shape[1], device=self.device)[None]
@@ -175,14 +149,9 @@ class PromptReader:
         ``ids``.
         """
         prefill = self.read(ids)
-        if prefill.layers is not None:
-            return self._mean_scores(prefill, tails)
-        # Other kinds of memory are used up by further reading.
-        return [self._mean_scores(self.read(ids), [tail])[0] for tail in tails]
-
-    def _mean_scores(self, prefill: Prefill, tails: Sequence[list[int]]) -> list[float]:
-        import torch
-
+        if prefill.layers is None and len(tails) > 1:
+            # Kinds of memory other than plain keys and values are used up by further reading.
+            return [self.mean_scores(ids, [tail])[0] for tail in tails]
         width = max(map(len, tails))
         first = prefill.logits.log_softmax(-1)
         cache = join_prefills([prefill] * len(tails), len(prefill.ids))

@@ -14,17 +14,14 @@ Source: the split of attention into a shared and an own part is that of Hydragen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
+from viper.models.libraries import Tensor, functional, torch
 from viper.models.llm.engine.reading import Prefill, snapshot
 from viper.models.llm.prompt_tokens import common
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
 
 # Name of this module's attention in ``transformers``.
 ATTENTION = "viper_shared_prefix"
@@ -62,8 +59,6 @@ class Rows:
     """
 
     def __init__(self, prefills: Sequence[Prefill], max_context: int) -> None:
-        import torch
-
         first = prefills[0]
         self.shared = 0
         if len(prefills) > 1:  # a row alone shares nothing
@@ -75,16 +70,12 @@ class Rows:
         for number, (keys, values) in enumerate(first.layers or ()):
             tails = []
             for which in (0, 1):
-                _, heads, _, width = (keys, values)[which].shape
-                tail = keys.new_zeros(len(prefills), heads, self._room, width)
-                for row, prefill in enumerate(prefills):
-                    assert prefill.layers is not None
-                    own = prefill.layers[number][which][0, :, self.shared :]
-                    tail[row, :, : own.shape[1]] = own
-                tails.append(tail)
+                rows = [(prefill.layers or ())[number][which] for prefill in prefills]
+                own = [row[:, :, self.shared :] for row in rows]
+                room = [(0, 0, 0, self._room - row.shape[2]) for row in own]
+                tails.append(torch.cat(list(map(functional.pad, own, room))))
             begin = keys[0, :, : self.shared], values[0, :, : self.shared]
-            self.layers.append(_Layer(begin, (tails[0], tails[1])))
-        self._torch = torch
+            self.layers.append(_Layer(begin, *tails))
         self.slots: Tensor | None = None
         self.bias: Tensor | None = None
 
@@ -94,13 +85,17 @@ class Rows:
 
         Tokens read here count only after :meth:`settle`; otherwise they are overwritten.
         """
-        torch = self._torch
         device = self.layers[0].keys.device
         lengths = torch.tensor(self.lengths, device=device)
         positions = lengths[:, None] + torch.arange(width, device=device)
         self.slots = positions - self.shared
         end = max(self.lengths) - self.shared + width
-        self._make_room(end)
+        if end > self._room:
+            more = -(-(end - self._room) // _CHUNK) * _CHUNK
+            self._room += more
+            for layer in self.layers:
+                layer.keys = functional.pad(layer.keys, (0, 0, 0, more))
+                layer.values = functional.pad(layer.values, (0, 0, 0, more))
         visible = torch.arange(end, device=device) <= self.slots[:, :, None]  # (R, Q, T)
         zero = torch.zeros((), dtype=torch.float32, device=device)
         self.bias = torch.where(visible, zero, float("-inf"))[:, None, None]
@@ -118,22 +113,20 @@ class Rows:
         """Continue with these rows only."""
         self.lengths = [self.lengths[row] for row in rows]
         for layer in self.layers:
-            layer.keep(self._torch.tensor(rows, device=layer.keys.device))
-
-    def _make_room(self, end: int) -> None:
-        if end <= self._room:
-            return
-        more = -(-(end - self._room) // _CHUNK) * _CHUNK
-        self._room += more
-        for layer in self.layers:
-            layer.grow(more)
+            which = torch.tensor(rows, device=layer.keys.device)
+            layer.keys, layer.values = layer.keys[which], layer.values[which]
 
     # The methods below are the cache interface of transformers models.
 
     def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any) -> tuple[Tensor, Tensor]:
         """Store a layer's keys and values; return each row's own part up to now."""
         assert self.slots is not None and self.bias is not None
-        return self.layers[layer].write(keys, values, self.slots, self.bias.shape[-1])
+        own, end = self.layers[layer], self.bias.shape[-1]
+        for memory, new in ((own.keys, keys), (own.values, values)):
+            where = self.slots.to(memory.device)[:, None, :, None]
+            where = where.expand(-1, new.shape[1], -1, new.shape[3])
+            memory.scatter_(2, where, new.to(memory.dtype))
+        return own.keys[:, :, :end], own.values[:, :, :end]
 
     def get_seq_length(self, layer: int = 0) -> int:
         """Return the shared length; transformers uses it only for defaults that callers here
@@ -146,29 +139,15 @@ class Rows:
         return False
 
 
+@dataclass
 class _Layer:
-    """One layer: ``begin`` is ``[heads, P, width]``, each row's own part is
-    ``[rows, heads, T, width]``, for keys and values each."""
+    """One layer: ``begin`` is ``[heads, P, width]`` for keys and values each; each row's own
+    ``keys`` and ``values`` are ``[rows, heads, T, width]``.
+    """
 
-    def __init__(self, begin: tuple[Tensor, Tensor], own: tuple[Tensor, Tensor]) -> None:
-        self.begin = begin
-        self.keys, self.values = own
-
-    def write(self, keys: Tensor, values: Tensor, slots: Tensor, end: int) -> tuple[Tensor, Tensor]:
-        for own, new in ((self.keys, keys), (self.values, values)):
-            where = slots.to(own.device)[:, None, :, None]
-            where = where.expand(-1, new.shape[1], -1, new.shape[3])
-            own.scatter_(2, where, new.to(own.dtype))
-        return self.keys[:, :, :end], self.values[:, :, :end]
-
-    def keep(self, rows: Tensor) -> None:
-        self.keys, self.values = self.keys[rows], self.values[rows]
-
-    def grow(self, more: int) -> None:
-        from torch.nn.functional import pad
-
-        self.keys = pad(self.keys, (0, 0, 0, more))
-        self.values = pad(self.values, (0, 0, 0, more))
+    begin: tuple[Tensor, Tensor]
+    keys: Tensor
+    values: Tensor
 
 
 def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
@@ -180,12 +159,14 @@ def forward(model: Any, rows: Rows, tokens: Sequence[Sequence[int]]) -> Tensor:
         rows: the rows read so far; call :meth:`Rows.settle` afterwards.
         tokens: equally many for each row.
     """
-    import torch
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+    if ATTENTION not in ALL_ATTENTION_FUNCTIONS:
+        ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend)
     ids = torch.tensor(tokens, device=model.device)
     config = model.config
     before = config._attn_implementation
-    config._attn_implementation = _registered()
+    config._attn_implementation = ATTENTION
     try:
         with rows.reading(ids.shape[1]) as positions:
             output = model(
@@ -210,8 +191,6 @@ def agrees(model: Any, max_context: int) -> bool:
         model: any causal language model; it makes four small passes.
         max_context: tokens it can hold.
     """
-    import torch
-
     if max(_PROBE) > max_context:
         return False
     vocabulary = int(model.config.get_text_config().vocab_size)
@@ -226,11 +205,8 @@ def agrees(model: Any, max_context: int) -> bool:
             return False
         own.append(output.logits[0].float())
         length = len(ids) - 4
-        prefills.append(
-            Prefill(
-                ids[:length], [(k[:, :, :length], v[:, :, :length]) for k, v in layers], own[-1]
-            )
-        )
+        read = [(k[:, :, :length], v[:, :, :length]) for k, v in layers]
+        prefills.append(Prefill(ids[:length], read, own[-1]))
     rows = Rows(prefills, max_context)
     try:
         first = forward(model, rows, [[left[-4], left[0], left[1]], right[-4:-1]])
@@ -243,14 +219,6 @@ def agrees(model: Any, max_context: int) -> bool:
     spread = max(1e-6, float(expected.std()))
     apart = float((actual - expected).abs().max()) / spread
     return apart <= _TOLERANCE * float(torch.finfo(model.dtype).eps) ** 0.5
-
-
-def _registered() -> str:
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    if ATTENTION not in ALL_ATTENTION_FUNCTIONS:
-        ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend)
-    return ATTENTION
 
 
 def _attend(
@@ -272,12 +240,8 @@ def _attend(
     Raises:
         NotImplementedError: the model uses an option of attention that is not supported here.
     """
-    import torch
-
-    unsupported = [
-        name for name, wish in more.items() if wish is not None and name not in _HARMLESS
-    ]
-    if unsupported:
+    wishes = {name for name, wish in more.items() if wish is not None}
+    if unsupported := sorted(wishes - _HARMLESS):
         raise NotImplementedError(f"attention with {', '.join(unsupported)}")
     begin_keys, begin_values = shared_prefix.layers[module.layer_idx].begin
     assert shared_prefix.bias is not None
@@ -285,7 +249,7 @@ def _attend(
     rows, heads, width, depth = query.shape
     kv_heads = key.shape[1]
     if not shared_prefix.shared:
-        alone = torch.nn.functional.scaled_dot_product_attention(
+        alone = functional.scaled_dot_product_attention(
             query,
             key,
             value,

@@ -13,7 +13,7 @@ from tests.hub.server import Hub, serve
 from viper.errors import ModelError, ProfileError
 from viper.models import loading
 from viper.models.hub import local_copy
-from viper.models.llm.transformers_llm import language_model_id
+from viper.models.llm.adapters import language_model_id
 from viper.models.loading import (
     LoadOptions,
     LocalModel,

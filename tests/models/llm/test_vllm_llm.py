@@ -61,7 +61,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
     def built(*, processor: Any = None, **options: Any) -> VllmLLM:
         kind = type("Engine", (Engine,), {"multimodal": processor is not None})
         monkeypatch.setitem(sys.modules, "vllm", fake_vllm.package(kind))
-        monkeypatch.setattr(vllm_llm, "_processor", lambda path, options: processor)
+        monkeypatch.setattr(vllm_llm, "load_processor", lambda kind, path, options: processor)
         made.append(VllmLLM("some/model", **options))
         return made[-1]
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from viper.errors import ModelError
-from viper.models.loading import load_errors, weights_hash
+from viper.models.hub import published_as
+from viper.models.libraries import torch
+from viper.models.loading import load_errors, model_id, weights_hash
 
 # Names that the ``peft`` library gives.
 ADAPTER_CONFIG = "adapter_config.json"
@@ -41,9 +43,23 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path, *, merged: bo
         ModelError: the folder holds no adapter, one of another kind, or one for another base.
     """
     folder, base = Path(folder), Path(base)
-    _check_folder(folder)
-    _check_base(folder, base)
-    import torch
+    if not (folder / ADAPTER_CONFIG).is_file():
+        raise ModelError(f"{folder}: no {ADAPTER_CONFIG} there; an adapter is a folder with one")
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise ModelError(
+            f"{folder}: no {ADAPTER_WEIGHTS} there; weights of other formats are not loaded, "
+            "save them as safetensors"
+        )
+    kind = _read(folder / ADAPTER_CONFIG).get("peft_type")
+    if kind != _KIND:
+        raise ModelError(f"{folder}: an adapter of kind {kind!r}; only {_KIND} can be added in")
+    if (folder / BASE).is_file() and base.is_dir():
+        stated = _read(folder / BASE)
+        if stated.get("sha256") != weights_hash(base):
+            raise ModelError(
+                f"{folder}: trained over other weights ({stated.get('base')}) than those of "
+                f"{base}; train it anew over these, or load it over its own base"
+            )
     from peft import PeftModel
     from safetensors import SafetensorError
 
@@ -62,35 +78,23 @@ def with_adapter(model: Any, folder: str | Path, base: str | Path, *, merged: bo
         raise ModelError(f"{folder}: {ADAPTER_WEIGHTS} cannot be read ({error})") from None
 
 
+def language_model_id(folder: Path, adapter: str | Path | None = None) -> str:
+    """Return ``hub id@commit`` for a folder of the hub's cache, else ``folder@hash of its
+    safetensors``.
+
+    An adapter appends ``+folder@hash``.
+    """
+    if adapter is not None:
+        own = Path(adapter)
+        return f"{language_model_id(folder)}+{own.name}@{weights_hash(own)[:12]}"
+    is_published = published_as(folder) is not None
+    return model_id(folder) if is_published else f"{folder.name}@{weights_hash(folder)[:12]}"
+
+
 def state_base(folder: Path, base: Path) -> None:
     """Write into an adapter's folder which base it was trained on."""
     text = json.dumps({"base": base.name, "sha256": weights_hash(base)}, indent=2)
     (folder / BASE).write_text(f"{text}\n", encoding="utf-8")
-
-
-def _check_folder(folder: Path) -> None:
-    if not (folder / ADAPTER_CONFIG).is_file():
-        raise ModelError(f"{folder}: no {ADAPTER_CONFIG} there; an adapter is a folder with one")
-    if not (folder / ADAPTER_WEIGHTS).is_file():
-        raise ModelError(
-            f"{folder}: no {ADAPTER_WEIGHTS} there; weights of other formats are not loaded, "
-            "save them as safetensors"
-        )
-    kind = _read(folder / ADAPTER_CONFIG).get("peft_type")
-    if kind != _KIND:
-        raise ModelError(f"{folder}: an adapter of kind {kind!r}; only {_KIND} can be added in")
-
-
-def _check_base(folder: Path, base: Path) -> None:
-    """Compare the stated base; skip this if the folder states none or the base is no folder."""
-    if not (folder / BASE).is_file() or not base.is_dir():
-        return
-    stated = _read(folder / BASE)
-    if stated.get("sha256") != weights_hash(base):
-        raise ModelError(
-            f"{folder}: trained over other weights ({stated.get('base')}) than those of {base}; "
-            "train it anew over these, or load it over its own base"
-        )
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Endpoint:
     @property
     def official(self) -> bool:
         """Return True if this is OpenAI's own endpoint."""
-        return _is_official(self.base_url)
+        return urlsplit(self.base_url).hostname == urlsplit(OFFICIAL_URL).hostname
 
     @property
     def place(self) -> str:
@@ -63,26 +63,6 @@ def find_endpoint(base_url: str | None = None, key_env: str = "OPENAI_API_KEY") 
             key; a key that no header can hold.
     """
     address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL
-    _check_address(address)
-    key = os.environ.get(key_env, "").strip()
-    if not key and _is_official(address):
-        raise UsageError(
-            f"the environment variable {key_env} is empty and {address} needs a key; "
-            "export it, or name another endpoint with base_url"
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(
-            f"the environment variable {key_env} holds characters that no key has; "
-            "export the key alone"
-        )
-    return Endpoint(address, key_env, key or PLACEHOLDER)
-
-
-def _is_official(address: str) -> bool:
-    return urlsplit(address).hostname == urlsplit(OFFICIAL_URL).hostname
-
-
-def _check_address(address: str) -> None:
     try:
         parts = urlsplit(address)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -93,9 +73,19 @@ def _check_address(address: str) -> None:
             "base_url is no plain address; expected one as http://localhost:8000/v1, "
             "without user name and password"
         )
-
-
-PRICED = ("prompt", "completion")
+    key = os.environ.get(key_env, "").strip()
+    endpoint = Endpoint(address, key_env, key or PLACEHOLDER)
+    if not key and endpoint.official:
+        raise UsageError(
+            f"the environment variable {key_env} is empty and {address} needs a key; "
+            "export it, or name another endpoint with base_url"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"the environment variable {key_env} holds characters that no key has; "
+            "export the key alone"
+        )
+    return endpoint
 
 
 @dataclass(frozen=True)
@@ -128,37 +118,30 @@ class UsageCounter:
     """
 
     def __init__(self, price_per_million: Mapping[str, float] | None = None) -> None:
-        prices = price_per_million
-        if prices is not None and not (
-            set(prices) == set(PRICED)
-            and all(isinstance(price, int | float) and price >= 0 for price in prices.values())
-        ):
-            raise UsageError(
-                f"price_per_million must be {{ prompt = US dollars, completion = US dollars }}, "
-                f"each 0 or more, not {dict(prices)!r}"
-            )
-        self._prices = prices
+        self._prices = price_per_million
+        if price_per_million is not None:
+            good = [isinstance(p, int | float) and p >= 0 for p in price_per_million.values()]
+            if set(price_per_million) != {"prompt", "completion"} or not all(good):
+                raise UsageError(
+                    "price_per_million must be { prompt = US dollars, completion = US dollars }, "
+                    f"each 0 or more, not {dict(price_per_million)!r}"
+                )
         self._total = LLMUsage()
         self._lock = threading.Lock()
 
     def request(self, *, repeated: bool) -> None:
         """Count one request before it is sent."""
-        with self._lock:
-            total = self._total
-            self._total = replace(
-                total, requests=total.requests + 1, retries=total.retries + repeated
-            )
+        self._add(requests=1, retries=int(repeated))
 
     def tokens(self, prompt: int, completion: int) -> float | None:
         """Count the tokens of one answered request and return their cost, as :meth:`price_usd`."""
-        with self._lock:
-            total = self._total
-            self._total = replace(
-                total,
-                prompt_tokens=total.prompt_tokens + prompt,
-                completion_tokens=total.completion_tokens + completion,
-            )
+        self._add(prompt_tokens=prompt, completion_tokens=completion)
         return self.price_usd(prompt, completion)
+
+    def _add(self, **more: int) -> None:
+        with self._lock:
+            sums = {name: getattr(self._total, name) + count for name, count in more.items()}
+            self._total = replace(self._total, **sums)
 
     def price_usd(self, prompt: int, completion: int) -> float | None:
         """Return the cost in dollars, or None if the model has no known price."""

@@ -53,8 +53,19 @@ class EventLoop:
         """
         # The lock keeps work away from a loop that is ending, where it would wait for ever.
         with self._lock:
-            loop = self._running()
-            future = asyncio.run_coroutine_threadsafe(work(), loop)
+            if self._closed:
+                raise RuntimeError(self._closed_text)
+            if self._loop is None:
+                loop, over = asyncio.new_event_loop(), asyncio.Event()
+                # The thread must not refer to this object, or it would never be garbage collected.
+                self._thread = threading.Thread(
+                    target=_serve, args=(loop, over, self._at_end), name=self._name, daemon=True
+                )
+                self._thread.start()
+                finalizer = weakref.finalize(self, loop.call_soon_threadsafe, over.set)
+                finalizer.atexit = False
+                self._loop, self._end = loop, finalizer
+            future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -70,26 +81,12 @@ class EventLoop:
         if self._thread is not None:
             self._thread.join()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._closed:
-            raise RuntimeError(self._closed_text)
-        if self._loop is None:
-            loop, over = asyncio.new_event_loop(), asyncio.Event()
-            # The thread must not refer to this object, or it would never be garbage collected.
-            self._thread = threading.Thread(
-                target=_serve, args=(loop, over, self._at_end), name=self._name, daemon=True
-            )
-            self._thread.start()
-            finalizer = weakref.finalize(self, loop.call_soon_threadsafe, over.set)
-            finalizer.atexit = False
-            self._loop, self._end = loop, finalizer
-        return self._loop
-
 
 class ConcurrentLLM:
     """Base of language models that answer many prompts at once.
 
     Args:
+        loop: runs the work.
         most: maximum number of prompts of one call that are answered at once; None sets no limit.
 
     Attributes:
@@ -98,8 +95,8 @@ class ConcurrentLLM:
 
     concurrent = True
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
+    def __init__(self, loop: EventLoop, most: int | None = None) -> None:
+        self._loop, self._most = loop, most
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
         """Return ``sampling.n`` completions for each prompt.
@@ -148,11 +145,7 @@ class ConcurrentLLM:
                 for task in tasks:
                     task.cancel()
 
-        return self._run(run_all)
-
-    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Return the result of work in the model's event loop."""
-        raise NotImplementedError
+        return self._loop.run(run_all)
 
     async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
         raise NotImplementedError

@@ -18,10 +18,11 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
+from viper.models.libraries import Image
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
 Role = Literal["system", "user", "assistant"]
 
@@ -46,10 +47,8 @@ class Picture:
         digest.update(self.pixels.tobytes())
         return digest.hexdigest()
 
-    def within(self, max_side: int) -> Image:
+    def within(self, max_side: int) -> Image.Image:
         """Return the picture for PIL, scaled down if a side is longer than ``max_side`` pixels."""
-        from PIL import Image
-
         image = Image.fromarray(self.pixels)
         image.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
         return image
@@ -60,13 +59,11 @@ class Picture:
         self.within(max_side).save(buffer, "PNG")
         return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
 
-    def fitted(self, max_pixels: int) -> Image:
+    def fitted(self, max_pixels: int) -> Image.Image:
         """Return the picture for PIL, scaled down if it has more than ``max_pixels`` pixels.
 
         Black fills the rest of its frame, see :func:`framed`.
         """
-        from PIL import Image
-
         image = Image.fromarray(self.pixels)
         frame = framed(*image.size)
         short, long = sorted(frame)

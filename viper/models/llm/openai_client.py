@@ -14,9 +14,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, TypeVar
 
@@ -26,6 +25,7 @@ from viper.errors import MissingExtraError, ModelError, UsageError, ViperError
 from viper.models.llm.endpoint import Endpoint, UsageCounter
 from viper.models.llm.event_loop import EventLoop
 from viper.models.llm.prompt_tokens import Echo
+from viper.models.llm.protocol import Completion
 from viper.models.llm.retry import Backoff, TransientError, asked_wait_s
 
 Api = Literal["chat", "completions"]
@@ -61,8 +61,8 @@ class ContextFullError(UsageError):
     """The prompt is longer than the model's context."""
 
 
-class Client:
-    """Connections to one endpoint; thread-safe.
+class Client(EventLoop):
+    """Connections to one endpoint, and the event loop of their requests; thread-safe.
 
     Connections are opened by requests, so creating a client costs nothing. They end with
     :meth:`close`, or when this object is garbage collected.
@@ -99,15 +99,7 @@ class Client:
         self._openai = openai.AsyncOpenAI(
             api_key=endpoint.key, base_url=endpoint.base_url, timeout=None, max_retries=0
         )
-        self._loop = EventLoop("viper-openai", _CLOSED, self._openai.close)
-
-    def run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Return the result of asynchronous work; an interrupt (Ctrl-C) cancels it.
-
-        Raises:
-            RuntimeError: the client is closed, before or meanwhile.
-        """
-        return self._loop.run(work)
+        super().__init__("viper-openai", _CLOSED, self._openai.close)
 
     async def ask(self, api: Api, body: Mapping[str, Any], read: Callable[[str], Result]) -> Result:
         """Return the result of ``read`` on the answer's text; await this within :meth:`run`.
@@ -119,9 +111,29 @@ class Client:
             ModelError: the request was rejected, or failed too often.
             ContextFullError: the prompt is too long.
         """
+        import openai
+
+        kind: Any = self._openai.chat.completions if api == "chat" else self._openai.completions
 
         async def attempt() -> Result:
-            return self._read(await self._post(api, body), read)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    raw = await kind.with_raw_response.create(**body)
+            except TimeoutError:
+                raise TransientError(f"no complete answer within {self._timeout_s:g} s") from None
+            except openai.APIConnectionError:
+                raise TransientError("no connection, or it was lost") from None
+            except openai.APIStatusError as error:
+                raise self._failure(error) from None
+            text = raw.http_response.text
+            hidden = self._endpoint.hiding_key(text)
+            if hidden == text:
+                return read(text)
+            with suppress(ViperError):
+                return read(text)
+            # Read again with the key hidden, because a message may show only a part of the key.
+            read(hidden)
+            raise TransientError("the answer cannot be read")
 
         repeating = AsyncRetrying(
             **self._policy,
@@ -129,37 +141,6 @@ class Client:
             before=lambda state: self._counter.request(repeated=state.attempt_number > 1),
         )
         return await repeating(attempt)
-
-    def close(self) -> None:
-        """Cancel current requests and close the connections; calling it again is harmless."""
-        self._loop.close()
-
-    async def _post(self, api: Api, body: Mapping[str, Any]) -> str:
-        """Return the text of the answer."""
-        import openai
-
-        kind: Any = self._openai.chat.completions if api == "chat" else self._openai.completions
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                raw = await kind.with_raw_response.create(**body)
-        except TimeoutError:
-            raise TransientError(f"no complete answer within {self._timeout_s:g} s") from None
-        except openai.APIConnectionError:
-            raise TransientError("no connection, or it was lost") from None
-        except openai.APIStatusError as error:
-            raise self._failure(error) from None
-        return raw.http_response.text
-
-    def _read(self, text: str, read: Callable[[str], Result]) -> Result:
-        """Return the result of ``read``; its error quotes the text with the key hidden."""
-        hidden = self._endpoint.hiding_key(text)
-        if hidden == text:
-            return read(text)
-        with suppress(ViperError):
-            return read(text)
-        # Read again with the key hidden, because a message may show only a part of the key.
-        read(hidden)
-        raise TransientError("the answer cannot be read")
 
     def _failure(self, error: Any) -> ModelError | UsageError:
         """Return the error for an answer with an error status, by its number and codes alone."""
@@ -176,9 +157,8 @@ class Client:
         if error.code in _USED_UP:
             return RefusedError(f"{place}: the quota is used up (status {status}): {message}")
         if status in _PASSING or status >= 500:
-            return TransientError(
-                f"status {status}: {message}", asked_wait_s(error.response.headers)
-            )
+            wait_s = asked_wait_s(error.response.headers)
+            return TransientError(f"status {status}: {message}", wait_s)
         if error.code in _TOO_LONG or error.param in _TOO_LONG_FIELDS:
             return ContextFullError(message)
         todo = "check model, api and options of the profile"
@@ -187,24 +167,9 @@ class Client:
         return RefusedError(f"{place} refused the request (status {status}): {message}; {todo}")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One text. ``finish_reason`` is ``stop``, ``length`` or ``refusal``; ``first_logprobs`` are
-    those of the likeliest first tokens, if the server reports them.
-    """
-
-    text: str
-    finish_reason: str
-    first_logprobs: Mapping[str, float] | None = None
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Reply with at least one choice, in the server's order; unreported token counts are None."""
-
-    choices: tuple[Choice, ...]
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+# At least one text in the server's order, whose tokens and cost are not counted yet, and the tokens
+# of prompt and completion, if reported.
+Reply = tuple[list[Completion], int | None, int | None]
 
 
 class NoEchoError(UsageError):
@@ -217,10 +182,8 @@ def read_reply(text: str) -> Reply:
     Raises:
         TransientError: no JSON, no choices, or choices without text.
     """
-    data = _read(text)
-    prompt_tokens, completion_tokens = _counts(data)
-    choices = tuple(_choice(each) for each in _choices(data))
-    return Reply(choices, prompt_tokens, completion_tokens)
+    choices, prompt_tokens, completion_tokens = _parsed(text)
+    return [_choice(each) for each in choices], prompt_tokens, completion_tokens
 
 
 def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
@@ -230,59 +193,52 @@ def read_echoes(text: str, expected: int) -> tuple[list[Echo], int]:
         TransientError: no JSON, no choices.
         NoEchoError: completions without the likelihoods of their prompts.
     """
-    data = _read(text)
-    choices = _choices(data)
+    choices, prompt_tokens, _ = _parsed(text)
     if len(choices) != expected:
         raise NoEchoError(f"{expected} prompts were sent to be echoed, {len(choices)} came back")
-    return [_echo(each) for each in choices], _counts(data)[0] or 0
+    return [_echo(each) for each in choices], prompt_tokens or 0
 
 
-def _read(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> tuple[list[dict[str, Any]], int | None, int | None]:
+    """Return the choices of an answer in order, and its tokens of prompt and completion."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
         raise TransientError(f"expected JSON, got {_quote(text)}") from None
     if not isinstance(data, dict):
         raise TransientError(f"expected a JSON object, got {_quote(text)}")
-    return data
-
-
-def _choices(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     choices = data.get("choices")
     good = isinstance(choices, list) and all(isinstance(each, dict) for each in choices)
     if not good or not choices:
         raise TransientError(f"expected choices, got {_quote(json.dumps(data))}")
     if all(isinstance(each.get("index"), int) for each in choices):
         choices.sort(key=lambda each: each["index"])
-    return list(choices)
+    usage = data.get("usage")
+    stated = usage if isinstance(usage, dict) else {}
+    counts = [stated.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    prompt, completion = (n if isinstance(n, int) and n >= 0 else None for n in counts)
+    return choices, prompt, completion
 
 
-def _choice(data: Mapping[str, Any]) -> Choice:
+def _choice(data: Mapping[str, Any]) -> Completion:
     message = data.get("message")
-    if not isinstance(message, dict):
-        text = data.get("text")
-    elif isinstance(message.get("refusal"), str) and message["refusal"]:
-        return Choice(message["refusal"], "refusal")
-    else:
-        text = _content(message)
+    fields = message if isinstance(message, dict) else {}
+    if isinstance(fields.get("refusal"), str) and fields["refusal"]:
+        return Completion(fields["refusal"], 0, 0, "refusal")
+    text = data.get("text") if fields is not message else _content(fields)
     finish = data.get("finish_reason")
     reason = {"length": "length", "content_filter": "refusal"}.get(str(finish), "stop")
-    fields = message if isinstance(message, dict) else {}
     reasoned = fields.get("reasoning_content") or fields.get("reasoning")
     if text is None and (reason != "stop" or reasoned):
         # A reasoning model may use up its tokens before it starts to answer.
         text = ""
     if not isinstance(text, str):
         raise TransientError(f"expected a choice with text, got {_quote(json.dumps(data))}")
-    return Choice(text, reason, _first_logprobs(data))
-
-
-def _first_logprobs(choice: Mapping[str, Any]) -> dict[str, float] | None:
-    try:
-        tokens = choice["logprobs"]["content"][0]["top_logprobs"]
-        return {str(token["token"]): float(token["logprob"]) for token in tokens} or None
-    except (KeyError, IndexError, TypeError, ValueError):
-        return None
+    first_logprobs = None
+    with suppress(KeyError, IndexError, TypeError, ValueError):
+        tokens = data["logprobs"]["content"][0]["top_logprobs"]
+        first_logprobs = {str(each["token"]): float(each["logprob"]) for each in tokens} or None
+    return Completion(text, 0, 0, reason, first_logprobs=first_logprobs)
 
 
 def _content(message: Mapping[str, Any]) -> Any:
@@ -297,16 +253,6 @@ def _content(message: Mapping[str, Any]) -> Any:
         return content
     functions = [call.get("function") for call in calls if isinstance(call, dict)]
     return "\n".join(json.dumps(function) for function in functions if function) or content
-
-
-def _counts(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    usage = data.get("usage")
-    counts: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    return (
-        prompt if isinstance(prompt, int) and prompt >= 0 else None,
-        completion if isinstance(completion, int) and completion >= 0 else None,
-    )
 
 
 def _echo(choice: Mapping[str, Any]) -> Echo:

@@ -10,35 +10,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from viper.errors import PromptTooLongError, UsageError
+from viper.models.llm import openai_client
 from viper.models.llm.endpoint import LLMUsage, UsageCounter, find_endpoint
 from viper.models.llm.event_loop import ConcurrentLLM
-from viper.models.llm.messages import Picture, Prompt, messages_of, pictures_of, without_roles
-from viper.models.llm.openai_client import (
-    Api,
-    Client,
-    ContextFullError,
-    NoEchoError,
-    RefusedError,
-    Reply,
-    Sleep,
-    read_echoes,
-    read_reply,
-)
+from viper.models.llm.messages import Prompt, messages_of, pictures_of, without_roles
 from viper.models.llm.prompt_tokens import Echo, TokenCounter, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, check_no_pictures
 from viper.models.llm.retry import Backoff
 from viper.models.llm.scripted import cut_at_stop
 
 APIS = ("chat", "completions")
-Result = TypeVar("Result")
 
 
 class OpenAILLM(ConcurrentLLM):
@@ -82,7 +71,7 @@ class OpenAILLM(ConcurrentLLM):
         model: str,
         *,
         base_url: str | None = None,
-        api: Api = "chat",
+        api: openai_client.Api = "chat",
         key_env: str = "OPENAI_API_KEY",
         timeout_s: float = 120.0,
         max_retries: int = 5,
@@ -97,7 +86,7 @@ class OpenAILLM(ConcurrentLLM):
         max_side: int = 1024,
         detail: str = "",
         jitter_seed: int | None = None,
-        sleep: Sleep = asyncio.sleep,
+        sleep: openai_client.Sleep = asyncio.sleep,
     ) -> None:
         if api not in APIS:
             raise UsageError(f"api {api!r} is not known; known: {', '.join(APIS)}")
@@ -105,12 +94,10 @@ class OpenAILLM(ConcurrentLLM):
         for name, value in sizes.items():
             if value <= 0:
                 raise UsageError(f"{name} is {value}; it must be above 0")
-        super().__init__(concurrency)
         self._model, self._api = model, api
-        self._chat = api == "chat"
         self._endpoint = find_endpoint(base_url, key_env)
         self._counter = UsageCounter(price_per_million)
-        self._client = Client(
+        self._client = openai_client.Client(
             self._endpoint,
             timeout_s,
             self._counter,
@@ -118,16 +105,20 @@ class OpenAILLM(ConcurrentLLM):
             random=Random(jitter_seed),
             sleep=sleep,
         )
+        super().__init__(self._client, concurrency)
         self._tokens = TokenCounter(tokenizer)
         self._extra, self._omit = dict(extra or {}), tuple(omit)
         if chat_template_kwargs:
             self._extra["chat_template_kwargs"] = dict(chat_template_kwargs)
         self._thinking_tokens = thinking_tokens
         self._max_side, self._detail = max_side, detail
-        self.sees_pictures = self._chat
+        self.sees_pictures = api == "chat"
         self._echoes: bool | None = None if api == "completions" else False
         self.max_context = max_context
-        self.model_id = f"{model}@{self._endpoint.place}#{api}{_digest(self._extra, self._omit)}"
+        self.model_id = f"{model}@{self._endpoint.place}#{api}"
+        if self._extra or self._omit:  # a few letters that identify both
+            fields = json.dumps([self._extra, sorted(self._omit)], sort_keys=True)
+            self.model_id += f"-{hashlib.sha256(fields.encode()).hexdigest()[:8]}"
 
     @property
     def usage(self) -> LLMUsage:
@@ -144,7 +135,7 @@ class OpenAILLM(ConcurrentLLM):
         if self._echoes is None:
             try:
                 self._echoed(["a b"])
-            except (RefusedError, NoEchoError):
+            except (openai_client.RefusedError, openai_client.NoEchoError):
                 self._echoes = False
         return bool(self._echoes)
 
@@ -176,9 +167,6 @@ class OpenAILLM(ConcurrentLLM):
         """Close the connections; the model cannot be used afterwards."""
         self._client.close()
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        return self._client.run(work)
-
     async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
         """Answer a prompt. At temperature 0 one completion is requested and repeated. A server that
         returns too few is asked again with the next seed.
@@ -187,16 +175,22 @@ class OpenAILLM(ConcurrentLLM):
         count = 1 if greedy else sampling.n
         completions: list[Completion] = []
         while len(completions) < count:
-            body = self._body(
-                prompt, sampling, count - len(completions), sampling.seed + len(completions)
-            )
+            left, seed = count - len(completions), sampling.seed + len(completions)
+            body = self._body(prompt, sampling, left, seed)
             try:
-                reply = await self._client.ask(self._api, body, read_reply)
-            except ContextFullError:
+                reply = await self._client.ask(self._api, body, openai_client.read_reply)
+            except openai_client.ContextFullError:
                 raise self._too_long() from None
-            except RefusedError as error:
-                raise _about_pictures(error, prompt, self._max_side) from None
-            completions += self._completions(reply, prompt, sampling, count - len(completions))
+            except openai_client.RefusedError as error:
+                pictures = len(pictures_of(prompt))
+                if not pictures:
+                    raise
+                raise openai_client.RefusedError(
+                    f"{error}; the request held {pictures} picture{'s' if pictures > 1 else ''} of "
+                    f"at most {self._max_side} pixels a side: if the model takes no pictures, set "
+                    "sees = false or name another model; if they are too large, lower max_side"
+                ) from None
+            completions += self._completions(reply, prompt, sampling, left)
         if not greedy:
             return completions
         repeated = replace(completions[0], cost_usd=self._counter.price_usd(0, 0))
@@ -205,22 +199,18 @@ class OpenAILLM(ConcurrentLLM):
     def _body(self, prompt: Prompt, sampling: Sampling, n: int, seed: int) -> dict[str, Any]:
         room = self.max_context
         if self._tokens.exact:
-            room -= self._tokens.count_prompt(prompt, chat=self._chat)
+            room -= self._tokens.count_prompt(prompt, chat=self.sees_pictures)
         if room <= 0:
             raise self._too_long()
-        body: dict[str, Any] = {
-            "model": self._model,
-            "temperature": sampling.temperature,
-            "seed": seed,
-            "n": n,
-            # OpenAI's newer chat models reject the old name; some servers lack the new one.
-            "max_completion_tokens" if self._chat and self._endpoint.official else "max_tokens": (
-                min(sampling.max_tokens + self._thinking_tokens, room)
-            ),
-        }
+        draw = {"temperature": sampling.temperature, "seed": seed, "n": n}
+        body: dict[str, Any] = {"model": self._model, **draw}
+        # OpenAI's newer chat models reject the old name; some servers lack the new one.
+        is_newer = self.sees_pictures and self._endpoint.official
+        name = "max_completion_tokens" if is_newer else "max_tokens"
+        body[name] = min(sampling.max_tokens + self._thinking_tokens, room)
         if sampling.stop:
             body["stop"] = list(sampling.stop)
-        if self._chat:
+        if self.sees_pictures:
             body["messages"] = chat_messages(prompt, self._max_side, self._detail)
         else:
             check_no_pictures(prompt, self.model_id)
@@ -229,41 +219,33 @@ class OpenAILLM(ConcurrentLLM):
         return {**fields, "extra_body": self._extra} if self._extra else fields
 
     def _completions(
-        self, reply: Reply, prompt: Prompt, sampling: Sampling, limit: int
+        self, reply: openai_client.Reply, prompt: Prompt, sampling: Sampling, limit: int
     ) -> list[Completion]:
         """Return up to ``limit`` completions; tokens are split over all choices, cost over the
         returned.
         """
-        texts = [cut_at_stop(choice.text, sampling.stop) for choice in reply.choices]
-        reported = reply.prompt_tokens
-        prompt_tokens = (
-            self._tokens.count_prompt(prompt, chat=self._chat) if reported is None else reported
-        )
+        choices, prompt_tokens, completion_tokens = reply
+        texts = [cut_at_stop(choice.text, sampling.stop) for choice in choices]
+        if prompt_tokens is None:
+            prompt_tokens = self._tokens.count_prompt(prompt, chat=self.sees_pictures)
         limit_each = sampling.max_tokens + self._thinking_tokens
         counts = [min(self.count_tokens(text), limit_each) for text in texts]
-        if reply.completion_tokens is not None:
-            share, rest = divmod(reply.completion_tokens, len(texts))
+        if completion_tokens is not None:
+            share, rest = divmod(completion_tokens, len(texts))
             counts = [share + (index < rest) for index in range(len(texts))]
         cost_usd = self._counter.tokens(prompt_tokens, sum(counts))
         if cost_usd is not None:
             cost_usd /= min(limit, len(texts))
-        return [
-            Completion(
-                text, prompt_tokens, count, choice.finish_reason, cost_usd, choice.first_logprobs
-            )
-            for text, count, choice in zip(texts, counts, reply.choices, strict=True)
-        ][:limit]
+        completions = []
+        for text, count, choice in zip(texts, counts, choices, strict=True):
+            ended = choice.finish_reason, cost_usd, choice.first_logprobs
+            completions.append(Completion(text, prompt_tokens, count, *ended))
+        return completions[:limit]
 
     def _echoed(self, texts: list[str]) -> list[Echo]:
-        body = {
-            "model": self._model,
-            "prompt": texts,
-            "max_tokens": 0,
-            "echo": True,
-            "logprobs": 0,
-            "temperature": 0.0,
-        }
-        reader = partial(read_echoes, expected=len(texts))
+        settings = {"max_tokens": 0, "echo": True, "logprobs": 0, "temperature": 0.0}
+        body = {"model": self._model, "prompt": texts, **settings}
+        reader = partial(openai_client.read_echoes, expected=len(texts))
         echoes, tokens = self._client.run(lambda: self._client.ask("completions", body, reader))
         self._counter.tokens(tokens, 0)
         self._echoes = True
@@ -276,26 +258,6 @@ class OpenAILLM(ConcurrentLLM):
         )
 
 
-def _about_pictures(error: RefusedError, prompt: Prompt, max_side: int) -> RefusedError:
-    """Return the error with what to do about the pictures of a request, if it had any."""
-    count = len(pictures_of(prompt))
-    if not count:
-        return error
-    return RefusedError(
-        f"{error}; the request held {count} picture{'s' if count > 1 else ''} of at most "
-        f"{max_side} pixels a side: if the model takes no pictures, set sees = false or name "
-        "another model; if they are too large, lower max_side"
-    )
-
-
-def _digest(extra: Mapping[str, Any], omit: Sequence[str]) -> str:
-    """Return a few letters that identify the extra and omitted fields; empty without any."""
-    if not extra and not omit:
-        return ""
-    text = json.dumps([extra, sorted(omit)], sort_keys=True)
-    return "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
 def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[str, Any]]:
     """Return the field ``messages`` of a request.
 
@@ -303,22 +265,17 @@ def chat_messages(prompt: Prompt, max_side: int, detail: str = "") -> list[dict[
         max_side: greatest width and height in pixels of a picture; larger ones are scaled down.
         detail: sent with every picture, unless empty.
     """
-    return [
-        {"role": message.role, "content": _content(message.parts, max_side, detail)}
-        for message in messages_of(prompt)
-    ]
-
-
-def _content(parts: tuple[str | Picture, ...], max_side: int, detail: str) -> Any:
-    """Return plain text where there are no pictures, because some servers take nothing else."""
-    if all(isinstance(part, str) for part in parts):
-        return "\n\n".join(map(str, parts))
-    return [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {
-            "type": "image_url",
-            "image_url": {"url": part.data_uri(max_side), **({"detail": detail} if detail else {})},
-        }
-        for part in parts
-    ]
+    messages: list[dict[str, Any]] = []
+    for message in messages_of(prompt):
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, str):
+                parts.append({"type": "text", "text": part})
+            else:
+                image = {"url": part.data_uri(max_side)} | ({"detail": detail} if detail else {})
+                parts.append({"type": "image_url", "image_url": image})
+        # Plain text where there are no pictures, because some servers take nothing else.
+        plain = all(isinstance(part, str) for part in message.parts)
+        content = "\n\n".join(map(str, message.parts)) if plain else parts
+        messages.append({"role": message.role, "content": content})
+    return messages

@@ -7,6 +7,7 @@ where one request serves several queries (:func:`charging`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from viper.errors import UsageError
-from viper.models.llm.messages import Prompt, pictures_of
+from viper.models.llm.messages import Prompt, as_text, pictures_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Sampling:
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     n: int = 1
+
+    def sample_seed(self, prompt: Prompt, sample: int) -> int:
+        """Return the seed of one sample of a prompt, which is the same in every batch."""
+        name = f"{self.seed}\0{sample}\0{as_text(prompt)}".encode()
+        return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
 
 
 @runtime_checkable

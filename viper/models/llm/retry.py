@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -118,17 +119,12 @@ def asked_wait_s(headers: Mapping[str, str], now: float | None = None) -> float 
         headers: with case-insensitive names.
         now: seconds since 1970 that a date is counted from; None is the clock.
     """
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
         seconds = float(value)
         return seconds if math.isfinite(seconds) and seconds >= 0 else None
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         then = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    aware = then if then.tzinfo else then.replace(tzinfo=UTC)  # without a zone it is in UTC
-    return max(0.0, aware.timestamp() - (time.time() if now is None else now))
+        aware = then if then.tzinfo else then.replace(tzinfo=UTC)  # without a zone it is in UTC
+        return max(0.0, aware.timestamp() - (time.time() if now is None else now))
+    return None

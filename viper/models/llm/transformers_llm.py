@@ -8,27 +8,21 @@ number), so a prompt gives the same samples in every batch.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from viper.models.hub import local_copy, published_as
-from viper.models.llm.adapters import with_adapter
+from viper.models.hub import local_copy
+from viper.models.libraries import torch, transformers
+from viper.models.llm.adapters import language_model_id, with_adapter
 from viper.models.llm.engine.decoding import Decoder, Row
 from viper.models.llm.engine.reading import PromptReader
-from viper.models.llm.messages import Prompt, as_text
+from viper.models.llm.messages import Prompt
 from viper.models.llm.prompt_tokens import PromptTokens, Template, common
 from viper.models.llm.protocol import Completion, Sampling
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.loading import (
-    LoadOptions,
-    LocalModel,
-    load_pretrained,
-    load_processor,
-    weights_hash,
-)
+from viper.models.loading import LoadOptions, LocalModel, load_pretrained, load_processor
 
 
 class TransformersLLM(LocalModel):
@@ -63,14 +57,10 @@ class TransformersLLM(LocalModel):
         adapter: str | Path | None = None,
         **loading: Any,
     ) -> None:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         options = LoadOptions(**loading)
         folder = local_copy(path, options)
-        self._tokenizer: Any = load_processor(AutoTokenizer, path, options)
-        self._torch = torch
-        self._model: Any = load_pretrained(AutoModelForCausalLM, path, options)
+        self._tokenizer: Any = load_processor(transformers.AutoTokenizer, path, options)
+        self._model: Any = load_pretrained(transformers.AutoModelForCausalLM, path, options)
         if adapter is not None:
             self._model = with_adapter(self._model, adapter, folder)
         self._prompts = PromptTokens(self._tokenizer, template, chat_template_kwargs)
@@ -91,7 +81,7 @@ class TransformersLLM(LocalModel):
         Raises:
             UsageError: a prompt fills the whole context, or holds pictures.
         """
-        with self._lock, self._torch.inference_mode():
+        with self._lock, torch.inference_mode():
             read = [self._prompts.read(each, self.model_id, self.max_context) for each in prompts]
             rows: list[Row] = []
             for prompt, ids in zip(prompts, read, strict=True):
@@ -101,11 +91,15 @@ class TransformersLLM(LocalModel):
                 for sample in range(sampling.n):
                     generator = None
                     if sampling.temperature > 0:
-                        seed = sample_seed(sampling, as_text(prompt), sample)
-                        generator = self._torch.Generator(prefill.logits.device).manual_seed(seed)
+                        seed = sampling.sample_seed(prompt, sample)
+                        generator = torch.Generator(prefill.logits.device).manual_seed(seed)
                     rows.append(Row(prefill, room, generator))
             self._decoder.decode(rows, sampling)
-        done = [self._completion(row, sampling) for row in rows]
+        done = []
+        for row in rows:
+            text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
+            cut, reason = cut_at_stop(text, sampling.stop), "stop" if row.stopped else "length"
+            done.append(Completion(cut, len(row.prefill.ids), len(row.output), reason))
         return [done[i : i + sampling.n] for i in range(0, len(done), sampling.n)]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
@@ -117,7 +111,7 @@ class TransformersLLM(LocalModel):
         if not continuations:
             return []
         head = self._prompts.wrapped(prompt)
-        with self._lock, self._torch.inference_mode():
+        with self._lock, torch.inference_mode():
             wholes = [self._prompts.encode(head + text) for text in continuations]
             shared = min(common(wholes[0], whole) for whole in wholes)
             shared = min(shared, len(self._prompts.encode(head)), min(map(len, wholes)) - 1)
@@ -128,30 +122,3 @@ class TransformersLLM(LocalModel):
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
         return self._prompts.count(text)
-
-    def _completion(self, row: Row, sampling: Sampling) -> Completion:
-        text = str(self._tokenizer.decode(row.output, skip_special_tokens=True))
-        reason = "stop" if row.stopped else "length"
-        prompt_tokens = len(row.prefill.ids)
-        return Completion(cut_at_stop(text, sampling.stop), prompt_tokens, len(row.output), reason)
-
-
-def sample_seed(sampling: Sampling, prompt: str, sample: int) -> int:
-    """Return the seed of one sample of a prompt, which is the same in every batch."""
-    name = f"{sampling.seed}\0{sample}\0{prompt}".encode()
-    return int.from_bytes(hashlib.sha256(name).digest()[:7], "big")
-
-
-def language_model_id(folder: Path, adapter: str | Path | None = None) -> str:
-    """Return ``hub id@commit`` for a folder of the hub's cache, else ``folder@hash of its
-    safetensors``.
-
-    An adapter appends ``+folder@hash``.
-    """
-    if adapter is not None:
-        own = Path(adapter)
-        return f"{language_model_id(folder)}+{own.name}@{weights_hash(own)[:12]}"
-    published = published_as(folder)
-    if published is not None:
-        return f"{published[0]}@{published[1][:12]}"
-    return f"{folder.name}@{weights_hash(folder)[:12]}"

@@ -13,19 +13,20 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from viper.errors import MissingExtraError, ModelError
 from viper.models.hub import local_copy
+from viper.models.libraries import transformers
+from viper.models.llm.adapters import language_model_id
 from viper.models.llm.event_loop import ConcurrentLLM, EventLoop
-from viper.models.llm.messages import MAX_PIXELS, Picture, Prompt, as_text, pictures_of
+from viper.models.llm.messages import MAX_PIXELS, Picture, Prompt, pictures_of
 from viper.models.llm.prompt_tokens import Echo, PromptTokens, Template, tail_scores
 from viper.models.llm.protocol import Completion, Sampling
-from viper.models.llm.transformers_llm import language_model_id, sample_seed
 from viper.models.loading import LoadOptions, load_processor, reason_of
 from viper.models.options import check_at_least
 
@@ -33,8 +34,6 @@ from viper.models.options import check_at_least
 #
 # They tell how sure a yes or a no is. A model that thinks first does not begin with its answer.
 FIRST_LOGPROBS = 20
-
-Result = TypeVar("Result")
 
 
 class VllmLLM(ConcurrentLLM):
@@ -87,7 +86,6 @@ class VllmLLM(ConcurrentLLM):
         revision: str | None = None,
         trust: Sequence[str] = (),
     ) -> None:
-        super().__init__()
         check_at_least(1, max_pixels=max_pixels)
         # Its log goes to stderr, because stdout is for results. Its usage reports are off.
         os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
@@ -99,7 +97,8 @@ class VllmLLM(ConcurrentLLM):
         options = LoadOptions(local_only=local_only, revision=revision, trust=trust)
         folder = local_copy(path, options)
         self._vllm = vllm
-        self._loop = EventLoop("viper-vllm", "the vLLM engine is closed; load the model again")
+        closed = "the vLLM engine is closed; load the model again"
+        super().__init__(EventLoop("viper-vllm", closed))
         start = partial(
             _start,
             vllm,
@@ -119,11 +118,11 @@ class VllmLLM(ConcurrentLLM):
         except (OSError, ValueError, RuntimeError) as error:
             raise ModelError(f"{path} cannot be loaded by vLLM: {reason_of(error)}") from error
         config = self._engine.model_config
+        processor = None
+        if config.is_multimodal_model:
+            processor = load_processor(transformers.AutoProcessor, path, options)
         self._prompts = PromptTokens(
-            self._engine.get_tokenizer(),
-            template,
-            chat_template_kwargs,
-            processor=_processor(path, options) if config.is_multimodal_model else None,
+            self._engine.get_tokenizer(), template, chat_template_kwargs, processor=processor
         )
         self._thinking_tokens, self.max_pixels = thinking_tokens, max_pixels
         self._numbers = itertools.count()
@@ -141,7 +140,13 @@ class VllmLLM(ConcurrentLLM):
         wholes = [self._prompts.encode(head + text) for text in continuations]
         answer = partial(self._answer, max_tokens=1, temperature=0.0, prompt_logprobs=0)
         results = self._run_all(answer, wholes)
-        return tail_scores([_echo(result) for result in results], len(self._prompts.encode(head)))
+        echoes = []
+        for result in results:  # the likelihood of each token; the first has none
+            ids = result.prompt_token_ids
+            steps = zip(ids[1:], result.prompt_logprobs[1:], strict=True)
+            values = [float(candidates[token].logprob) for token, candidates in steps]
+            echoes.append(Echo(tuple(map(str, ids)), (0.0, *values)))
+        return tail_scores(echoes, len(self._prompts.encode(head)))
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of the text, without special tokens."""
@@ -151,9 +156,6 @@ class VllmLLM(ConcurrentLLM):
         """Abort current requests and end the engine; the model cannot be used afterwards."""
         self._loop.close()
         self._engine.shutdown()
-
-    def _run(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        return self._loop.run(work)
 
     async def _complete(self, sampling: Sampling, prompt: Prompt) -> list[Completion]:
         """Answer a prompt; at temperature 0 one completion is repeated. Every prompt has its own
@@ -167,12 +169,21 @@ class VllmLLM(ConcurrentLLM):
             pictures,
             n=1 if greedy else sampling.n,
             temperature=max(0.0, sampling.temperature),
-            seed=None if greedy else sample_seed(sampling, as_text(prompt), 0),
+            seed=None if greedy else sampling.sample_seed(prompt, 0),
             max_tokens=sampling.max_tokens + self._thinking_tokens,
             stop=list(sampling.stop),
             logprobs=FIRST_LOGPROBS if pictures and not self._thinking_tokens else None,
         )
-        return _completions(result) * (sampling.n if greedy else 1)
+        completions = []
+        for output in sorted(result.outputs, key=lambda output: output.index):
+            logprobs = None
+            if output.logprobs:
+                first = output.logprobs[0].values()
+                logprobs = {each.decoded_token: float(each.logprob) for each in first}
+            reason = "length" if output.finish_reason == "length" else "stop"
+            counts = len(result.prompt_token_ids), len(output.token_ids)
+            completions.append(Completion(output.text, *counts, reason, first_logprobs=logprobs))
+        return completions * (sampling.n if greedy else 1)
 
     async def _answer(
         self, ids: list[int], pictures: Sequence[Picture] = (), **sampling: Any
@@ -203,37 +214,3 @@ async def _start(vllm: Any, **arguments: Any) -> Any:
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     return vllm.AsyncLLMEngine.from_engine_args(vllm.AsyncEngineArgs(**arguments))
-
-
-def _processor(path: str | Path, options: LoadOptions) -> Any:
-    from transformers import AutoProcessor
-
-    return load_processor(AutoProcessor, path, options)
-
-
-def _completions(result: Any) -> list[Completion]:
-    prompt_tokens = len(result.prompt_token_ids)
-    return [
-        Completion(
-            output.text,
-            prompt_tokens,
-            len(output.token_ids),
-            "length" if output.finish_reason == "length" else "stop",
-            first_logprobs=_first_logprobs(output),
-        )
-        for output in sorted(result.outputs, key=lambda output: output.index)
-    ]
-
-
-def _first_logprobs(output: Any) -> dict[str, float] | None:
-    if not output.logprobs:
-        return None
-    return {each.decoded_token: float(each.logprob) for each in output.logprobs[0].values()}
-
-
-def _echo(result: Any) -> Echo:
-    """Return the likelihood of each token of a prompt; the first has none."""
-    ids = result.prompt_token_ids
-    steps = zip(ids[1:], result.prompt_logprobs[1:], strict=True)
-    values = [float(candidates[token].logprob) for token, candidates in steps]
-    return Echo(tuple(map(str, ids)), (0.0, *values))

@@ -20,12 +20,12 @@ from typing import Any, Self
 
 from viper.errors import ModelError, PromptTooLongError
 from viper.models.hub import local_copy
-from viper.models.llm.messages import MAX_PIXELS, Prompt, as_text, pictures_of
+from viper.models.libraries import torch, transformers
+from viper.models.llm.messages import MAX_PIXELS, Prompt, pictures_of
 from viper.models.llm.prompt_tokens import ChatTemplate, Echo, tail_scores
 from viper.models.llm.protocol import Completion, Sampling, charge
 from viper.models.llm.replies import without_reasoning
 from viper.models.llm.scripted import cut_at_stop
-from viper.models.llm.transformers_llm import sample_seed
 from viper.models.loading import (
     LocalModel,
     in_batches,
@@ -102,17 +102,20 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         check_at_least(1, max_pixels=max_pixels)
         self.model_id, self.max_pixels = name, max_pixels
         self._model = model.eval()
-        self._model.generation_config = _plain_generation(model.generation_config)
+        # Of the checkpoint's configuration of ``generate`` only its tokens. The library merges the
+        # configuration into every call. Published ones set penalties for repetition, beams and
+        # lengths, which would change greedy answers.
+        own = {name: getattr(model.generation_config, name, None) for name in TOKEN_SETTINGS}
+        self._model.generation_config = transformers.GenerationConfig(**own)
         self._processor = processor
         self._tokenizer = processor.tokenizer
         self._lock = threading.RLock()
         text_config = model.config.get_text_config()
         self.max_context = int(getattr(text_config, "max_position_embeddings", None) or 1 << 20)
-        self.batches: bool = (
-            self._tokenizer.pad_token_id is not None
-            and "attention_mask" in processor.model_input_names
-        )
-        self._batch_size, self._thinking_tokens = batch_size, thinking_tokens
+        pads = self._tokenizer.pad_token_id is not None
+        self.batches: bool = pads and "attention_mask" in processor.model_input_names
+        self._thinking_tokens = thinking_tokens
+        self._batch_size = batch_size if self.batches else 1
         self._options = {
             "batch_size": batch_size,
             "max_pixels": max_pixels,
@@ -134,13 +137,20 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         Raises:
             ModelError: nothing loadable there, or a model that takes no pictures or no messages.
         """
-        from transformers import AutoModelForImageTextToText, AutoProcessor
-
         loading, own = split_options(options)
         inspect.signature(cls).bind_partial(**own)
-        processor = load_processor(AutoProcessor, source, loading)
-        _check_processor(processor, source)
-        model = load_pretrained(AutoModelForImageTextToText, source, loading)
+        processor = load_processor(transformers.AutoProcessor, source, loading)
+        if getattr(processor, "image_processor", None) is None:
+            raise ModelError(
+                f"{source} has a {type(processor).__name__}, which reads no pictures; give a "
+                "checkpoint with an image processor, such as an instruct vision-language model"
+            )
+        if not getattr(processor, "chat_template", None):
+            raise ModelError(
+                f"{source}: its processor has no chat template, so it takes no messages; "
+                "give an instruct checkpoint, or add a chat_template.jinja to its folder"
+            )
+        model = load_pretrained(transformers.AutoModelForImageTextToText, source, loading)
         return cls(model, processor, model_id(local_copy(source, loading)), **own)
 
     def configured(self, **options: Any) -> Self:
@@ -153,7 +163,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
     def in_batches_of(self, size: int) -> Self:
         """Return the same model in memory with batches of at most ``size`` requests."""
         copied = copy.copy(self)
-        copied._batch_size = size
+        copied._batch_size = size if self.batches else 1
         return copied
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[list[Completion]]:
@@ -169,20 +179,16 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         greedy = sampling.temperature <= 0
         count = 1 if greedy else sampling.n
         rows = [(prompt, sample) for prompt in prompts for sample in range(count)]
+        complete = partial(self._complete, sampling)
         with self._lock:
             done = in_equal_groups(
-                rows,
-                lambda row: bool(pictures_of(row[0])),
-                self._rows_at_once,
-                partial(self._complete, sampling),
+                rows, lambda row: bool(pictures_of(row[0])), self._batch_size, complete
             )
         repeats = sampling.n if greedy else 1
         return [done[i : i + count] * repeats for i in range(0, len(done), count)]
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
         """Return the mean log-likelihood per token of each continuation after the prompt."""
-        import torch
-
         if not continuations:
             return []
         head = self._template.render(prompt)
@@ -214,7 +220,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             return list(zip(texts, chances, strict=True))
 
         with self._lock:
-            return in_batches(requests, self._rows_at_once, forward)
+            return in_batches(requests, self._batch_size, forward)
 
     def probability_of_yes(self, requests: Sequence[ChatRequest]) -> list[float]:
         """Return for each yes-or-no request the probability that the reply begins with yes.
@@ -237,11 +243,7 @@ class ChatVLM(LocalModel, VisionLanguageModel):
             return [float(chance) for chance in odds.sigmoid()]
 
         with self._lock:
-            return in_batches(requests, self._rows_at_once, forward)
-
-    @property
-    def _rows_at_once(self) -> int:
-        return self._batch_size if self.batches else 1
+            return in_batches(requests, self._batch_size, forward)
 
     def _judged(
         self, requests: Sequence[ChatRequest], limit: int
@@ -249,8 +251,6 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         """Return new tokens ``[N, L]``, log-probabilities ``[N, L, vocabulary]`` and completions,
         which are charged.
         """
-        import torch
-
         inputs = self._fitted(self._inputs([request.prompt for request in requests]))
         output = self._run(inputs, limit, output_logits=True)
         logits = torch.stack(output.logits, dim=1).float()
@@ -272,19 +272,24 @@ class ChatVLM(LocalModel, VisionLanguageModel):
                 f"the prompt takes {length} tokens and {self.model_id} holds {self.max_context}; "
                 "show fewer examples or pictures, or a shorter query"
             )
-        seeds = [sample_seed(sampling, as_text(prompt), sample) for prompt, sample in rows]
+        seeds = [sampling.sample_seed(prompt, sample) for prompt, sample in rows]
         how: dict[str, Any] = {}
         if sampling.temperature > 0:
             how["logits_processor"] = [_draws(seeds, sampling.temperature)]
         if sampling.stop:
-            how["stopping_criteria"] = [_stops(self._tokenizer, sampling.stop, length)]
+
+            def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
+                tail = input_ids[:, max(length, input_ids.shape[1] - STOP_WINDOW) :]
+                texts = self._tokenizer.batch_decode(tail, skip_special_tokens=True)
+                flags = [any(mark in text for mark in sampling.stop) for text in texts]
+                return torch.tensor(flags, device=input_ids.device)
+
+            how["stopping_criteria"] = [ended]
         output = self._run(inputs, min(limit, self.max_context - length), **how)
         return self._completions_of(inputs, output.sequences[:, length:], sampling.stop)
 
     def _run(self, inputs: Mapping[str, Any], limit: int, **how: Any) -> Any:
         """Return the output of the library's decoding; it takes the likeliest tokens."""
-        import torch
-
         with torch.inference_mode():
             return self._model.generate(
                 **inputs,
@@ -363,24 +368,11 @@ class ChatVLM(LocalModel, VisionLanguageModel):
         return {ids[0] for ids in tokens if ids} - {self._tokenizer.unk_token_id}
 
 
-def _plain_generation(checkpoint: Any) -> Any:
-    """Return a checkpoint's configuration of ``generate`` with its tokens only.
-
-    The library merges the configuration into every call. Published ones set penalties for
-    repetition, beams and lengths, which would change greedy answers.
-    """
-    from transformers import GenerationConfig
-
-    return GenerationConfig(**{name: getattr(checkpoint, name, None) for name in TOKEN_SETTINGS})
-
-
 def _draws(seeds: Sequence[int], temperature: float) -> Callable[[Any, Any], Any]:
     """Return a processor of scores after which the likeliest token of each row is a random draw.
 
     The largest of log-probabilities with Gumbel noise is a sample of the distribution.
     """
-    import torch
-
     generators: list[Any] = []
 
     def drawn(input_ids: Any, scores: Any) -> Any:
@@ -394,22 +386,6 @@ def _draws(seeds: Sequence[int], temperature: float) -> Callable[[Any, Any], Any
     return drawn
 
 
-def _stops(tokenizer: Any, stop: Sequence[str], start: int) -> Callable[..., Any]:
-    """Return a criterion that ends a row whose last tokens hold a stop string.
-
-    The first ``start`` tokens are the prompt's.
-    """
-    import torch
-
-    def ended(input_ids: Any, scores: Any, **_: Any) -> Any:
-        tail = input_ids[:, max(start, input_ids.shape[1] - STOP_WINDOW) :]
-        texts = tokenizer.batch_decode(tail, skip_special_tokens=True)
-        flags = [any(mark in text for mark in stop) for text in texts]
-        return torch.tensor(flags, device=input_ids.device)
-
-    return ended
-
-
 def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[int]) -> list[float]:
     """Return the probability of each row of tokens, up to its first end token.
 
@@ -418,23 +394,8 @@ def reply_probabilities(tokens: Any, log_probabilities: Any, end_ids: Sequence[i
         log_probabilities: float [B, T, vocabulary] at each.
         end_ids: tokens that end a text.
     """
-    import torch
-
     tokens = tokens.to(log_probabilities.device)
     ends = torch.isin(tokens, torch.tensor(end_ids, device=tokens.device))
     after_end = ends.cumsum(dim=1) - ends.long() > 0
     chosen = log_probabilities.gather(2, tokens[:, :, None])[:, :, 0]
     return [float(p) for p in chosen.masked_fill(after_end, 0.0).sum(dim=1).exp()]
-
-
-def _check_processor(processor: Any, source: str | Path) -> None:
-    if getattr(processor, "image_processor", None) is None:
-        raise ModelError(
-            f"{source} has a {type(processor).__name__}, which reads no pictures; "
-            "give a checkpoint with an image processor, such as an instruct vision-language model"
-        )
-    if not getattr(processor, "chat_template", None):
-        raise ModelError(
-            f"{source}: its processor has no chat template, so it takes no messages; "
-            "give an instruct checkpoint, or add a chat_template.jinja to its folder"
-        )

@@ -57,7 +57,7 @@ def encoded(
 ) -> Episode:
     """Return a conversation that ends in a reply as tokens, labels and pictures."""
     tokenizer = processor.tokenizer
-    template = ChatTemplate(processor, tokenizer, takes_parts=True)
+    template = ChatTemplate(processor, tokenizer, None, takes_parts=True)
     replies = [at for at, message in enumerate(messages) if message.role == "assistant"]
     tokens: list[int] = []
     labels: list[int] = []

@@ -133,7 +133,7 @@ def test_an_episode_has_a_fact_entry_for_each_picture() -> None:
 @pytest.mark.parametrize("mode", ["look", "blind", "one_shot", "whole"])
 def test_training_reads_the_tokens_that_the_model_gets(mode: Mode) -> None:
     processor = AutoProcessor.from_pretrained(WEIGHTS / "looker")
-    template = ChatTemplate(processor, processor.tokenizer, takes_parts=True)
+    template = ChatTemplate(processor, processor.tokenizer, None, takes_parts=True)
     messages = conversation(SAMPLES[1], mode, 6)
     tokens = encoded(messages, processor).tokens.tolist()
     for at, message in enumerate(messages):

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from viper.errors import PromptTooLongError, UsageError
+from viper.models.libraries import transformers
 from viper.models.llm.messages import (
+    Conversation,
     Picture,
     Prompt,
     as_text,
@@ -45,12 +47,7 @@ class ChatTemplate:
     """
 
     def __init__(
-        self,
-        renderer: Any,
-        tokenizer: Any,
-        kwargs: Mapping[str, Any] | None = None,
-        *,
-        takes_parts: bool = False,
+        self, renderer: Any, tokenizer: Any, kwargs: Mapping[str, Any] | None, *, takes_parts: bool
     ) -> None:
         self._renderer, self._kwargs, self._takes_parts = renderer, dict(kwargs or {}), takes_parts
         added = tokenizer.added_tokens_decoder.values()
@@ -66,30 +63,30 @@ class ChatTemplate:
 
         messages = messages_of(prompt)
         try:
-            return self._apply([(each.role, each.parts) for each in messages])
+            return self._apply(messages)
         except TemplateError as error:
             # Some templates have no system turn.
             other = without_system(messages)
             if other == messages:
                 raise UsageError(f"the chat template rejects the messages: {error}") from None
-            return self._apply([(each.role, each.parts) for each in other])
+            return self._apply(other)
 
-    def _apply(self, messages: Sequence[tuple[str, Sequence[str | Picture]]]) -> str:
-        turns = [{"role": role, "content": self._content(parts)} for role, parts in messages]
+    def _apply(self, messages: Conversation) -> str:
+        turns = []
+        for message in messages:
+            content: Any = [
+                {"type": "image"}
+                if isinstance(part, Picture)
+                else {"type": "text", "text": self._clean(part)}
+                for part in message.parts
+            ]
+            if not self._takes_parts:
+                content = "\n\n".join(self._clean(str(part)) for part in message.parts)
+            turns.append({"role": message.role, "content": content})
         text = self._renderer.apply_chat_template(
             turns, tokenize=False, add_generation_prompt=True, **self._kwargs
         )
         return str(text)
-
-    def _content(self, parts: Sequence[str | Picture]) -> Any:
-        if not self._takes_parts:
-            return "\n\n".join(self._clean(str(part)) for part in parts)
-        return [
-            {"type": "image"}
-            if isinstance(part, Picture)
-            else {"type": "text", "text": self._clean(part)}
-            for part in parts
-        ]
 
     def _clean(self, text: str) -> str:
         for mark in self._marks:
@@ -124,10 +121,9 @@ class PromptTokens:
         sees = template != "plain" and bool(getattr(processor, "chat_template", None))
         renderer = processor if sees else tokenizer
         self.take_pictures = sees
-        self._chat = template == "chat" or (template == "auto" and bool(renderer.chat_template))
-        self._template = (
-            ChatTemplate(renderer, tokenizer, kwargs, takes_parts=sees) if self._chat else None
-        )
+        self._template: ChatTemplate | None = None
+        if template == "chat" or (template == "auto" and renderer.chat_template):
+            self._template = ChatTemplate(renderer, tokenizer, kwargs, takes_parts=sees)
 
     def wrapped(self, prompt: Prompt) -> str:
         """Return the text that the model reads for a prompt."""
@@ -138,7 +134,7 @@ class PromptTokens:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a wrapped text, with those that mark its beginning and end."""
         # A chat template writes its special tokens itself.
-        return list(self._tokenizer.encode(text, add_special_tokens=not self._chat))
+        return list(self._tokenizer.encode(text, add_special_tokens=self._template is None))
 
     def read(self, prompt: Prompt, model_id: str, max_context: int) -> list[int]:
         """Return the tokens of a prompt, at least one and fewer than ``max_context``.
@@ -184,7 +180,17 @@ class TokenCounter:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.exact = folder is not None
-        self._tokenizer: Any = None if folder is None else _load(folder)
+        self._tokenizer: Any = None
+        if folder is not None:
+            try:
+                self._tokenizer = transformers.AutoTokenizer.from_pretrained(
+                    folder, local_files_only=True
+                )
+            except (OSError, ValueError) as error:
+                raise UsageError(
+                    f"tokenizer: no tokenizer in the folder {folder} "
+                    f"({str(error).splitlines()[0]}); leave the option out to estimate"
+                ) from error
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, without special ones; an estimate unless
@@ -209,18 +215,6 @@ def picture_tokens(prompt: Prompt) -> int:
     """Return an estimate of the tokens that the pictures of a prompt take."""
     sizes = (picture.pixels[..., 0].size for picture in pictures_of(prompt))
     return sum(min(MAX_PICTURE_TOKENS, math.ceil(size / PIXELS_PER_TOKEN)) for size in sizes)
-
-
-def _load(folder: str | Path) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"tokenizer: no tokenizer in the folder {folder} "
-            f"({str(error).splitlines()[0]}); leave the option out to estimate"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,12 @@ class ScriptedLLM:
             for prompt in prompts:
                 if not self.sees_pictures:
                     check_no_pictures(prompt, self.model_id)
-                text = as_text(prompt)
+                text, count = as_text(prompt), self.count_tokens
                 call = RecordedCall("generate", text, sampling, messages=messages_of(prompt))
                 self.calls.append(call)
-                results.append([self._completion(text, sampling) for _ in range(sampling.n)])
+                answers = [self._next_answer(text) for _ in range(sampling.n)]
+                cut = [cut_at_stop(answer, sampling.stop) for answer in answers]
+                results.append([Completion(each, count(text), count(each)) for each in cut])
             return results
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:
@@ -101,10 +103,6 @@ class ScriptedLLM:
     def count_tokens(self, text: str) -> int:
         """Return the number of whitespace-separated words."""
         return len(text.split())
-
-    def _completion(self, prompt: str, sampling: Sampling) -> Completion:
-        text = cut_at_stop(self._next_answer(prompt), sampling.stop)
-        return Completion(text, self.count_tokens(prompt), self.count_tokens(text))
 
     def _next_answer(self, prompt: str) -> str:
         if self._matcher is not None:

@@ -126,7 +126,13 @@ class WrappedLLM:
 
 def _remembered(name: str) -> Any:
     """Return a property that loads the model at its first read only, even if it is unloaded."""
-    return property(lambda wrapper: wrapper._remember(name))
+
+    def read(wrapper: DeferredLLM) -> Any:
+        if name not in wrapper._attributes:
+            wrapper._attributes[name] = getattr(WrappedLLM(wrapper._llm), name)
+        return wrapper._attributes[name]
+
+    return property(read)
 
 
 class DeferredLLM(WrappedLLM):
@@ -153,11 +159,6 @@ class DeferredLLM(WrappedLLM):
 
     def _use(self, work: Callable[[LLM], Result]) -> Result:
         return self._weights.budget.run(self._weights, self, self._load, work)
-
-    def _remember(self, name: str) -> Any:
-        if name not in self._attributes:
-            self._attributes[name] = getattr(WrappedLLM(self._llm), name)
-        return self._attributes[name]
 
     model_id = _remembered("model_id")
     max_context = _remembered("max_context")
@@ -287,8 +288,8 @@ class CachedLLM(WrappedLLM):
             settings.pop("seed")
         keys = [self._key("generate", as_key(prompt), settings) for prompt in prompts]
         responses = {key: stored for key in keys if (stored := self._store.get(key)) is not None}
-        missing = dict(zip(keys, prompts, strict=True))
-        missing = {key: prompt for key, prompt in missing.items() if key not in responses}
+        pairs = zip(keys, prompts, strict=True)
+        missing = {key: prompt for key, prompt in pairs if key not in responses}
         attempts_now = super().generate_each(list(missing.values()), sampling) if missing else []
         fresh = dict(zip(missing, attempts_now, strict=True))
         for key, attempt in fresh.items():
@@ -303,14 +304,12 @@ class CachedLLM(WrappedLLM):
         hit_cost_usd = None if usage is None or usage.cost_usd is None else 0.0
         attempts: list[Attempt] = []
         for key in keys:
-            if key in fresh:
-                attempts.append(fresh[key])
-            else:
+            # Only the first of equal prompts was charged; the next one is a hit.
+            attempt = fresh.pop(key, None) if key in responses else fresh[key]
+            if attempt is None:
                 stored = json.loads(responses[key])
-                attempts.append([Completion(**r, cost_usd=hit_cost_usd) for r in stored])
-            if key in responses:
-                # Only the first of equal prompts was charged; the next one is a hit.
-                fresh.pop(key, None)
+                attempt = [Completion(**r, cost_usd=hit_cost_usd) for r in stored]
+            attempts.append(attempt)
         return attempts
 
     def score(self, prompt: str, continuations: Sequence[str]) -> list[float]:

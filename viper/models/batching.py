@@ -61,65 +61,49 @@ class Gatherer:
 
     def _take_turn(self) -> None:
         """Serve the oldest request, which is the caller's own, and all that fit with it."""
-        batch = self._next_batch()
+        with self._lock:
+            kind = self._waiting[0].kind
+            batch = [each for each in self._waiting if each.kind == kind][: self._most]
+            for request in batch:
+                self._waiting.remove(request)
+            self.batches += 1
+            self.items += len(batch)
         try:
             self._serve_batch(batch)
             _part_errors(batch)
         except BaseException:
             # An interrupt of this thread: put the requests of the others back.
             with self._lock:
-                self._waiting.extendleft(
-                    request for request in reversed(batch[1:]) if not request.done
-                )
+                self._waiting.extendleft(each for each in reversed(batch[1:]) if not each.done)
             raise
         finally:
-            self._pass_on()
+            with self._lock:
+                if self._waiting:
+                    self._waiting[0].turn.set()
+                else:
+                    self._busy = False
             for request in batch:
                 if request.done:
                     request.turn.set()
 
-    def _next_batch(self) -> list[_Request]:
-        with self._lock:
-            kind = self._waiting[0].kind
-            batch: list[_Request] = []
-            left: deque[_Request] = deque()
-            for request in self._waiting:
-                fits = request.kind == kind and len(batch) < self._most
-                (batch if fits else left).append(request)
-            self._waiting = left
-            self.batches += 1
-            self.items += len(batch)
-        return batch
-
     def _serve_batch(self, batch: list[_Request]) -> None:
-        error = self._failure(batch)
-        if error is None:
-            return
-        if len(batch) == 1:
-            batch[0].fail(error)
-            return
-        middle = len(batch) // 2
-        self._serve_batch(batch[:middle])
-        self._serve_batch(batch[middle:])
-
-    def _failure(self, batch: list[_Request]) -> Exception | None:
-        """Serve a batch at once and return its error, or None."""
+        """Serve a batch at once, or its halves if it fails."""
+        failure: Exception | None = None
         try:
             results = self._serve(batch[0].kind, [request.item for request in batch])
             if len(results) != len(batch):
                 raise ModelError(f"{len(results)} results came back for {len(batch)} items")
         except Exception as error:  # noqa: BLE001 (boundary: handed to who asked)
-            return error
-        for request, result in zip(batch, results, strict=True):
-            request.result, request.done = result, True
-        return None
-
-    def _pass_on(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting[0].turn.set()
-            else:
-                self._busy = False
+            failure = error
+        if failure is None:
+            for request, result in zip(batch, results, strict=True):
+                request.result, request.done = result, True
+        elif len(batch) == 1:
+            batch[0].error, batch[0].done = failure, True
+        else:
+            middle = len(batch) // 2
+            self._serve_batch(batch[:middle])
+            self._serve_batch(batch[middle:])
 
 
 @dataclass(eq=False)
@@ -133,23 +117,16 @@ class _Request:
     result: Any = None
     error: Exception | None = None
 
-    def fail(self, error: Exception) -> None:
-        self.error, self.done = error, True
-
 
 def _part_errors(batch: Sequence[_Request]) -> None:
     """Copy repeated exceptions, because raising one in several threads would mix up tracebacks."""
     ids: set[int] = set()
     for request in batch:
-        if request.error is not None and id(request.error) in ids:
-            request.error = _twin(request.error)
+        error = request.error
+        if error is not None and id(error) in ids:
+            # Made by hand, because the class need not be callable with the error's ``args``.
+            twin = type(error).__new__(type(error), *error.args)
+            twin.args, twin.__cause__ = error.args, error.__cause__
+            vars(twin).update(vars(error))
+            request.error = twin.with_traceback(error.__traceback__)
         ids.add(id(request.error))
-
-
-def _twin(error: Exception) -> Exception:
-    """Return a copy of an error; its class need not be callable with its ``args``."""
-    twin = type(error).__new__(type(error), *error.args)
-    twin.args = error.args
-    vars(twin).update(vars(error))
-    twin.__cause__ = error.__cause__
-    return twin.with_traceback(error.__traceback__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,11 +52,8 @@ class CheckpointFacts:
 @cache
 def catalogue() -> dict[str, CheckpointFacts]:
     """Return the facts of every checkpoint in the catalogue, by its name in a profile."""
-    _, tables = read_toml(CATALOGUE)
-    return {
-        name: record_from_json(CheckpointFacts, table, strict=True)
-        for name, table in tables.items()
-    }
+    tables = read_toml(CATALOGUE)[1].items()
+    return {name: record_from_json(CheckpointFacts, table, strict=True) for name, table in tables}
 
 
 def facts_of(model: str | None) -> CheckpointFacts | None:
@@ -69,24 +67,17 @@ def parameters_of(source: str | Path) -> float:
 
     In a folder of several networks, those of its subfolders count.
     """
-    folder = Path(source)
+    folder, total = Path(source), 0
     if not folder.is_dir():
         facts = facts_of(str(source))
         return 0.0 if facts is None else facts.parameters
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.rglob("*.safetensors"))
-    return float(sum(map(_stored_parameters, files)))
-
-
-def _stored_parameters(path: Path) -> int:
-    """Return the number of values that the header of a safetensors file lists; 0 if unreadable."""
-    try:
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        return sum(
-            math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0
+    for path in list(folder.glob("*.safetensors")) or folder.rglob("*.safetensors"):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            with path.open("rb") as file:
+                header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            header.pop("__metadata__", None)
+            total += sum(math.prod(entry["shape"]) for entry in header.values())
+    return float(total)
 
 
 def weights_gib(source: str | Path, precision: str) -> float:

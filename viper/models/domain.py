@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -85,20 +84,22 @@ class Look:
         """
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                look = cls(**{name: arrays[name].astype(np.float32) for name in _SHAPES})
+                look = cls(
+                    **{each.name: arrays[each.name].astype(np.float32) for each in fields(cls)}
+                )
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise UsageError(f"{path}: no look of a domain: {error}") from None
         size = 4 * (SIDE // CELL) ** 2
         count = len(look.deviations) if look.deviations.ndim == 1 else -1
-        for name, shape in _SHAPES.items():
-            expected = tuple({"D": size, "K": count}.get(str(axis), axis) for axis in shape)
-            if getattr(look, name).shape != expected:
-                raise UsageError(f"{path}: no look of a domain: {name} has another shape")
+        shapes = ((size,), (size,), (count, size), (count,), (2,))
+        for each, shape in zip(fields(cls), shapes, strict=True):
+            if getattr(look, each.name).shape != shape:
+                raise UsageError(f"{path}: no look of a domain: {each.name} has another shape")
         return look
 
     def write(self, path: Path) -> None:
         """Write the arrays to an ``.npz`` file."""
-        np.savez_compressed(path, **{name: getattr(self, name) for name in _SHAPES})
+        np.savez_compressed(path, **vars(self))
 
     def distance(self, pixels: Pixels) -> float:
         """Return how unlike a picture ``uint8 [H, W, 3]`` is; more than 1 is unlike the domain."""
@@ -110,16 +111,6 @@ class Look:
         outside = centred - self.components.T @ along
         within = np.square(along / self.deviations).mean()
         return np.array([within, np.square(outside).sum()], np.float32)
-
-
-# Arrays of a stored look: D features, K components. What a file holds is checked against it.
-_SHAPES: dict[str, tuple[Any, ...]] = {
-    "mean": ("D",),
-    "scale": ("D",),
-    "components": ("K", "D"),
-    "deviations": ("K",),
-    "limits": (2,),
-}
 
 
 def _features(pixels: Pixels) -> Floats:
@@ -170,13 +161,12 @@ class Domain:
         """
         if not self._stems:
             return ()
-        words = dict.fromkeys(_WORD.findall(text.lower().replace("’", "'")))
-        bases = {word: word.partition("'")[0] for word in words}
-        return tuple(
-            word
-            for word, base in bases.items()
-            if len(base) > 1 and _stem(base) not in self._stems and not known(base)
-        )
+        unknown = []
+        for word in dict.fromkeys(_WORD.findall(text.lower().replace("’", "'"))):
+            base = word.partition("'")[0]
+            if len(base) > 1 and _stem(base) not in self._stems and not known(base):
+                unknown.append(word)
+        return tuple(unknown)
 
     def distance(self, media: Media) -> float:
         """Return how unlike the domain the most unlike picture of a query is; above 1 it is unlike.

@@ -117,27 +117,20 @@ class Edits:
             key: all that the pixels depend on, if it is known; it names the picture, and pixels
                 that nobody else writes are not copied.
         """
+        stored = np.ascontiguousarray(pixels)
         if key is None:
-            stored = np.ascontiguousarray(pixels).copy()
-        else:
-            stored = np.ascontiguousarray(pixels)
+            stored = stored.copy()
         stored.flags.writeable = False
-        header = (stored.shape, origin, None if tags is None else tuple(tags), key)
-        name = f"edit-{_digest(header, stored if key is None else None)}"
         edit = Edit(stored, origin, None if tags is None else tuple(tags))
-        if name not in self._pictures:
-            self._check_room(stored.nbytes)
-        self._pictures.setdefault(name, edit)
-        return name
+        header = (stored.shape, origin, edit.tags, key)
+        name = f"edit-{_digest(header, stored if key is None else None)}"
+        return self._keep(self._pictures, name, edit, stored.nbytes)
 
     def add_outline(self, outline: Outline) -> str:
         """Store an outline and return its name."""
         header = (outline.part.shape, outline.x, outline.y, outline.size)
         name = f"outline-{_digest(header, outline.part)}"
-        if name not in self._outlines:
-            self._check_room(outline.part.nbytes)
-        self._outlines.setdefault(name, outline)
-        return name
+        return self._keep(self._outlines, name, outline, outline.part.nbytes)
 
     def __contains__(self, name: str) -> bool:
         return name in self._pictures
@@ -162,14 +155,16 @@ class Edits:
         """
         return self._outlines[name]
 
-    def _check_room(self, size: int) -> None:
+    def _keep(self, kept: dict[str, Any], name: str, item: Edit | Outline, size: int) -> str:
         total = sum(edit.pixels.nbytes for edit in list(self._pictures.values()))
         total += sum(outline.part.nbytes for outline in list(self._outlines.values()))
-        if total + size > MAX_BYTES:
+        if name not in kept and total + size > MAX_BYTES:
             raise ToolError(
                 f"the edited pictures of this query take more than {MAX_BYTES >> 20} MB; "
                 "make fewer of them, or scale the picture down"
             )
+        kept.setdefault(name, item)
+        return name
 
 
 def _digest(header: Any, array: np.ndarray[Any, Any] | None) -> str:

@@ -24,8 +24,11 @@ from numpy.typing import NDArray
 
 from viper.errors import MediaError
 from viper.models.edited import Edits, Origin
+from viper.models.libraries import Image, Library
 from viper.models.vision.roles import Pixels
 from viper.plugins import need_packages
+
+av: Any = Library("av")
 
 # Six digits, so that a name never is a number that takes long to read.
 _IMAGE_ID = re.compile(r"image(?P<image>[0-9]{1,6})|video0#(?P<frame>[0-9]{1,6})")
@@ -163,11 +166,10 @@ def media_from(source: Any) -> Media:
             path.write_bytes(items[0])
             return load_media([path])
     if len(items) == 1 and isinstance(items[0], np.ndarray) and items[0].ndim == 4:
-        return _video_media(_checked(items[0], "array"), "array", range(len(items[0])))
-    return Media(
-        images=tuple(_image_of(item) for item in items),
-        names=tuple(f"image{i}" for i in range(len(items))),
-    )
+        frames = _checked(items[0], "array")
+        return Media(video=frames, names=("array",), frame_indices=tuple(range(len(frames))))
+    images = tuple(map(_image_of, items))
+    return Media(images, names=tuple(f"image{i}" for i in range(len(images))))
 
 
 def load_media(paths: Sequence[Path]) -> Media:
@@ -177,14 +179,14 @@ def load_media(paths: Sequence[Path]) -> Media:
         MediaError: as for :func:`media_from`.
     """
     loaded = [_load_file(path) for path in paths]
-    videos = [item for item in loaded if item.video is not None]
-    if videos and len(loaded) > 1:
-        raise MediaError(
-            f"{videos[0].names[0]} is a video among {len(loaded)} media; "
-            "give one video alone, or pictures only"
-        )
-    if videos:
-        return videos[0]
+    if len(loaded) == 1:
+        return loaded[0]
+    for item in loaded:
+        if item.video is not None:
+            raise MediaError(
+                f"{item.names[0]} is a video among {len(loaded)} media; "
+                "give one video alone, or pictures only"
+            )
     return Media(
         images=tuple(image for item in loaded for image in item.images),
         names=tuple(name for item in loaded for name in item.names),
@@ -221,11 +223,7 @@ def _load_file(path: Path) -> Media:
     if image is not None:
         return Media(images=(image,), names=(path.name,))
     frames, indices = _read_video(path)
-    return _video_media(frames, path.name, indices)
-
-
-def _video_media(frames: Pixels, name: str, indices: Sequence[int]) -> Media:
-    return Media(video=frames, names=(name,), frame_indices=tuple(indices))
+    return Media(video=frames, names=(path.name,), frame_indices=tuple(indices))
 
 
 # Beginnings of files that people take for pictures.
@@ -243,7 +241,7 @@ _DECODER_ERRORS = (OSError, RuntimeError, TypeError, ValueError, LookupError, Ar
 
 def _read_image(path: Path) -> Pixels | None:
     """Return the picture in a file, or None if the file is not a picture at all."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import UnidentifiedImageError
 
     _silence_pillow()
     try:
@@ -285,7 +283,7 @@ def _rgb(image: Any) -> Pixels:
     """Convert any PIL mode to RGB in display orientation: EXIF applied, alpha over white, 16 bit
     scaled.
     """
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)
     if image.mode in ("I;16", "I;16B", "I;16L", "I", "F"):
@@ -302,8 +300,6 @@ def _rgb(image: Any) -> Pixels:
 
 def _read_video(path: Path) -> tuple[Pixels, list[int]]:
     need_packages(("av",), f"the video {path.name}")
-    import av
-
     try:
         # A resolved path starts with a slash, so FFmpeg reads no part of its name as a protocol.
         options = {"format_whitelist": VIDEO_FORMATS, "protocol_whitelist": "file"}
@@ -315,14 +311,13 @@ def _read_video(path: Path) -> tuple[Pixels, list[int]]:
         with path.open("rb") as file:
             begin = file.read(512)
         unread = next((name for start, name in _UNREAD_FORMATS if start.match(begin)), None)
-        if unread is not None:
-            raise MediaError(
-                f"{path}: is {unread}, which is not read; convert it to PNG or JPEG"
-            ) from None
-        raise MediaError(
-            f"{path}: is neither a picture nor a video that can be read; "
-            "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
-        ) from None
+        problem = f"{unread}, which is not read; convert it to PNG or JPEG"
+        if unread is None:
+            problem = (
+                "neither a picture nor a video that can be read; "
+                "expected a picture such as PNG or JPEG, or a video such as MP4 or WebM"
+            )
+        raise MediaError(f"{path}: is {problem}") from None
     if not frames:
         raise MediaError(f"{path}: the video has no frames")
     return np.stack(frames), indices
@@ -332,8 +327,6 @@ def _spread_frames(container: Any) -> tuple[list[Pixels], list[int]]:
     """Return up to MAX_FRAMES evenly spread frames; the step doubles whenever there are too
     many.
     """
-    import av
-
     frames: list[Pixels] = []
     indices: list[int] = []
     step = 1
@@ -382,22 +375,17 @@ def _checked(array: np.ndarray[Any, Any], name: str) -> Pixels:
 CLIP_FPS = 8
 
 
-def write_mp4(
-    path: Path, frames: NDArray[np.uint8], fps: int = CLIP_FPS, quality: int = 16
-) -> None:
-    """Write ``uint8 [T, H, W, 3]`` RGB frames as H.264 in an MP4 file.
+def write_mp4(path: Path, frames: NDArray[np.uint8], quality: int = 16) -> None:
+    """Write ``uint8 [T, H, W, 3]`` RGB frames as H.264 in an MP4 file, :data:`CLIP_FPS` a second.
 
     Args:
         path: replaced if it exists; appears only when complete.
         frames: even width and height (the format halves the colour planes).
-        fps: frames per second.
         quality: x264's constant rate factor, 0 best, 51 worst.
     """
-    import av
-
     part = path.with_name(path.name + ".part")
     with av.open(str(part), "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=fps)
+        stream = container.add_stream("libx264", rate=CLIP_FPS)
         stream.width, stream.height = frames.shape[2], frames.shape[1]
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1
@@ -410,8 +398,6 @@ def write_mp4(
 
 def read_mp4(path: Path) -> NDArray[np.uint8]:
     """Return all frames of a file written by :func:`write_mp4`, ``uint8 [T, H, W, 3]``."""
-    import av
-
     with av.open(str(path)) as container:
         container.streams.video[0].thread_count = 1
         return np.stack([f.to_ndarray(format="rgb24") for f in container.decode(video=0)])

@@ -27,11 +27,6 @@ Result = TypeVar("Result")
 _NO_TURNS = nullcontext()
 
 
-def unknown_size() -> int:
-    """Return 0: nothing is known about the size of a model before it is loaded."""
-    return 0
-
-
 class MemoryBudget:
     """Counts the weights of models together and keeps them within a bound; thread-safe.
 
@@ -48,7 +43,7 @@ class MemoryBudget:
         self._state = threading.Lock()
         self._clock = itertools.count(1)
 
-    def weights(self, key: Hashable = None, estimate: Callable[[], int] = unknown_size) -> Weights:
+    def weights(self, key: Hashable = None, estimate: Callable[[], int] = int) -> Weights:
         """Return weights that count in this budget.
 
         Args:
@@ -135,7 +130,8 @@ class MemoryBudget:
             except Exception as error:
                 if not is_out_of_memory(error) or getattr(error, "final", False):
                     raise
-                if is_last or not self._unload_idle(but):
+                idle = [weights for weights in list(self._all) if weights is not but]
+                if is_last or not sum(map(self._unload, idle)):
                     raise MemoryFullError(f"{error}{self._advice()}", final=True) from error
         raise AssertionError("unreachable")
 
@@ -154,9 +150,6 @@ class MemoryBudget:
                 return
             if weights is not newest:
                 self._unload(weights)
-
-    def _unload_idle(self, but: Weights | None) -> bool:
-        return sum(self._unload(weights) for weights in list(self._all) if weights is not but) > 0
 
     def _unload(self, weights: Weights) -> bool:
         """Unload weights that nobody uses at the moment; return whether they were unloaded."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from viper.errors import ToolError
 from viper.models.loading import memory_errors
-from viper.models.memory import MemoryBudget, Weights, unknown_size
+from viper.models.memory import MemoryBudget, Weights
 
 Result = TypeVar("Result")
 
@@ -51,9 +51,7 @@ class ModelSet:
         for role, loader in loaders.items():
             self.add(role, loader)
 
-    def add(
-        self, role: str, loader: Callable[[], Any], estimate: Callable[[], int] = unknown_size
-    ) -> None:
+    def add(self, role: str, loader: Callable[[], Any], estimate: Callable[[], int] = int) -> None:
         """Give a role a backend with its own weights, loaded when it is first needed.
 
         Args:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viper.errors import ModelError
-from viper.models.vision.roles import Detection, Mask
+from viper.models.vision.roles import Detection, Floats, Mask
 
 # Boxes below this score are never proposed. It is below every floor of self-tuning in the shipped
 # profiles (.05), so that a lower threshold needs no model call, and thousands of empty proposals
@@ -20,9 +20,7 @@ MIN_SCORE = 0.01
 NMS_IOU = 0.5
 
 
-def pixel_boxes(
-    shares: NDArray[np.float32], size: tuple[int, int], frame: tuple[int, int] | None = None
-) -> NDArray[np.float32]:
+def pixel_boxes(shares: Floats, size: tuple[int, int], frame: tuple[int, int] | None) -> Floats:
     """Convert shares of a frame to corners in pixels of the picture, clipped to it.
 
     Args:
@@ -50,7 +48,7 @@ def mask_box(mask: Mask) -> tuple[int, int, int, int]:
     return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
-def clip_corners(corners: NDArray[Any], size: tuple[int, int]) -> NDArray[np.float32]:
+def clip_corners(corners: NDArray[Any], size: tuple[int, int]) -> Floats:
     """Return corners [N, 4] moved into a picture of that (height, width)."""
     limit = np.array([size[1], size[0]] * 2, np.float32)
     return np.clip(corners, 0, limit).astype(np.float32)
@@ -76,9 +74,7 @@ def require_finite(model: str, what: str, *values: NDArray[Any]) -> None:
         )
 
 
-def suppress(
-    boxes: NDArray[np.float32], scores: NDArray[np.float32], model: str = "the detector"
-) -> list[Detection]:
+def suppress(boxes: Floats, scores: Floats, model: str = "the detector") -> list[Detection]:
     """Return boxes at or above :data:`MIN_SCORE`, best first, without near copies or empty ones.
 
     Args:
@@ -101,7 +97,7 @@ def suppress(
     return detections
 
 
-def overlaps(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def overlaps(boxes: Floats, others: Floats) -> Floats:
     """Return the IoU of each box with each other one, float32 [N, M]; corners in pixels."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])

@@ -13,31 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.libraries import Tensor, torch
 from viper.models.loading import Checkpoint, prepared, preprocess, stated
+from viper.models.vision import second_look
 from viper.models.vision.boxes import pixel_boxes, suppress
 from viper.models.vision.roles import Detection, Floats, Pixels
-from viper.models.vision.second_look import (
-    GENERAL_NOUN,
-    KEPT_SIDES,
-    Proposals,
-    cut_out,
-    likely_objects,
-    move_boxes,
-    patch_features,
-    rest_of,
-    score_proposals,
-    shrink,
-)
 from viper.models.vision.soft_prompts import LearnedPrompt
 from viper.storage.cache import RecentTexts
-
-if TYPE_CHECKING:
-    import torch
 
 # Threshold for a checkpoint whose folder states no calibrated one: twice the default of the
 # library's post-processing, which is made for recall.
@@ -65,24 +52,11 @@ class Owlv2Encoding:
         kept: uint8 [h, w, 3], the picture for the second pass, scaled down if it is large.
     """
 
-    features: torch.Tensor
+    features: Tensor
     boxes: NDArray[np.float32]
     objectness: NDArray[np.float32]
     size: tuple[int, int]
     kept: Pixels
-
-    @property
-    def kept_scale(self) -> float:
-        return self.kept.shape[1] / self.size[1]
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredProposals:
-    """Likely objects with float32 [N] probabilities to show all concepts, and the whole phrase."""
-
-    proposals: Proposals
-    concepts: Floats
-    phrase: Floats
 
 
 @dataclass(frozen=True)
@@ -94,7 +68,7 @@ class Owlv2Input:
         size, kept: as in :class:`Owlv2Encoding`.
     """
 
-    pixel_values: torch.Tensor
+    pixel_values: Tensor
     size: tuple[int, int]
     kept: Pixels
 
@@ -120,7 +94,7 @@ class Owlv2Detector(Checkpoint):
         super().__init__(model, processor, name)
         self.default_threshold = DEFAULT_THRESHOLD
         self._phrases = RecentTexts[Any]()
-        self._looks: deque[tuple[Owlv2Encoding, Proposals]] = deque(maxlen=_LOOKS)
+        self._looks: deque[tuple[Owlv2Encoding, second_look.Proposals]] = deque(maxlen=_LOOKS)
 
     @classmethod
     def from_pretrained(cls, source: str | Path, **options: Any) -> Self:
@@ -140,13 +114,11 @@ class Owlv2Detector(Checkpoint):
     @property
     def prepare(self) -> Callable[[Pixels], Owlv2Input]:
         """See :class:`~viper.models.vision.roles.PreparesPictures`."""
-        most = KEPT_SIDES * self._model.config.vision_config.image_size
+        most = second_look.KEPT_SIDES * self._model.config.vision_config.image_size
         return partial(_prepared, self._processor.image_processor, most)
 
     def encode_prepared(self, inputs: Sequence[Owlv2Input]) -> list[Owlv2Encoding]:
         """Return one encoding per prepared picture."""
-        import torch
-
         if not inputs:
             return []
         batch = {"pixel_values": torch.stack([each.pixel_values for each in inputs])}
@@ -195,9 +167,19 @@ class Owlv2Detector(Checkpoint):
         in a striped one. (Phrases all right: .574; .481 by the least likely part; 54 scenes of
         validation.)
         """
-        scored = self._scored_proposals(encoding, phrase, prompts)
-        boxes = self._moved_boxes(encoding, scored, prompts)
-        return suppress(boxes, scored.phrase, self.model_id)
+        proposals, concepts, scores = self._scored_proposals(encoding, phrase, prompts)
+
+        def mean_moves(proposals: second_look.Proposals) -> Floats:
+            moved = (second_look.move_boxes(proposals, p.vectors, encoding.size) for p in prompts)
+            return np.mean(list(moved), axis=0, dtype=np.float32)
+
+        boxes = mean_moves(proposals)
+        likely = np.flatnonzero(concepts >= MAYBE)
+        if len(likely):  # these move once more, by the features of the boxes after the first move
+            features = self._cutout_features(encoding, boxes[likely])
+            again = second_look.Proposals(boxes[likely], features, proposals.members[likely])
+            boxes[likely] = mean_moves(again)
+        return suppress(boxes, scores, self.model_id)
 
     def surest(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
@@ -205,60 +187,42 @@ class Owlv2Detector(Checkpoint):
         """Return the score of the best box of :meth:`detect_adapted`, without computing the
         boxes.
         """
-        scored = self._scored_proposals(encoding, phrase, prompts)
-        return float(scored.phrase.max(initial=0.0))
+        return float(self._scored_proposals(encoding, phrase, prompts)[2].max(initial=0.0))
 
     def _scored_proposals(
         self, encoding: Owlv2Encoding, phrase: str, prompts: Sequence[LearnedPrompt]
-    ) -> ScoredProposals:
+    ) -> tuple[second_look.Proposals, Floats, Floats]:
+        """Return likely objects, with float32 [N] probabilities to show all concepts, and the whole
+        phrase.
+        """
         proposals = self.proposals(encoding)
-        concepts = np.min([score_proposals(proposals, each.vectors) for each in prompts], axis=0)
-        rest = rest_of(phrase, {prompt.concept for prompt in prompts})
+        chances = [second_look.score_proposals(proposals, each.vectors) for each in prompts]
+        concepts = np.min(chances, axis=0)
+        rest = second_look.rest_of(phrase, {prompt.concept for prompt in prompts})
         plain = proposals.best(self._scores(encoding, [rest])[0])
-        if rest == GENERAL_NOUN:
-            return ScoredProposals(proposals, concepts, np.minimum(plain, concepts))
+        if rest == second_look.GENERAL_NOUN:
+            return proposals, concepts, np.minimum(plain, concepts)
         # The geometric mean of one plain score and two of the concepts: the plain detector is
         # unsure of the cube in a striped one, so the minimum would lose it (figures above).
-        return ScoredProposals(proposals, concepts, np.cbrt(plain * concepts**2))
+        return proposals, concepts, np.cbrt(plain * concepts**2)
 
-    def _moved_boxes(
-        self, encoding: Owlv2Encoding, scored: ScoredProposals, prompts: Sequence[LearnedPrompt]
-    ) -> Floats:
-        """Return the boxes as prompts move them, float32 [N, 4]; likely boxes are moved twice.
-
-        The second move uses the features of the box after the first one.
-        """
-
-        def mean_moves(proposals: Proposals) -> Floats:
-            every = [move_boxes(proposals, prompt.vectors, encoding.size) for prompt in prompts]
-            return np.mean(every, axis=0, dtype=np.float32)
-
-        boxes = mean_moves(scored.proposals)
-        likely = np.flatnonzero(scored.concepts >= MAYBE)
-        if len(likely):
-            features = self._cutout_features(encoding, boxes[likely])
-            members = scored.proposals.members[likely]
-            boxes[likely] = mean_moves(Proposals(boxes[likely], features, members))
-        return boxes
-
-    def proposals(self, encoding: Owlv2Encoding) -> Proposals:
+    def proposals(self, encoding: Owlv2Encoding) -> second_look.Proposals:
         """Return the likely objects of a picture after a second pass; see :class:`Proposals`."""
         for cached_encoding, cached in self._looks:
             if cached_encoding is encoding:
                 return cached
-        patches, members = likely_objects(encoding.boxes, encoding.objectness)
+        patches, members = second_look.likely_objects(encoding.boxes, encoding.objectness)
         boxes = encoding.boxes[patches]
-        proposals = Proposals(boxes, self._cutout_features(encoding, boxes), members)
+        proposals = second_look.Proposals(boxes, self._cutout_features(encoding, boxes), members)
         self._looks.append((encoding, proposals))
         return proposals
 
     def _cutout_features(self, encoding: Owlv2Encoding, boxes: Floats) -> Floats:
         """Return the image tower's features of each box's cut-out, float32 [N, D]."""
-        import torch
-
-        side, scale = self._model.config.vision_config.image_size, encoding.kept_scale
+        side, kept = self._model.config.vision_config.image_size, encoding.kept
+        scaled = boxes * (kept.shape[1] / encoding.size[1])
         # Without boxes the whole picture runs through, to get the width of the features.
-        cuts = [cut_out(encoding.kept, box, side) for box in boxes * scale] or [encoding.kept]
+        cuts = [second_look.cut_out(kept, box, side) for box in scaled] or [kept]
         batch = self._fitted(preprocess(self._processor.image_processor, cuts))
         outputs: list[Any] = []
         layers = self._model.owlv2.vision_model.encoder.layers
@@ -271,35 +235,26 @@ class Owlv2Detector(Checkpoint):
         finally:
             hook.remove()
         middle = outputs[0] if isinstance(outputs[0], torch.Tensor) else outputs[0][0]
-        return patch_features(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
+        return second_look.patch_features(middle[:, 1:], grid.flatten(1, 2))[: len(boxes)]
 
     def _scores(self, encoding: Owlv2Encoding, phrases: Sequence[str]) -> Floats:
         """Return the probability of each patch's box to show each phrase, float32 [Q, P]."""
-        import torch
-
         with torch.inference_mode():
             texts = torch.stack(self._phrases.get(phrases, self._encoded_texts))
             logits, _ = self._model.class_predictor(encoding.features[None], texts[None])
             return logits[0].float().sigmoid().T.cpu().numpy()
 
-    def _encoded_texts(self, phrases: list[str]) -> list[torch.Tensor]:
+    def _encoded_texts(self, phrases: list[str]) -> list[Tensor]:
         """Return a normalised embedding float32 [D] per phrase; recent ones are cached."""
-        import torch
-
-        length = self._model.config.text_config.max_position_embeddings
-        tokens = self._processor.tokenizer(
-            phrases, padding=True, truncation=True, max_length=length, return_tensors="pt"
-        ).to(self._model.device)
-        pooled = self._model.owlv2.get_text_features(
-            tokens["input_ids"], tokens["attention_mask"]
-        ).pooler_output
-        rows = torch.nn.functional.normalize(pooled, dim=-1)
+        tokens = self._text_inputs(self._processor.tokenizer, phrases)
+        pooled = self._model.owlv2.get_text_features(**tokens).pooler_output
         # Copies: a row of the batch would keep the whole batch in memory.
-        return [row.clone() for row in rows]
+        return [row.clone() for row in torch.nn.functional.normalize(pooled, dim=-1)]
 
 
 def _prepared(image_processor: Any, most: int, image: Pixels) -> Owlv2Input:
-    return Owlv2Input(prepared(image_processor, image), image.shape[:2], shrink(image, most))
+    pixels, kept = prepared(image_processor, image), second_look.shrink(image, most)
+    return Owlv2Input(pixels, image.shape[:2], kept)
 
 
 def _pixel_boxes(boxes: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:

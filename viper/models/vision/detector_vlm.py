@@ -1,6 +1,6 @@
 """Detection by a chat vision-language model that writes boxes as JSON.
 
-``detect`` asks for all phrases in one request, finds the JSON values in the reply (``_read``),
+``detect`` asks for all phrases in one request, finds the JSON values in the reply (``_entries``),
 turns each box into pixels of the picture (``_placed``), and gives it to the phrase that its label
 names.
 """
@@ -106,27 +106,26 @@ class VlmDetector(RoleOnVLM):
         )
         request = ChatRequest([encoding.pixels], instruction)
         ((reply, _),) = self._vlm.ask([request], self._max_tokens)
-        entries = self._read(reply)
-        sides = (width, height)
-        if not self._in_pixels:
-            # Some models write shares of the side whatever they are asked for.
-            greatest = max((number for _, corners, _ in entries for number in corners), default=0)
-            sides = (1000, 1000) if greatest > 1 else (1, 1)
-        named = [
-            (_phrase_of(label, phrases), self._placed(corners, sides, encoding.size, reply), score)
-            for label, corners, score in entries
-        ]
-        return [_best([each[1:] for each in named if each[0] == phrase]) for phrase in phrases]
-
-    def _read(self, reply: str) -> list[tuple[str, list[float], float]]:
-        """Return label, corners and score of each box in the JSON values of a reply."""
         readable = []
         for _, _, value in json_parts(reply):
             with suppress_errors(ValueError):
                 readable.append(_entries(value))
         if not readable:
             raise self._unreadable("no JSON list of boxes", reply)
-        return [entry for entries in readable for entry in entries]
+        entries = [entry for part in readable for entry in part]
+        sides = (width, height)
+        if not self._in_pixels:
+            # Some models write shares of the side whatever they are asked for.
+            greatest = max((number for _, corners, _ in entries for number in corners), default=0)
+            sides = (1000, 1000) if greatest > 1 else (1, 1)
+        boxes = [self._placed(corners, sides, encoding.size, reply) for _, corners, _ in entries]
+        corners, scores = np.array(boxes, np.float32), np.array([each[2] for each in entries])
+        named = [_phrase_of(label, phrases) for label, _, _ in entries]
+        results = []
+        for phrase in phrases:
+            own = [place for place, name in enumerate(named) if name == phrase]
+            results.append(suppress(corners.reshape(-1, 4)[own], scores[own].astype(np.float32)))
+        return results
 
     def _placed(
         self, corners: list[float], sides: tuple[int, int], size: tuple[int, int], reply: str
@@ -198,8 +197,3 @@ def _phrase_of(label: str, phrases: Sequence[str]) -> str | None:
     exact = [phrase for phrase, plain in pairs if plain == name or len(phrases) == 1]
     near = [phrase for phrase, plain in pairs if name and (plain in name or name in plain)]
     return next(iter(exact or near), None)
-
-
-def _best(boxes: Sequence[tuple[list[float], float]]) -> list[Detection]:
-    corners = np.array([box for box, _ in boxes], np.float32).reshape(-1, 4)
-    return suppress(corners, np.array([score for _, score in boxes], np.float32))

@@ -7,20 +7,17 @@ boxes of the proposals (:func:`detections`). Other families run whole for each p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from viper.models.libraries import Tensor, torch
 from viper.models.loading import Checkpoint, in_batches, in_equal_groups, padded
 from viper.models.vision.boxes import MIN_SCORE, clip_corners, pixel_boxes, require_finite, suppress
 from viper.models.vision.roles import Detection, Pixels
-
-if TYPE_CHECKING:
-    import torch
 
 # Families whose image backbone runs once per picture. The others run whole for each phrase.
 KEPT_TOWERS = frozenset({"grounding-dino", "mm-grounding-dino"})
@@ -44,8 +41,8 @@ class TowerInput:
         frame: (height, width) in pixels of the picture after padding right or below.
     """
 
-    pixel_values: torch.Tensor
-    pixel_mask: torch.Tensor
+    pixel_values: Tensor
+    pixel_mask: Tensor
     size: tuple[int, int]
     frame: tuple[int, int]
 
@@ -61,8 +58,8 @@ class TowerEncoding:
         frame: (height, width) in pixels of the picture after padding right or below.
     """
 
-    maps: tuple[tuple[torch.Tensor, torch.Tensor], ...]
-    mask: torch.Tensor
+    maps: tuple[tuple[Tensor, Tensor], ...]
+    mask: Tensor
     size: tuple[int, int]
     frame: tuple[int, int]
 
@@ -73,6 +70,9 @@ class PictureEncoding:
 
     framed: Pixels
     size: tuple[int, int]
+
+
+Encoding = TowerEncoding | PictureEncoding
 
 
 class ZeroShotDetector(Checkpoint):
@@ -118,11 +118,8 @@ class ZeroShotDetector(Checkpoint):
         return in_equal_groups(inputs, lambda each: each.frame, self._batch_size, self._encode)
 
     def _encode(self, inputs: Sequence[TowerInput]) -> list[TowerEncoding]:
-        import torch
-
-        batch = self._fitted(
-            {name: torch.stack([getattr(each, name) for each in inputs]) for name in _PIXELS}
-        )
+        stacked = {name: torch.stack([getattr(each, name) for each in inputs]) for name in _PIXELS}
+        batch = self._fitted(stacked)
         with torch.inference_mode():
             maps = self._backbone()(batch["pixel_values"], batch["pixel_mask"])
         # Clones, because a row of a batch would keep the whole batch in memory.
@@ -136,9 +133,7 @@ class ZeroShotDetector(Checkpoint):
             for i, each in enumerate(inputs)
         ]
 
-    def detect(
-        self, encoding: TowerEncoding | PictureEncoding, phrases: Sequence[str]
-    ) -> list[list[Detection]]:
+    def detect(self, encoding: Encoding, phrases: Sequence[str]) -> list[list[Detection]]:
         """Return the boxes of each phrase after non-maximum suppression, best first.
 
         A box's score is that of its best token, as in the library's post-processing.
@@ -157,9 +152,7 @@ class ZeroShotDetector(Checkpoint):
 
         return in_equal_groups(tokens, len, self._batch_size, forward)
 
-    def survey(
-        self, encoding: TowerEncoding | PictureEncoding, names: Sequence[str]
-    ) -> list[list[Detection]]:
+    def survey(self, encoding: Encoding, names: Sequence[str]) -> list[list[Detection]]:
         """Return what :meth:`detect` returns, faster and less exactly, for a long list of names.
 
         As many names as fit stand in one text and compete for the proposals: a box belongs to the
@@ -175,8 +168,13 @@ class ZeroShotDetector(Checkpoint):
         prompts = [as_prompt(name) for name in names]
         lengths = [len(read(prompt, add_special_tokens=False)["input_ids"]) for prompt in prompts]
         results: list[list[Detection]] = []
-        for some in _filling(lengths, limit - 2):
-            text = " ".join(prompts[some.start : some.stop])
+        groups: list[list[int]] = []  # consecutive names, as many as fit beside the two end tokens
+        for place, length in enumerate(lengths):
+            if not groups or sum(lengths[i] for i in groups[-1]) + length > limit - 2:
+                groups.append([])
+            groups[-1].append(place)
+        for some in groups:
+            text = " ".join(prompts[i] for i in some)
             ids = read(text, truncation=True, max_length=limit)["input_ids"]
             output = self._forward(encoding, [ids])
             scores = output.logits[0].float().sigmoid().cpu().numpy()  # (Q, T)
@@ -187,10 +185,8 @@ class ZeroShotDetector(Checkpoint):
             boxes = pixel_boxes(shares, encoding.size, encoding.frame)
             require_finite(self.model_id, "boxes", boxes, per_name)
             best = per_name.argmax(0)
-            results += [
-                suppress(boxes[best == i], row[best == i], self.model_id)
-                for i, row in enumerate(per_name)
-            ]
+            for i, row in enumerate(per_name):
+                results.append(suppress(boxes[best == i], row[best == i], self.model_id))
         return results
 
     def _limit(self) -> int:
@@ -200,8 +196,6 @@ class ZeroShotDetector(Checkpoint):
 
     def _forward(self, encoding: TowerEncoding, tokens: Sequence[Sequence[int]]) -> Any:
         """Return the model's output for texts of one length, without running the backbone."""
-        import torch
-
         count = len(tokens)
         maps = [
             (features.expand(count, -1, -1, -1), mask.expand(count, -1, -1))
@@ -209,13 +203,19 @@ class ZeroShotDetector(Checkpoint):
         ]
         ids = torch.tensor(tokens, device=encoding.mask.device)
         unread = maps[0][0].new_zeros(()).expand(count, 3, *encoding.mask.shape)
-        with torch.inference_mode(), _returning(self._backbone(), maps):
-            return self._model(
-                pixel_values=unread,
-                pixel_mask=encoding.mask.expand(count, -1, -1),
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-            )
+        backbone = self._backbone()
+        own = backbone.forward
+        backbone.forward = lambda *_args, **_kwargs: maps
+        try:
+            with torch.inference_mode():
+                return self._model(
+                    pixel_values=unread,
+                    pixel_mask=encoding.mask.expand(count, -1, -1),
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                )
+        finally:
+            backbone.forward = own
 
     def _backbone(self) -> Any:
         return self._model.model.backbone.conv_encoder
@@ -224,8 +224,6 @@ class ZeroShotDetector(Checkpoint):
         self, encoding: PictureEncoding, phrases: Sequence[str]
     ) -> list[list[Detection]]:
         """Run the whole model for each phrase, and the library's own post-processing."""
-        import torch
-
         count, frame = len(phrases), encoding.framed.shape[:2]
         inputs = self._processor(
             images=[encoding.framed],
@@ -252,18 +250,6 @@ class ZeroShotDetector(Checkpoint):
             )
             for result in results
         ]
-
-
-def _filling(lengths: Sequence[int], limit: int) -> Iterator[range]:
-    """Yield consecutive places, as many at a time as have up to ``limit`` tokens together."""
-    start, total = 0, 0
-    for place, length in enumerate(lengths):
-        if place > start and total + length > limit:
-            yield range(start, place)
-            start, total = place, 0
-        total += length
-    if start < len(lengths):
-        yield range(start, len(lengths))
 
 
 def as_prompt(phrase: str) -> str:
@@ -295,21 +281,8 @@ def detections(
     """
     scores = output.logits.float().sigmoid().amax(dim=-1).cpu().numpy()
     boxes = output.pred_boxes.float().cpu().numpy()
-    return [
-        suppress(pixel_boxes(row, size, frame), score, model)
-        for row, score in zip(boxes, scores, strict=True)
-    ]
-
-
-@contextmanager
-def _returning(module: Any, output: Any) -> Iterator[None]:
-    """Make the module return ``output`` without computing while the block runs."""
-    own = module.forward
-    module.forward = lambda *_args, **_kwargs: output
-    try:
-        yield
-    finally:
-        module.forward = own
+    rows = zip(boxes, scores, strict=True)
+    return [suppress(pixel_boxes(row, size, frame), score, model) for row, score in rows]
 
 
 def _framed(image: Pixels) -> PictureEncoding:

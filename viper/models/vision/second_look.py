@@ -29,17 +29,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from viper.models.libraries import Image, Tensor, functional, torch
 from viper.models.vision.boxes import NMS_IOU, clip_corners, overlaps
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import AdaptableDetector, named
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Logit below which a box is not an object: a probability of 5 %, so that new kinds of objects,
 # which the detector doubts, still get a second pass.
@@ -166,8 +164,6 @@ def likely_objects(boxes: Floats, objectness: Floats) -> tuple[list[int], NDArra
 
 def shrink(pixels: Pixels, most: int) -> Pixels:
     """Return a copy of a picture, scaled down if its longer side exceeds ``most``."""
-    from PIL import Image
-
     height, width = pixels.shape[:2]
     scale = most / max(height, width)
     if scale >= 1:
@@ -179,15 +175,11 @@ def shrink(pixels: Pixels, most: int) -> Pixels:
 
 def cut_out(pixels: Pixels, box: Floats, side: int) -> Pixels:
     """Return a box with some context, uint8 [side, side, 3]; black beyond the picture's edges."""
-    from PIL import Image
-
     centre, half = (box[:2] + box[2:]) / 2, CONTEXT / 2 * float((box[2:] - box[:2]).max())
     corners = (*(centre - half).tolist(), *(centre + half).tolist())
     picture = Image.fromarray(np.ascontiguousarray(pixels))
-    cut = picture.transform(
-        (side, side), Image.Transform.EXTENT, corners, Image.Resampling.BILINEAR
-    )
-    return np.asarray(cut)
+    extent, smooth = Image.Transform.EXTENT, Image.Resampling.BILINEAR
+    return np.asarray(picture.transform((side, side), extent, corners, smooth))
 
 
 def patch_features(middle: Tensor, last: Tensor) -> Floats:
@@ -199,8 +191,6 @@ def patch_features(middle: Tensor, last: Tensor) -> Floats:
     Args:
         middle, last: float [N, P, W], the patches in rows from the top-left one.
     """
-    from torch.nn import functional
-
     placed, deviating = [], []
     for patches, places in ((middle, MIDDLE_PLACES), (last, LAST_PLACES)):
         count, number, width = patches.shape
@@ -228,14 +218,20 @@ def mask_features(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
         maps: float ``[N, C, h, w]`` each: the cut-outs as the network takes them, then the
             backbone's maps of them.
     """
-    import torch
-    from torch.nn import functional
 
     def placed(values: Tensor, places: int) -> Tensor:
         return functional.adaptive_avg_pool2d(values, places).flatten(1)
 
     covers, pixels = covers.float(), maps[0].float()
-    parts = [_colours(covers, pixels), placed(covers, _OUTLINE), placed(pixels * covers, _PIXELS)]
+    inside = (covers > 0.5).float()  # mostly the object's, as a mask scaled up has soft edges
+    inner = 1 - functional.max_pool2d(1 - inside, _EDGE, 1, _EDGE // 2)
+    # Without four edge lengths of inner pixels an object is thin, and its edge counts too.
+    is_thin = inner.sum(dim=(1, 2, 3), keepdim=True) < 4 * _EDGE
+    mean, spread = _within(torch.where(is_thin, inside, inner), pixels)
+    # The products of the means let a linear query tell colours apart that lie between others.
+    first, second = torch.triu_indices(mean.shape[1], mean.shape[1])
+    parts = [mean, spread, mean[:, first] * mean[:, second]]
+    parts = [torch.cat(parts, dim=1), placed(covers, _OUTLINE), placed(pixels * covers, _PIXELS)]
     for values in maps[1:]:
         channels_last = values.float().movedim(1, -1)
         even = functional.layer_norm(channels_last, values.shape[1:2]).movedim(-1, 1)
@@ -243,23 +239,6 @@ def mask_features(covers: Tensor, maps: Sequence[Tensor]) -> Descriptions:
         parts += [placed(even * cover, _CELLS), *_within(cover, even)]
     features: Floats = torch.cat(parts, dim=1).cpu().numpy().astype(np.float32)
     return Descriptions(features, tuple(part.shape[1] for part in parts))
-
-
-def _colours(covers: Tensor, pixels: Tensor) -> Tensor:
-    """Return mean, deviation and products of the means of the inner pixels, float ``[N, 12]``.
-
-    The products let a linear query tell colours apart that lie between others.
-    """
-    import torch
-    from torch.nn import functional
-
-    inside = (covers > 0.5).float()  # mostly the object's, as a mask scaled up has soft edges
-    within = 1 - functional.max_pool2d(1 - inside, _EDGE, 1, _EDGE // 2)
-    # Without four edge lengths of inner pixels an object is thin, and its edge counts too.
-    least = within.sum(dim=(1, 2, 3), keepdim=True) < 4 * _EDGE
-    mean, spread = _within(torch.where(least, inside, within), pixels)
-    pairs = torch.triu_indices(mean.shape[1], mean.shape[1])
-    return torch.cat([mean, spread, mean[:, pairs[0]] * mean[:, pairs[1]]], dim=1)
 
 
 def _within(covers: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

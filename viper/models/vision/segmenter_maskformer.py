@@ -12,28 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from viper.errors import ModelError, UsageError
+from viper.models.libraries import Tensor, torch
 from viper.models.loading import Checkpoint, preprocess, stated
 from viper.models.options import check_shares
+from viper.models.vision import second_look
 from viper.models.vision.boxes import mask_box, require_finite
 from viper.models.vision.roles import Floats, Mask, Pixels, Segment
-from viper.models.vision.second_look import (
-    CUT,
-    KEPT_SIDES,
-    Descriptions,
-    cut_out,
-    mask_features,
-    score_segments,
-    shrink,
-)
 from viper.models.vision.soft_prompts import LearnedPrompt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Least score of a segment, and share of its own mask that it must keep beside the others; both are
 # the defaults of the library's post-processing.
@@ -119,7 +109,7 @@ class MaskFormerSegmenter(Checkpoint):
         """
         if options.get("background") is None:
             none: tuple[str, ...] = ()
-            options["background"] = stated(source, "background", _labels, none)
+            options["background"] = stated(source, "background", _as_labels, none)
         return super().from_pretrained(source, **options)
 
     @property
@@ -130,19 +120,15 @@ class MaskFormerSegmenter(Checkpoint):
 
     def encode(self, pixels: Pixels) -> SegmenterEncoding:
         """Return the output of backbone and pixel decoder for one picture, uint8 [H, W, 3]."""
-        import torch
-
         inputs = self._inputs([pixels])
         with torch.inference_mode():
             output = self._halves.look(self._model, inputs)
         height, width = pixels.shape[:2]
-        small = shrink(pixels, KEPT_SIDES * max(inputs.shape[-2:]))
+        small = second_look.shrink(pixels, second_look.KEPT_SIDES * max(inputs.shape[-2:]))
         return SegmenterEncoding((height, width), output, small)
 
     def query_logits(self, encoding: SegmenterEncoding) -> QueryLogits:
         """Return all query outputs of the transformer decoder for a picture."""
-        import torch
-
         with torch.inference_mode():
             return self._halves.ask(self._model, encoding.kept)
 
@@ -157,16 +143,13 @@ class MaskFormerSegmenter(Checkpoint):
         if labels is not None and not labels:
             return []
         logits = self.query_logits(encoding)
-        plain = QueryLogits(
-            logits.class_queries_logits.float(), logits.masks_queries_logits.float()
-        )
-        for each in (plain.class_queries_logits, plain.masks_queries_logits):
-            require_finite(self.model_id, "masks", each.cpu().numpy())
+        parts = [logits.class_queries_logits.float(), logits.masks_queries_logits.float()]
+        require_finite(self.model_id, "masks", *(each.cpu().numpy() for each in parts))
         # Instances stay separate. Older families need the option; newer ones do not have it.
         newer = self._model.config.model_type.startswith("eomt")
         fused: dict[str, Any] = {} if newer else {"label_ids_to_fuse": set()}
         (panoptic,) = self._processor.post_process_panoptic_segmentation(
-            plain, target_sizes=[encoding.size], **self._cuts, **fused
+            QueryLogits(*parts), target_sizes=[encoding.size], **self._cuts, **fused
         )
         numbers = panoptic["segmentation"].cpu().numpy()
         segments = []
@@ -185,15 +168,17 @@ class MaskFormerSegmenter(Checkpoint):
         """
         return self._maps(encoding)[-1][0].float().mean(dim=(1, 2)).cpu().numpy()
 
-    def described(self, encoding: SegmenterEncoding) -> tuple[list[Segment], Descriptions]:
+    def described(
+        self, encoding: SegmenterEncoding
+    ) -> tuple[list[Segment], second_look.Descriptions]:
         """Return the segments without prompts, and the features of each from a second pass.
 
         Raises:
             UsageError: a network that takes no soft prompts.
         """
-        import torch
-
-        side = _look_side(self._maps(encoding)[0])
+        # The side of a cut-out, by the pixels that the network takes, ``[1, 3, H, W]``.
+        shortest = min(self._maps(encoding)[0].shape[-2:])
+        side = min(max(round(shortest * _LOOK / _DIVISOR) * _DIVISOR, _DIVISOR), _MOST_SIDE)
         segments = self.segments(encoding, None)
         # Without segments the whole picture runs through, to get the width of the features.
         masks = [entry.mask for entry in segments] or [np.ones(encoding.size, np.bool_)]
@@ -202,16 +187,13 @@ class MaskFormerSegmenter(Checkpoint):
             some = masks[start : start + _AT_ONCE]
             cuts = [_cut(encoding.shrunk, mask, side) for mask in some]
             inputs = self._inputs(cuts, do_resize=False)
-            greys = [np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=2) for mask in some]
-            covers = np.stack(
-                [_cut(grey, mask, side)[..., 0] for grey, mask in zip(greys, some, strict=True)]
-            )
+            covers = np.stack([_cut(mask.astype(np.uint8) * 255, mask, side) for mask in some])
             with torch.inference_mode():
-                maps = self._halves.maps(self._halves.look(self._model, inputs))  # type: ignore[misc]
+                maps = self._halves.look(self._model, inputs)[0]
                 shares = torch.from_numpy(covers[:, None]).to(inputs.device) / 255
-                parts.append(mask_features(shares, maps))
+                parts.append(second_look.mask_features(shares, maps))
         features = np.concatenate([entry.features for entry in parts])[: len(segments)]
-        return segments, Descriptions(features, parts[0].widths)
+        return segments, second_look.Descriptions(features, parts[0].widths)
 
     def segments_adapted(
         self, encoding: SegmenterEncoding, prompts: Sequence[LearnedPrompt]
@@ -225,12 +207,12 @@ class MaskFormerSegmenter(Checkpoint):
         if not segments or not prompts:
             return segments
         features = descriptions.features
-        scores = np.stack([score_segments(features, each.vectors) for each in prompts])  # (P, N)
+        rows = [second_look.score_segments(features, each.vectors) for each in prompts]
         named = []
-        for segment, column in zip(segments, scores.T, strict=True):
+        for segment, column in zip(segments, np.stack(rows, axis=1), strict=True):
             best = int(column.argmax())
             claimed = Segment(segment.mask, prompts[best].concept, float(column[best]))
-            named.append(claimed if column[best] > CUT else segment)
+            named.append(claimed if column[best] > second_look.CUT else segment)
         return sorted(named, key=lambda each: -each.score)
 
     def _inputs(self, pictures: Sequence[Pixels], **how: Any) -> Any:
@@ -238,28 +220,24 @@ class MaskFormerSegmenter(Checkpoint):
         return self._fitted({"pixel_values": batch["pixel_values"]})["pixel_values"]
 
     def _maps(self, encoding: SegmenterEncoding) -> tuple[Any, ...]:
-        if self._halves.maps is None:
+        """Return the pixels of the network's input and the backbone's feature maps."""
+        if not self._halves.takes_prompts:
             family = self._model.config.model_type
-            able = ", ".join(name for name, halves in FAMILIES.items() if halves.maps is not None)
+            able = ", ".join(name for name, halves in FAMILIES.items() if halves.takes_prompts)
             raise UsageError(
                 f"{self.model_id}: a {family} model takes no soft prompts; known: {able}"
             )
-        return self._halves.maps(encoding.kept)
-
-
-def _look_side(pixels: Any) -> int:
-    """Return the side of a cut-out, by the pixels that the network takes, ``[1, 3, H, W]``."""
-    side = round(min(pixels.shape[-2:]) * _LOOK / _DIVISOR) * _DIVISOR
-    return min(max(side, _DIVISOR), _MOST_SIDE)
+        maps: tuple[Any, ...] = encoding.kept[0]
+        return maps
 
 
 def _cut(pixels: Pixels, mask: Mask, side: int) -> Pixels:
     """Return the cut-out of a mask's box from pixels of the same picture at any size."""
     box = np.array(mask_box(mask), np.float32) * (pixels.shape[1] / mask.shape[1])
-    return cut_out(pixels, box, side)
+    return second_look.cut_out(pixels, box, side)
 
 
-def _labels(value: Any) -> tuple[str, ...]:
+def _as_labels(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
         raise ValueError(f"background must be a list of labels, not {value!r}")
     return tuple(value)
@@ -294,65 +272,52 @@ class Halves:
     Attributes:
         look: (network, pixels float [B, 3, H, W]) to the encoding of a picture.
         ask: (network, encoding) to the outputs of the queries.
-        maps: encoding to the pixels of the network's input and the backbone's feature maps, float
-            [B, C, h, w] each, the finest first; None if the family takes no prompts.
+        takes_prompts: whether the first part of an encoding is the pixels of the network's input
+            and the backbone's feature maps, float [B, C, h, w] each, the finest first.
     """
 
     look: Callable[[Any, Tensor], Any]
     ask: Callable[[Any, Any], QueryLogits]
-    maps: Callable[[Any], tuple[Tensor, ...]] | None = None
+    takes_prompts: bool = False
 
 
-def _look_maskformer(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return pixels and the backbone's maps, the last being the decoder's memory; each pixel's
-    embedding.
+def _look_at_pixels(model: Any, pixels: Tensor) -> tuple[tuple[Tensor, ...], Tensor, Any]:
+    """Return pixels and the backbone's maps, each pixel's embedding, and the decoder's memory.
+
+    The memory of MaskFormer is the last map, that of Mask2Former has three scales.
     """
     output = model.model.pixel_level_module(pixels, output_hidden_states=True)
-    return (pixels, *output.encoder_hidden_states), output.decoder_last_hidden_state
+    maps = (pixels, *output.encoder_hidden_states)
+    several = model.config.model_type == "mask2former"
+    memory = output.decoder_hidden_states if several else maps[-1]
+    return maps, output.decoder_last_hidden_state, memory
 
 
-def _ask_maskformer(model: Any, encoding: tuple[tuple[Tensor, ...], Tensor]) -> QueryLogits:
-    import torch
-
-    maps, embeddings = encoding
-    states = model.model.transformer_module(maps[-1]).last_hidden_state  # (1, Q, D)
+def _ask_maskformer(model: Any, encoding: tuple[Any, Tensor, Any]) -> QueryLogits:
+    _, embeddings, memory = encoding
+    states = model.model.transformer_module(memory).last_hidden_state  # (1, Q, D)
     masks = torch.einsum("bqc,bchw->bqhw", model.mask_embedder(states), embeddings)
     return QueryLogits(model.class_predictor(states), masks)
 
 
-def _look_mask2former(model: Any, pixels: Tensor) -> tuple[Any, Tensor, tuple[Tensor, ...]]:
-    """Return the decoder's memory at three scales, each pixel's embedding, pixels and backbone
-    maps.
-    """
-    output = model.model.pixel_level_module(pixel_values=pixels, output_hidden_states=True)
-    maps = (pixels, *output.encoder_hidden_states)
-    return output.decoder_hidden_states, output.decoder_last_hidden_state, maps
-
-
-def _ask_mask2former(model: Any, encoding: tuple[Any, Tensor, tuple[Tensor, ...]]) -> QueryLogits:
-    scales, embeddings, _ = encoding
+def _ask_mask2former(model: Any, encoding: tuple[Any, Tensor, Any]) -> QueryLogits:
+    _, embeddings, memory = encoding
     output = model.model.transformer_module(
-        multi_scale_features=scales, mask_features=embeddings, output_hidden_states=True
+        multi_scale_features=memory, mask_features=embeddings, output_hidden_states=True
     )
     states = output.intermediate_hidden_states[-1].transpose(0, 1)  # (1, Q, D)
     return QueryLogits(model.class_predictor(states), output.masks_queries_logits[-1])
 
 
-def _look_whole(model: Any, pixels: Tensor) -> Any:
-    """Return the full output, because the queries see the picture together with the backbone."""
-    return model(pixel_values=pixels)
-
-
-def _ask_whole(model: Any, output: Any) -> QueryLogits:
-    return QueryLogits(output.class_queries_logits, output.masks_queries_logits)
-
+# An encoding is the full output, because the queries see the picture together with the backbone.
+_WHOLE = Halves(lambda model, pixels: model(pixel_values=pixels), lambda _, output: output)
 
 # ``model_type`` of a checkpoint to its halves.
 FAMILIES: Mapping[str, Halves] = MappingProxyType(
     {
-        "maskformer": Halves(_look_maskformer, _ask_maskformer, lambda encoding: encoding[0]),
-        "mask2former": Halves(_look_mask2former, _ask_mask2former, lambda encoding: encoding[2]),
-        "eomt": Halves(_look_whole, _ask_whole),
-        "eomt_dinov3": Halves(_look_whole, _ask_whole),
+        "maskformer": Halves(_look_at_pixels, _ask_maskformer, takes_prompts=True),
+        "mask2former": Halves(_look_at_pixels, _ask_mask2former, takes_prompts=True),
+        "eomt": _WHOLE,
+        "eomt_dinov3": _WHOLE,
     }
 )

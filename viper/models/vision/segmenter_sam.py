@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from viper.errors import ModelError
+from viper.models.libraries import functional, torch, transformers
 from viper.models.loading import Checkpoint, PictureTextCheckpoint, in_batches, prepared
 from viper.models.options import check_shares, checked_texts
 from viper.models.vision.boxes import MIN_SCORE, mask_box, require_finite, suppress
@@ -43,6 +44,10 @@ OVERLAP = 0.5
 
 # Families whose image tower runs by itself and whose masks are prompted by boxes.
 PROMPTABLE = frozenset({"sam2", "sam2_video", "edgetam", "edgetam_video", "sam3_tracker"})
+
+
+# Label, score and mask of an object.
+LabelledMask = tuple[str, float, Mask]
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ class NamedSegments(Checkpoint):
                     segments.append(Segment(rest, label, score))
         return segments
 
-    def _masks(self, encoding: Any, names: Sequence[str]) -> Iterator[tuple[str, float, Mask]]:
+    def _masks(self, encoding: Any, names: Sequence[str]) -> Iterator[LabelledMask]:
         """Yield label, score and mask bool [H, W] of each object above the threshold, best
         first.
         """
@@ -175,18 +180,12 @@ class Sam2Segmenter(NamedSegments):
 
     def encode(self, pixels: Pixels) -> Sam2Encoding:
         """Return the outputs of both image towers for one picture, uint8 [H, W, 3]."""
-        import torch
-
         batch = self._fitted({"pixel_values": prepared(self._processor, pixels)[None]})
         with torch.inference_mode():
             features = self._model.get_image_embeddings(**batch)
         return Sam2Encoding(features, self.detector.encode([pixels])[0], pixels.shape[:2])
 
-    def _masks(
-        self, encoding: Sam2Encoding, names: Sequence[str]
-    ) -> Iterator[tuple[str, float, Mask]]:
-        import torch
-
+    def _masks(self, encoding: Sam2Encoding, names: Sequence[str]) -> Iterator[LabelledMask]:
         # Some detectors have a faster way to look for a long list of names.
         find = getattr(self.detector, "survey", self.detector.detect)
         boxes = [
@@ -221,13 +220,11 @@ class Sam3Image:
         Raises:
             ValueError: the folder holds another family.
         """
-        from transformers import AutoConfig, Sam3Model
-
-        config = AutoConfig.from_pretrained(source, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(source, local_files_only=True)
         if config.model_type not in ("sam3", "sam3_video"):
             raise ValueError(f"it is a {config.model_type} model, not sam3")
         config = getattr(config, "detector_config", config)
-        return Sam3Model.from_pretrained(source, config=config, **options)
+        return transformers.Sam3Model.from_pretrained(source, config=config, **options)
 
 
 class Sam3(PictureTextCheckpoint):
@@ -246,8 +243,6 @@ class Sam3(PictureTextCheckpoint):
         super().__init__(*parts, batch_size=batch_size)
 
     def _look(self, pixels: Pixels) -> Sam3Encoding:
-        import torch
-
         batch = self._fitted({"pixel_values": prepared(self._processor, pixels)[None]})
         with torch.inference_mode():
             output = self._model.get_vision_features(**batch)
@@ -262,8 +257,19 @@ class Sam3(PictureTextCheckpoint):
         first.
         """
 
+        from transformers.models.sam3.modeling_sam3 import Sam3VisionEncoderOutput
+
         def forward(some: Sequence[str]) -> list[list[tuple[str, float, Any]]]:
-            output = self._output(encoding, some)
+            count = len(some)
+            features = [each.expand(count, -1, -1, -1) for each in encoding.features]
+            positions = encoding.positions.expand(count, -1, -1, -1)
+            texts = self._text_inputs(self._tokenizer, some, padding="max_length")
+            looked = Sam3VisionEncoderOutput(
+                fpn_hidden_states=(*features, features[-1]),
+                fpn_position_encoding=(*[positions] * len(features), positions),
+            )
+            with torch.inference_mode():
+                output = self._model(vision_embeds=looked, **texts)
             scores = (output.pred_logits.float().sigmoid() * output.presence_logits.sigmoid()).cpu()
             require_finite(self.model_id, "scores", scores.numpy())
             results = []
@@ -275,28 +281,6 @@ class Sam3(PictureTextCheckpoint):
 
         return in_batches(names, self._batch_size, forward)
 
-    def _output(self, encoding: Sam3Encoding, names: Sequence[str]) -> Any:
-        import torch
-        from transformers.models.sam3.modeling_sam3 import Sam3VisionEncoderOutput
-
-        count = len(names)
-        features = [each.expand(count, -1, -1, -1) for each in encoding.features]
-        positions = encoding.positions.expand(count, -1, -1, -1)
-        tokens = self._tokenizer(
-            list(names),
-            padding="max_length",
-            truncation=True,
-            max_length=self._model.config.text_config.max_position_embeddings,
-            return_tensors="pt",
-        )
-        texts = self._fitted({name: tokens[name] for name in ("input_ids", "attention_mask")})
-        looked = Sam3VisionEncoderOutput(
-            fpn_hidden_states=(*features, features[-1]),
-            fpn_position_encoding=(*[positions] * len(features), positions),
-        )
-        with torch.inference_mode():
-            return self._model(vision_embeds=looked, **texts)
-
 
 class Sam3Segmenter(NamedSegments, Sam3):
     """The ``Segmenter`` role on SAM 3."""
@@ -307,9 +291,7 @@ class Sam3Segmenter(NamedSegments, Sam3):
         """Return the output of the image tower for one picture, uint8 [H, W, 3]."""
         return self._look(pixels)
 
-    def _masks(
-        self, encoding: Sam3Encoding, names: Sequence[str]
-    ) -> Iterator[tuple[str, float, Mask]]:
+    def _masks(self, encoding: Sam3Encoding, names: Sequence[str]) -> Iterator[LabelledMask]:
         per_name = self._instances(encoding, names, self._threshold)
         instances = [instance for each in per_name for instance in each]
         for label, score, logits in sorted(instances, key=lambda each: -each[1]):
@@ -348,8 +330,6 @@ def _by_word(names: Sequence[str]) -> dict[str, str]:
 
 def _full_size(model: str, logits: Any, size: tuple[int, int]) -> list[Mask]:
     """Return masks bool [H, W] of a picture by their logits, float [N, h, w]."""
-    from torch.nn import functional
-
     require_finite(model, "masks", logits.float().cpu().numpy())
     whole = functional.interpolate(logits.float()[None], size, mode="bilinear")[0] > 0
     return list(whole.cpu().numpy())

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viper.errors import UsageError
+from viper.models.libraries import Tensor, torch, transformers
 from viper.models.vision.soft_prompts import named
 
-if TYPE_CHECKING:
-    from torch import Generator, Tensor
+# Concept to its vectors, float [N, W], of the token embedding's width.
+Vectors = Mapping[str, Tensor]
 
 # Prompt that guidance leads away from; training replaces some prompts by it.
 NO_PROMPT = ""
@@ -49,7 +49,7 @@ _PLAIN = -1
 
 
 def encode_adapted(
-    text_encoder: Any, tokenizer: Any, prompts: Sequence[str], vectors: Mapping[str, Tensor]
+    text_encoder: Any, tokenizer: Any, prompts: Sequence[str], vectors: Vectors
 ) -> Tensor:
     """Encode like :func:`encode_prompts`, with vectors in place of concepts.
 
@@ -63,68 +63,42 @@ def encode_adapted(
     Returns:
         states [B, L, D]; gradients reach the vectors.
     """
-    import torch
-
     names = sorted((name for name in vectors if name.strip()), key=lambda each: (-len(each), each))
     first, place = {}, 0
     for name in names:
         first[name], place = place, place + len(vectors[name])
-    encoded = [_token_rows(tokenizer, prompt, names, first, vectors) for prompt in prompts]
+    most, blank = tokenizer.model_max_length, tokenizer.pad_token_id
+    encoded = []  # of each prompt: token ids ``[L]``, and for each the row of its vector or _PLAIN
+    for prompt in prompts:
+        words = " ".join(prompt.casefold().split())
+        parts = re.split(named(*names), words) if names else []
+        ids, places = [tokenizer.bos_token_id], [_PLAIN]
+        for turn, part in enumerate(parts if len(parts) > 1 else [prompt]):
+            if turn % 2:  # every second part is a concept's name
+                places += range(first[part], first[part] + len(vectors[part]))
+                ids += [blank] * len(vectors[part])
+            else:
+                part_ids = tokenizer(part, add_special_tokens=False)["input_ids"]
+                ids += part_ids
+                places += [_PLAIN] * len(part_ids)
+        missing = max(0, most - 1 - len(ids))
+        ids = [*ids[: most - 1], tokenizer.eos_token_id, *[blank] * missing]
+        encoded.append((ids, [*places[: most - 1], *[_PLAIN] * (missing + 1)]))
     if not any(at != _PLAIN for _, places in encoded for at in places):
         return encode_prompts(text_encoder, tokenizer, prompts)
-    device = text_encoder.device
-    ids = torch.tensor([ids for ids, _ in encoded], device=device)
-    places = torch.tensor([places for _, places in encoded], device=device)
+    device, own_thread = text_encoder.device, threading.get_ident()
+    rows_at = torch.tensor([places for _, places in encoded], device=device)
     rows = torch.cat([vectors[name].to(device) for name in names])
-    with _rows_in_place(text_encoder.get_input_embeddings(), places, rows):
-        return text_encoder(ids)[0]
-
-
-def _token_rows(
-    tokenizer: Any,
-    prompt: str,
-    names: Sequence[str],
-    first: Mapping[str, int],
-    vectors: Mapping[str, Tensor],
-) -> tuple[list[int], list[int]]:
-    """Return a prompt's token ids ``[L]``, and for each the row of its vector or ``_PLAIN``."""
-    words = " ".join(prompt.casefold().split())
-    parts = [words]
-    if names:
-        parts = re.split(named(*names), words)
-    if len(parts) == 1:
-        parts = [prompt]
-    most, blank = tokenizer.model_max_length, tokenizer.pad_token_id
-    ids, places = [tokenizer.bos_token_id], [_PLAIN]
-    for turn, part in enumerate(parts):
-        if turn % 2:  # every second part is a concept's name
-            places += range(first[part], first[part] + len(vectors[part]))
-            ids += [blank] * len(vectors[part])
-        else:
-            part_ids = tokenizer(part, add_special_tokens=False)["input_ids"]
-            ids += part_ids
-            places += [_PLAIN] * len(part_ids)
-    ids, places = [*ids[: most - 1], tokenizer.eos_token_id], [*places[: most - 1], _PLAIN]
-    missing = most - len(ids)
-    return ids + [blank] * missing, places + [_PLAIN] * missing
-
-
-@contextmanager
-def _rows_in_place(embedding: Any, places: Tensor, rows: Tensor) -> Iterator[None]:
-    """Make the embedding return rows at ``places`` while the block runs, for this thread only."""
-    import torch
-
-    own_thread = threading.get_ident()
 
     def insert_rows(_module: Any, _inputs: Any, embeddings: Tensor) -> Tensor | None:
-        if threading.get_ident() != own_thread or embeddings.shape[:-1] != places.shape:
+        if threading.get_ident() != own_thread or embeddings.shape[:-1] != rows_at.shape:
             return None
-        chosen = rows.to(embeddings.dtype)[places.clamp(min=0)]
-        return torch.where((places != _PLAIN)[..., None], chosen, embeddings)
+        chosen = rows.to(embeddings.dtype)[rows_at.clamp(min=0)]
+        return torch.where((rows_at != _PLAIN)[..., None], chosen, embeddings)
 
-    handle = embedding.register_forward_hook(insert_rows)
+    handle = text_encoder.get_input_embeddings().register_forward_hook(insert_rows)
     try:
-        yield
+        return text_encoder(torch.tensor([ids for ids, _ in encoded], device=device))[0]
     finally:
         handle.remove()
 
@@ -164,7 +138,18 @@ class InpainterTraining:
     def __init__(self, pipeline: Any, side: int) -> None:
         from diffusers import DDPMScheduler
 
-        _check(pipeline)
+        encoder, tokenizer = pipeline.text_encoder, pipeline.tokenizer
+        if not isinstance(encoder, transformers.CLIPTextModel) or tokenizer.pad_token_id is None:
+            raise UsageError(
+                f"an inpainter that reads prompts by {type(encoder).__name__} takes no soft "
+                "prompts; expected Stable Diffusion with one CLIPTextModel"
+            )
+        kind = pipeline.scheduler.config.prediction_type
+        if kind not in ("epsilon", "v_prediction", "sample"):
+            raise UsageError(
+                f"an inpainter that predicts {kind!r} takes no soft prompts; expected epsilon, "
+                "v_prediction or sample"
+            )
         self.side = side
         self._pipeline = pipeline
         # Other schedulers may lack methods that training needs; this one reads any configuration.
@@ -183,7 +168,9 @@ class InpainterTraining:
         ids = self._pipeline.tokenizer(text, add_special_tokens=False)["input_ids"]
         return embedding[ids].float().mean(dim=0)
 
-    def masked(self, squares: Tensor, masks: Tensor, generator: Generator | None = None) -> Masked:
+    def masked(
+        self, squares: Tensor, masks: Tensor, generator: torch.Generator | None = None
+    ) -> Masked:
         """Return the target and the input of the denoiser, computed like in the pipeline.
 
         Args:
@@ -191,8 +178,6 @@ class InpainterTraining:
             masks: float [B, 1, S, S], 1 where masked.
             generator: of the latents' own noise, on the processor.
         """
-        import torch
-
         vae = self._pipeline.vae
         place = next(vae.parameters())
         squares, masks = squares.to(place), masks.to(place)
@@ -207,12 +192,7 @@ class InpainterTraining:
         return Masked(latents, cells, left)
 
     def errors(
-        self,
-        masked: Masked,
-        times: Tensor,
-        noise: Tensor,
-        prompts: Sequence[str],
-        vectors: Mapping[str, Tensor],
+        self, masked: Masked, times: Tensor, noise: Tensor, prompts: Sequence[str], vectors: Vectors
     ) -> Tensor:
         """Return the diffusion loss of each example inside its mask, float32 [B].
 
@@ -224,20 +204,15 @@ class InpainterTraining:
             times: int64 [B], in [0, ``moments``).
             noise: float [B, C, s, s], normal.
         """
-        import torch
-
         scheduler, unet = self._scheduler, self._pipeline.unet
         place = masked.latents
         times, noise = times.to(place.device), noise.to(place)
         noisy = scheduler.add_noise(place, noise, times)
-        target = {
-            "epsilon": lambda: noise,
-            "v_prediction": lambda: scheduler.get_velocity(place, noise, times),
-            "sample": lambda: place,
-        }[scheduler.config.prediction_type]()
-        states = encode_adapted(
-            self._pipeline.text_encoder, self._pipeline.tokenizer, prompts, vectors
-        )
+        target = {"epsilon": noise, "sample": place}.get(scheduler.config.prediction_type)
+        if target is None:
+            target = scheduler.get_velocity(place, noise, times)
+        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
+        states = encode_adapted(*parts, prompts, vectors)
         prediction = unet(
             torch.cat([noisy, masked.cells, masked.left], dim=1).to(unet.dtype),
             times,
@@ -247,20 +222,3 @@ class InpainterTraining:
         cells = masked.cells.float()
         total: Tensor = (error * cells).sum(dim=(1, 2, 3))
         return total / cells.sum(dim=(1, 2, 3)).clamp(min=1)
-
-
-def _check(pipeline: Any) -> None:
-    from transformers import CLIPTextModel
-
-    encoder, tokenizer = pipeline.text_encoder, pipeline.tokenizer
-    if not isinstance(encoder, CLIPTextModel) or tokenizer.pad_token_id is None:
-        raise UsageError(
-            f"an inpainter that reads prompts by {type(encoder).__name__} takes no soft prompts; "
-            "expected Stable Diffusion with one CLIPTextModel"
-        )
-    kind = pipeline.scheduler.config.prediction_type
-    if kind not in ("epsilon", "v_prediction", "sample"):
-        raise UsageError(
-            f"an inpainter that predicts {kind!r} takes no soft prompts; expected epsilon, "
-            "v_prediction or sample"
-        )

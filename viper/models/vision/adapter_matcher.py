@@ -18,15 +18,13 @@ the embedding of a word that the model never read means nothing. The gain of eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from viper.errors import UsageError
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from viper.models.libraries import Tensor, torch
 
 # Number of layers or stages of the image tower that a prompt enters, and of tokens per layer of a
 # Vision Transformer: those of CLOVA's supplement, sec. 8.4. Stored prompts have these sizes.
@@ -61,8 +59,6 @@ class Places:
 
     def used(self) -> Tensor:
         """Return the mask of the used numbers of a prompt, bool ``[N, W]``."""
-        import torch
-
         rows = [width for width in self.widths for _ in range(self.rows)]
         bounds = torch.tensor([*rows, self.text_width])
         return torch.arange(self.shape[1])[None] < bounds[:, None]
@@ -83,9 +79,32 @@ class Places:
                     break
                 rows = (vectors.shape[-2] - 1) // len(self.layers)
                 part = vectors[..., number * rows : (number + 1) * rows, :width]
-                for register, hook in _hooks(layer, part, self):
-                    stack.callback(register(hook).remove)
+                for handle in self._hooked(layer, part):
+                    stack.callback(handle.remove)
             yield
+
+    def _hooked(self, layer: Any, part: Tensor) -> list[Any]:
+        """Return the handles of new hooks by which rows enter a layer."""
+        if not self.tokens:
+
+            def added(_: Any, __: Any, output: Tensor) -> Tensor:
+                return output + as_channels(part[..., 0, :], output)
+
+            return [layer.register_forward_hook(added)]
+
+        along = 1 if self.batch_first else 0
+
+        def widened(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            hidden = inputs[0]
+            shape = hidden.shape[1 - along], *part.shape[-2:]
+            rows = part.to(hidden.dtype).expand(shape)  # (B, M, W)
+            rows = rows if self.batch_first else rows.transpose(0, 1)
+            return torch.cat([hidden, rows], dim=along), *inputs[1:]
+
+        def narrowed(_: Any, __: Any, output: Tensor) -> Tensor:
+            return output.narrow(along, 0, output.shape[along] - part.shape[-2])
+
+        return [layer.register_forward_pre_hook(widened), layer.register_forward_hook(narrowed)]
 
     def text_row(self, vectors: Tensor) -> Tensor:
         """Return the row that a prompt adds to the embedding of a text, ``[D]`` or ``[B, D]``."""
@@ -95,8 +114,6 @@ class Places:
         """Return several concepts' prompts ``[N, W]`` as one: their sum, but tokens side by
         side.
         """
-        import torch
-
         if not self.tokens:
             return torch.stack(prompts).sum(dim=0)
         layers = [prompt[:-1].unflatten(0, (len(self.layers), -1)) for prompt in prompts]
@@ -116,46 +133,25 @@ def places_in(model: Any, text_width: int) -> Places:
     tower = tower_of(model)
     transformer = getattr(tower, "transformer", None)
     blocks: Any = getattr(transformer, "resblocks", getattr(tower, "blocks", ()))
-    if len(blocks) and _is_block(blocks[0]) and getattr(tower, "rope", None) is None:
-        layers = tuple(blocks[:LAYERS])
-        norms = (getattr(layer, "ln_1", None) or layer.norm1 for layer in layers)
+    layers = tuple(blocks[:LAYERS])
+    norms = [getattr(layer, "ln_1", getattr(layer, "norm1", None)) for layer in layers]
+    # A layer of a Vision Transformer, of open_clip or of timm, has attention after a norm.
+    is_vit = bool(layers) and hasattr(layers[0], "attn") and norms[0] is not None
+    if is_vit and getattr(tower, "rope", None) is None:
         widths = tuple(int(norm.weight.shape[0]) for norm in norms)
         first = bool(getattr(transformer, "batch_first", True))
         return Places(layers, widths, TOKENS, True, text_width, first)
-    stages = [getattr(tower, f"layer{number}", None) for number in range(1, LAYERS + 2)]
+    stages: list[Any] = [getattr(tower, f"layer{i}", None) for i in range(1, LAYERS + 2)]
     if all(stage is not None for stage in stages):
-        widths = tuple(_channels_of(stage) for stage in stages[:LAYERS])
+        # The output of a stage of residual blocks is that of its last convolution.
+        parts = [list(stage[-1].children()) for stage in stages[:LAYERS]]
+        last = [[each for each in part if type(each).__name__ == "Conv2d"][-1] for part in parts]
+        widths = tuple(int(convolution.out_channels) for convolution in last)
         return Places(tuple(stages[:LAYERS]), widths, 1, False, text_width)
     raise UsageError(
         f"a matcher whose image tower is a {type(tower).__name__} takes no soft prompts; "
         "use one with a Vision Transformer or a ResNet"
     )
-
-
-def _hooks(
-    layer: Any, part: Tensor, places: Places
-) -> list[tuple[Callable[[Any], Any], Callable[..., Any]]]:
-    import torch
-
-    if not places.tokens:
-
-        def added(_: Any, __: Any, output: Tensor) -> Tensor:
-            return output + as_channels(part[..., 0, :], output)
-
-        return [(layer.register_forward_hook, added)]
-
-    along = 1 if places.batch_first else 0
-
-    def widened(_: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden = inputs[0]
-        rows = part.to(hidden.dtype).expand(hidden.shape[1 - along], *part.shape[-2:])  # (B, M, W)
-        rows = rows if places.batch_first else rows.transpose(0, 1)
-        return torch.cat([hidden, rows], dim=along), *inputs[1:]
-
-    def narrowed(_: Any, __: Any, output: Tensor) -> Tensor:
-        return output.narrow(along, 0, output.shape[along] - part.shape[-2])
-
-    return [(layer.register_forward_pre_hook, widened), (layer.register_forward_hook, narrowed)]
 
 
 def as_channels(rows: Tensor, hidden: Tensor) -> Tensor:
@@ -166,14 +162,3 @@ def as_channels(rows: Tensor, hidden: Tensor) -> Tensor:
 def tower_of(model: Any) -> Any:
     """Return the image tower itself, which timm's towers have inside a wrapper."""
     return getattr(model.visual, "trunk", model.visual)
-
-
-def _is_block(layer: Any) -> bool:
-    """Return True for a layer of a Vision Transformer, of open_clip or of timm."""
-    return hasattr(layer, "attn") and (hasattr(layer, "ln_1") or hasattr(layer, "norm1"))
-
-
-def _channels_of(stage: Any) -> int:
-    """Return the output channels of a stage of residual blocks: those of its last convolution."""
-    last = [module for module in stage[-1].children() if type(module).__name__ == "Conv2d"][-1]
-    return int(last.out_channels)

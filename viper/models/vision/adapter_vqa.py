@@ -17,17 +17,14 @@ answer all others about similar pictures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from viper.models.libraries import Tensor, torch
 from viper.models.vision.roles import Floats
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
 
 # Number of vectors before the question's states (supplement, sec. 8.1.2).
 VECTORS = 16
@@ -85,8 +82,6 @@ class BlipAdapter:
             picture: ``[tokens, width]`` of the vision tower.
             question: its tokens.
         """
-        import torch
-
         with torch.no_grad():
             ids = torch.tensor([list(question)], device=picture.device)
             # A copy, because tensors of inference mode cannot take part in gradients.
@@ -103,8 +98,6 @@ class BlipAdapter:
         return feature / np.float32(np.sqrt(len(phases)))
 
     def _first_state(self, states: Tensor) -> Floats:
-        import torch
-
         with torch.no_grad():
             first = self._model.text_decoder.bert(
                 input_ids=torch.full((1, 1), self.first_token, device=states.device),
@@ -136,8 +129,6 @@ class BlipAdapter:
         The decoder's value projections pass some directions hundreds of times better than others,
         which gradient steps of one size cannot correct.
         """
-        import torch
-
         layers = self._model.text_decoder.bert.encoder.layer
         device = layers[0].crossattention.output.dense.weight.device
         strength = torch.zeros(self.width, self.width, device=device)
@@ -166,8 +157,6 @@ class BlipAdapter:
             states_mask: 1 or 0 ``[B, L]``: 0 marks padding among the states.
             answer_ids: tokens ``[B, T]``: the decoder's start token, then the answer but its end.
         """
-        import torch
-
         prefix = self.before(vectors).to(states.dtype)
         mask = torch.cat([states_mask.new_ones(prefix.shape[:2]), states_mask], dim=1)
         logits: Tensor = self._model.text_decoder(

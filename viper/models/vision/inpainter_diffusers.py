@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from viper.errors import ModelError, ProfileError
 from viper.models.hub import local_copy
+from viper.models.libraries import Image, torch
 from viper.models.loading import (
-    LoadOptions,
     LocalModel,
     check_loading,
     load_errors,
@@ -69,8 +69,6 @@ class DiffusersInpainter(LocalModel):
         guidance: float = GUIDANCE,
         padding: float = PADDING,
     ) -> None:
-        import torch
-
         if steps < 1:
             raise ProfileError(f"steps must be at least 1, not {steps}")
         if guidance < 0 or padding < 0:
@@ -108,7 +106,23 @@ class DiffusersInpainter(LocalModel):
         loading, own = split_options(options)
         inspect.signature(cls).bind_partial(**own)
         folder = local_copy(source, loading)
-        return cls(_loaded(source, folder, safety_checker, loading), model_id(folder), **own)
+        dtype = loading.resolved_dtype()
+        leave_out = {"safety_checker": None, "requires_safety_checker": False}
+        with (
+            load_errors("a Stable Diffusion inpainting pipeline", source),
+            without_progress_bars("diffusers"),
+        ):
+            from diffusers import StableDiffusionInpaintPipeline
+
+            pipeline = StableDiffusionInpaintPipeline.from_pretrained(
+                folder,
+                dtype=None if dtype == "auto" else dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                **({} if safety_checker else leave_out),
+            ).to(loading.resolved_device())
+        return cls(pipeline, model_id(folder), **own)
 
     def inpaint(self, pixels: Pixels, mask: Mask, prompt: str, seed: int) -> Pixels:
         """Return a picture of the same size with the prompt's content painted where ``mask`` is
@@ -170,11 +184,11 @@ class DiffusersInpainter(LocalModel):
         self, square: Pixels, mask: Mask, prompt: str, seed: int, prompts: Sequence[LearnedPrompt]
     ) -> Pixels:
         """Run the pipeline on a square at the model's resolution."""
-        import torch
-        from PIL import Image
-
         with torch.inference_mode():
-            positive, negative = self._encoded(prompt, prompts)
+            vectors = {each.concept: torch.from_numpy(each.vectors) for each in prompts}
+            parts = self._pipeline.text_encoder, self._pipeline.tokenizer
+            # States [1, L, D] of the prompt and of the empty prompt.
+            positive, negative = encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
             output = self._pipeline(
                 prompt_embeds=positive,
                 negative_prompt_embeds=negative,
@@ -193,35 +207,6 @@ class DiffusersInpainter(LocalModel):
                 "ask for something else, or try another seed"
             )
         return (output.images[0] * 255).round().astype(np.uint8)
-
-    def _encoded(self, prompt: str, prompts: Sequence[LearnedPrompt]) -> Any:
-        """Return states [1, L, D] of the prompt and of the empty prompt."""
-        import torch
-
-        vectors = {each.concept: torch.from_numpy(each.vectors) for each in prompts}
-        parts = self._pipeline.text_encoder, self._pipeline.tokenizer
-        return encode_adapted(*parts, [prompt, NO_PROMPT], vectors).split(1)
-
-
-def _loaded(source: str | Path, folder: Path, safety_checker: bool, options: LoadOptions) -> Any:
-    """Return the pipeline on its device, in its precision."""
-    dtype = options.resolved_dtype()
-    without = {} if safety_checker else {"safety_checker": None, "requires_safety_checker": False}
-    with (
-        load_errors("a Stable Diffusion inpainting pipeline", source),
-        without_progress_bars("diffusers"),
-    ):
-        from diffusers import StableDiffusionInpaintPipeline
-
-        pipeline = StableDiffusionInpaintPipeline.from_pretrained(
-            folder,
-            dtype=None if dtype == "auto" else dtype,
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            **without,
-        )
-        return pipeline.to(options.resolved_device())
 
 
 # Input channels of UNets with mask and picture in the stock pipeline, and of those without: latents
@@ -246,19 +231,10 @@ def for_inpainting(name: str, pipeline: Any) -> Any:
             f"{name}: its UNet takes {channels} channels, one for inpainting {expected}; "
             "give a checkpoint made for inpainting"
         )
-    if channels != _STOCK_CHANNELS:
-        _join_beside(pipeline, channels)
-    return pipeline
-
-
-def _join_beside(pipeline: Any, channels: int) -> None:
-    """Make the pipeline treat its UNet as one for noisy latents, and join the other inputs in a
-    hook.
-
-    The pipeline then also resets the unmasked latents after every step, as for such a UNet.
-    """
-    import torch
-
+    if channels == _STOCK_CHANNELS:
+        return pipeline
+    # The pipeline is made to treat its UNet as one for noisy latents, and a hook joins the other
+    # inputs. It then also resets the unmasked latents after every step, as for such a UNet.
     unet, prepare = pipeline.unet, pipeline.prepare_mask_latents
     beside: list[Any] = []
 
@@ -276,6 +252,7 @@ def _join_beside(pipeline: Any, channels: int) -> None:
     unet.register_to_config(in_channels=_PLAIN_CHANNELS)
     pipeline.prepare_mask_latents = prepared
     unet.register_forward_pre_hook(joined, with_kwargs=True)
+    return pipeline
 
 
 @dataclass(frozen=True)
@@ -334,15 +311,11 @@ def _start(first: int, end: int, side: int, size: int) -> int:
     fits.
     """
     start = round((first + end - side) / 2)
-    if side >= size:
-        return round((size - side) / 2)
-    return min(max(start, 0), size - side)
+    return round((size - side) / 2) if side >= size else min(max(start, 0), size - side)
 
 
 def resize_square(pixels: Pixels, side: int) -> Pixels:
     """Return a square picture at another size, uint8 [side, side, 3], with smooth scaling."""
-    from PIL import Image
-
     if len(pixels) == side:
         return pixels
     return np.asarray(Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC))
@@ -350,7 +323,5 @@ def resize_square(pixels: Pixels, side: int) -> Pixels:
 
 def resize_mask(mask: Mask, side: int) -> Mask:
     """Return a square mask at another size, bool [side, side], without values in between."""
-    from PIL import Image
-
     image = Image.fromarray(mask.astype(np.uint8))
     return np.asarray(image.resize((side, side), Image.Resampling.NEAREST)).astype(bool)

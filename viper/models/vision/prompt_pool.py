@@ -4,8 +4,8 @@ A prompt is learned from one instance and stored with that instance's feature. A
 mean of a concept's prompts, weighted by the similarity of the input to their instances. Every
 update is one whole version (:mod:`viper.storage.versioned`), and any earlier one can be restored.
 
-A prompt becomes an entry of a versioned store (`entry_of`) and is checked again when it is read
-(`prompt_from_entry`, `soft_prompt`), since stored files are untrusted. At inference a tool asks
+A prompt becomes an entry of a versioned store (`PromptPool.add`) and is checked again when it is
+read (`prompt_from_entry`), since stored files are untrusted. At inference a tool asks
 `PromptPool.ensemble`, which loads the prompts of a concept once per version and mixes them.
 
 Source: CLOVA (Gao et al. 2024), sec. 3.4.1; its supplement, sec. 8. Differs: the paper's pool is in
@@ -143,20 +143,6 @@ def arrays_of(prompt: SoftPrompt) -> Arrays:
     return arrays
 
 
-def entry_of(tool: str, concept: str, evidence: Evidence, prompt: SoftPrompt, file: str) -> Entry:
-    """Return the store's entry of a prompt whose arrays are stored under that name."""
-    identity = json.dumps([tool, concept, evidence.model_id, file])
-    record = {
-        "tool": tool,
-        "concept": concept,
-        "evidence": to_json(evidence),
-        "feature_size": int(prompt.feature.shape[0]),
-        "shape": [int(size) for size in prompt.vectors.shape],
-    }
-    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    return Entry(key, prompt_kind(tool, concept), record, file)
-
-
 def prompt_from_entry(entry: Entry) -> StoredPrompt:
     """Build the prompt from an entry of a versioned store.
 
@@ -164,9 +150,8 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
         StoreError: the entry is not a valid prompt.
     """
     try:
-        prompt = record_from_json(
-            StoredPrompt, {**entry.record, "id": entry.key, "born": entry.created_in}
-        )
+        record = {**entry.record, "id": entry.key, "born": entry.created_in}
+        prompt = record_from_json(StoredPrompt, record)
         check_place(prompt.tool, prompt.concept)
     except (RecordError, TypeError, UsageError) as error:
         raise StoreError(f"prompt {entry.key}: no record of a soft prompt ({error})") from None
@@ -175,22 +160,6 @@ def prompt_from_entry(entry: Entry) -> StoredPrompt:
             f"prompt {entry.key}: shape {prompt.shape} or topic {entry.kind!r} do not fit"
         )
     return prompt
-
-
-def soft_prompt(stored: StoredPrompt, arrays: Arrays) -> SoftPrompt:
-    """Build the prompt from its stored arrays.
-
-    Raises:
-        StoreError: the arrays do not match the record, or are not finite.
-    """
-    problem = _problem(arrays)
-    if problem is None:
-        sizes = (arrays[_FEATURE].shape[0], arrays[_VECTORS].shape)
-        if sizes != (stored.feature_size, stored.shape):
-            problem = f"has sizes {sizes}, its record says {(stored.feature_size, stored.shape)}"
-    if problem is not None:
-        raise StoreError(f"prompt {stored.id} of {stored.tool}: its file {problem}; restore a copy")
-    return SoftPrompt(arrays[_FEATURE], arrays[_VECTORS])
 
 
 def _problem(arrays: Arrays) -> str | None:
@@ -263,32 +232,38 @@ class PromptPool:
         """
         key = concept_key(tool, concept)
         check_place(tool, key)
+        kind = prompt_kind(tool, key)
         arrays = [arrays_of(prompt) for prompt, _ in learned]
-        with self.store.update(note or f"learned {prompt_kind(tool, key)}") as change:
-            stored_prompts = [
-                prompt_from_entry(entry) for entry in change.entries(prompt_kind(tool, key))
-            ]
-            sizes = {
-                stored_prompt.evidence.model_id: (stored_prompt.feature_size, stored_prompt.shape)
-                for stored_prompt in stored_prompts
-            }
+        with self.store.update(note or f"learned {kind}") as change:
+            earlier = [prompt_from_entry(entry) for entry in change.entries(kind)]
+            sizes = {each.evidence.model_id: (each.feature_size, each.shape) for each in earlier}
             ids = []
             for (prompt, evidence), stored in zip(learned, arrays, strict=True):
-                entry = entry_of(tool, key, evidence, prompt, change.store(stored))
+                file = change.store(stored)
+                identity = json.dumps([tool, key, evidence.model_id, file])
+                record = {
+                    "tool": tool,
+                    "concept": key,
+                    "evidence": to_json(evidence),
+                    "feature_size": int(prompt.feature.shape[0]),
+                    "shape": [int(size) for size in prompt.vectors.shape],
+                }
+                id_ = hashlib.sha256(identity.encode()).hexdigest()[:12]
+                entry = Entry(id_, kind, record, file)
                 new = prompt_from_entry(entry)
                 size = (new.feature_size, new.shape)
                 if sizes.setdefault(evidence.model_id, size) != size:
                     raise UsageError(
-                        f"a soft prompt of sizes {size}; those of {prompt_kind(tool, key)} for "
+                        f"a soft prompt of sizes {size}; those of {kind} for "
                         f"{evidence.model_id} have {sizes[evidence.model_id]}"
                     )
                 change.put(entry)
                 ids.append(new.id)
-            count = len({stored_prompt.id for stored_prompt in stored_prompts} | set(ids))
+            count = len({each.id for each in earlier} | set(ids))
             if count > MOST_PROMPTS:
                 raise UsageError(
-                    f"{count} prompts for {prompt_kind(tool, key)}; at most {MOST_PROMPTS} are "
-                    "kept, remove some with: viper learn prompts remove"
+                    f"{count} prompts for {kind}; at most {MOST_PROMPTS} are kept, remove some "
+                    "with: viper learn prompts remove"
                 )
         return ids
 
@@ -299,9 +274,8 @@ class PromptPool:
 
         Earlier versions keep them. Raises the errors of :meth:`kept`.
         """
-        prompts = self.kept(tool, concept)
-        if ids is not None:
-            prompts = [prompt for prompt in prompts if prompt.id in ids]
+        kept = self.kept(tool, concept)
+        prompts = [prompt for prompt in kept if ids is None or prompt.id in ids]
         name = tool if concept is None else prompt_kind(tool, concept_key(tool, concept))
         if prompts:
             with self.store.update(f"removed {len(prompts)} of {name}") as change:
@@ -315,13 +289,9 @@ class PromptPool:
         Raises:
             StoreError: the pool cannot be read.
         """
-        prompts = [prompt_from_entry(entry) for entry in self.store.entries()]
-        if tool is not None:
-            prompts = [prompt for prompt in prompts if prompt.tool == tool]
-            if concept is not None:
-                key = concept_key(tool, concept)
-                prompts = [prompt for prompt in prompts if prompt.concept == key]
-        return prompts
+        key = None if tool is None or concept is None else concept_key(tool, concept)
+        prompts = map(prompt_from_entry, self.store.entries())
+        return [p for p in prompts if tool in (None, p.tool) and key in (None, p.concept)]
 
     def concepts(self, tool: str, model_id: str) -> frozenset[str]:
         """Return concepts as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
@@ -329,13 +299,12 @@ class PromptPool:
         Raises:
             StoreError: the pool cannot be read.
         """
-        key = ("concepts", tool, model_id, self.store.version)
-        return self._read.get(
-            key,
-            lambda: frozenset(
-                prompt.concept for prompt in self.kept(tool) if prompt.evidence.model_id == model_id
-            ),
-        )[0]
+
+        def read() -> frozenset[str]:
+            own = (each for each in self.kept(tool) if each.evidence.model_id == model_id)
+            return frozenset(each.concept for each in own)
+
+        return self._read.get(("concepts", tool, model_id, self.store.version), read)[0]
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Return candidates as :class:`~viper.models.vision.soft_prompts.SoftPromptSource` does.
@@ -390,7 +359,17 @@ class PromptPool:
             )
         taken, prompts = 0, []
         for stored, entry in entries:
-            prompt = soft_prompt(stored, self.store.arrays(entry))
+            arrays = self.store.arrays(entry)
+            problem, recorded = _problem(arrays), (stored.feature_size, stored.shape)
+            if problem is None:
+                found = (arrays[_FEATURE].shape[0], arrays[_VECTORS].shape)
+                if found != recorded:
+                    problem = f"has sizes {found}, its record says {recorded}"
+            if problem is not None:
+                raise StoreError(
+                    f"prompt {stored.id} of {stored.tool}: its file {problem}; restore a copy"
+                )
+            prompt = SoftPrompt(arrays[_FEATURE], arrays[_VECTORS])
             taken += prompt.feature.nbytes + prompt.vectors.nbytes
             if taken > MOST_BYTES:
                 raise StoreError(

@@ -63,17 +63,19 @@ class LearnedPrompt:
 
 
 class SoftPromptSource(Protocol):
-    """Source of a tool's learned prompts; thread-safe."""
+    """Source of a tool's learned prompts, which has none by default; thread-safe."""
 
     def concepts(self, tool: str, model_id: str) -> Collection[str]:
         """Return the concepts learned for this very model; "" for the tools of
         ``WITHOUT_CONCEPT``.
         """
+        return ()
 
     def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
         """Return every prompt of the concept for this very model, oldest first; empty if there are
         none.
         """
+        return ()
 
     def ensemble(
         self, tool: str, concept: str | None, feature: Floats, *, model_id: str
@@ -86,29 +88,17 @@ class SoftPromptSource(Protocol):
             feature: float32 ``[D]`` of the input, computed like the stored ones.
             model_id: prompts that were trained for another model are not used.
         """
+        return None
 
     def version(self, tool: str, concept: str | None) -> int:
         """Return a number that changes whenever the concept's prompts change, for keys of
         caches.
         """
-
-
-class NoSoftPrompts:
-    """Source without soft prompts: every tool works unchanged."""
-
-    def concepts(self, tool: str, model_id: str) -> Collection[str]:
-        return ()
-
-    def candidates(self, tool: str, concept: str | None, model_id: str) -> Sequence[SoftPrompt]:
-        return ()
-
-    def ensemble(
-        self, tool: str, concept: str | None, feature: Floats, *, model_id: str
-    ) -> Floats | None:
-        return None
-
-    def version(self, tool: str, concept: str | None) -> int:
         return 0
+
+
+class NoSoftPrompts(SoftPromptSource):
+    """Source without soft prompts: every tool works unchanged."""
 
 
 def named(*concepts: str) -> str:
@@ -178,9 +168,7 @@ def mix(
         if weights[place] > max(least, 0.0):
             total += float(weights[place]) * prompts[place].vectors.astype(np.float64)
             weight += float(weights[place])
-    if not total.any():
-        return None
-    return (total / weight).astype(np.float32)
+    return (total / weight).astype(np.float32) if total.any() else None
 
 
 def unit_features(prompts: Sequence[SoftPrompt]) -> Floats:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ProfileError
+from viper.models.libraries import torch
 from viper.models.loading import Checkpoint, in_equal_groups, padded, prepared
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
@@ -73,19 +74,18 @@ class DepthMaps(Checkpoint):
 
     def __init__(self, *parts: Any, metric: bool | None = None, batch_size: int = 8) -> None:
         super().__init__(*parts, batch_size=batch_size)
-        self._relative = not (self._states_metric() if metric is None else metric)
-
-    def _states_metric(self) -> bool:
-        config = self._model.config
-        stated = getattr(config, "depth_estimation_type", None)
-        if stated is not None:
-            return bool(stated == "metric")
-        if config.model_type not in METRIC_FAMILIES | {"dpt"}:
-            raise ProfileError(
-                f"{self.model_id}: a {config.model_type} model does not say whether larger is "
-                "farther; set metric = true or metric = false in its options"
-            )
-        return config.model_type in METRIC_FAMILIES
+        family = self._model.config.model_type
+        stated = getattr(self._model.config, "depth_estimation_type", None)
+        if metric is None and stated is not None:
+            metric = stated == "metric"
+        if metric is None:
+            metric = family in METRIC_FAMILIES
+            if not metric and family != "dpt":
+                raise ProfileError(
+                    f"{self.model_id}: a {family} model does not say whether larger is farther; "
+                    "set metric = true or metric = false in its options"
+                )
+        self._relative = not metric
 
     def depth(self, images: Sequence[Pixels]) -> list[Floats]:
         """Return a map ``float32 [H, W]`` per image at the image's own size; larger is farther.
@@ -106,8 +106,6 @@ class DepthMaps(Checkpoint):
         return in_equal_groups(inputs, lambda each: each.size, self._batch_size, self._forward)
 
     def _forward(self, inputs: Sequence[DepthInput]) -> list[Floats]:
-        import torch
-
         (height, width), frame = inputs[0].size, inputs[0].frame
         settings, finish = self._processor, self._processor.post_process_depth_estimation
         with torch.inference_mode():
@@ -120,11 +118,11 @@ class DepthMaps(Checkpoint):
             if "source_sizes" in inspect.signature(finish).parameters:
                 sizes["source_sizes"] = sizes["target_sizes"]  # ZoeDepth cuts its padding off
             sized = finish(outputs, **sizes)
-        maps = [
-            _middle(entry["predicted_depth"].float().cpu().numpy().reshape(input_size), frame)
-            for entry in sized
-        ]
-        maps = [each[:height, :width] for each in maps]
+        # The picture's own part: the input may be padded on all sides, its frame right and below.
+        top, left = ((have - want) // 2 for have, want in zip(input_size, frame, strict=True))
+        wholes = [entry["predicted_depth"].float().cpu().numpy() for entry in sized]
+        own = np.s_[top : top + height, left : left + width]
+        maps = [whole.reshape(input_size)[own] for whole in wholes]
         require_finite(self.model_id, "depths", *maps)
         return [nearness_to_depth(each) for each in maps] if self._relative else maps
 
@@ -140,9 +138,3 @@ def nearness_to_depth(nearness: Floats) -> Floats:
     # changes what is near.
     scale = max(float(nearness.max()), 1e-6)
     return np.asarray(1.0 / (np.maximum(nearness, 0) / scale + 0.01), dtype=np.float32)
-
-
-def _middle(depth: Floats, size: Sequence[int]) -> Floats:
-    """Return the picture's own part ``[H, W]`` of a map that was padded equally on all sides."""
-    top, left = ((have - want) // 2 for have, want in zip(depth.shape, size, strict=True))
-    return depth[top : top + size[0], left : left + size[1]]

@@ -7,16 +7,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from viper.errors import ModelError, ProfileError
 from viper.models.hub import local_copy
-from viper.models.loading import Checkpoint, in_batches, load_errors, split_options
-from viper.models.vision.boxes import require_finite
+from viper.models.libraries import torch
+from viper.models.loading import Checkpoint, load_errors, split_options
 from viper.models.vision.roles import Floats
 
 # Ways to make one vector of the vectors of tokens: their mean, the first one, or the last one.
@@ -82,7 +80,6 @@ class SentenceEmbedder(Checkpoint):
         Raises:
             ModelError: an embedding is not finite.
         """
-        import torch
 
         def forward(batch: Sequence[str]) -> Any:
             tokens = self._processor(
@@ -93,27 +90,18 @@ class SentenceEmbedder(Checkpoint):
                 max_length=self._max_tokens,
                 return_tensors="pt",
             ).to(self._place().device)
-            pooled = self._pooled(self._model(**tokens).last_hidden_state, tokens["attention_mask"])
+            states = self._model(**tokens).last_hidden_state  # (B, T, D)
+            mask = tokens["attention_mask"]
+            if self._pooling == "cls":
+                pooled = states[:, 0]
+            elif self._pooling == "lasttoken":
+                pooled = states[torch.arange(len(states)), mask.sum(dim=1) - 1]
+            else:
+                mask = mask[..., None].to(states.dtype)
+                pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             return torch.nn.functional.normalize(pooled.float(), dim=-1)
 
-        if not texts:
-            return np.zeros((0, 0), np.float32)
-        with torch.inference_mode():
-            rows = in_batches(texts, self._batch_size, forward)
-        embeddings = np.stack([row.cpu().numpy() for row in rows]).astype(np.float32)
-        require_finite(self.model_id, "embeddings", embeddings)
-        return embeddings
-
-    def _pooled(self, states: Any, mask: Any) -> Any:
-        """Return one vector a text ``[B, D]`` from those of its tokens ``[B, T, D]``."""
-        import torch
-
-        if self._pooling == "cls":
-            return states[:, 0]
-        if self._pooling == "lasttoken":
-            return states[torch.arange(len(states)), mask.sum(dim=1) - 1]
-        mask = mask[..., None].to(states.dtype)
-        return (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return self._embeddings(texts, forward)
 
 
 def _stated(folder: Path) -> dict[str, Any]:
@@ -133,7 +121,12 @@ def _stated(folder: Path) -> dict[str, Any]:
                 )
             if kind == "Pooling":
                 config = _read(folder / Path(module["path"]).name / "config.json", {})
-                stated["pooling"] = config.get("pooling_mode", _modes(config))
+                # An older configuration has a flag for each pooling.
+                flags = {"mean_tokens": "mean", "cls_token": "cls"}
+                names = [name for name, is_on in config.items() if is_on is True]
+                modes = [name.partition("pooling_mode_")[2] for name in names]
+                older = "+".join(flags.get(mode, mode) for mode in modes if mode)
+                stated["pooling"] = config.get("pooling_mode", older)
         prompts = _read(folder / "config_sentence_transformers.json", {})
         if prompts.get("default_prompt_name") is not None:
             stated["prefix"] = str(prompts["prompts"][prompts["default_prompt_name"]])
@@ -141,13 +134,6 @@ def _stated(folder: Path) -> dict[str, Any]:
         if longest is not None:
             stated["max_tokens"] = int(longest)
     return stated
-
-
-def _modes(config: Mapping[str, Any]) -> str:
-    """Return the pooling of an older configuration, which has a flag for each."""
-    flags = {"mean_tokens": "mean", "cls_token": "cls"}
-    stated = [name.partition("pooling_mode_")[2] for name, on in config.items() if on is True]
-    return "+".join(flags.get(mode, mode) for mode in stated if mode)
 
 
 def _read(path: Path, default: Any) -> Any:

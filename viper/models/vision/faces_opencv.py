@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from viper.errors import ModelError
+from viper.models.libraries import Library
 from viper.models.vision.roles import Detection, Pixels
+
+cv2: Any = Library("cv2")
 
 CASCADE = "haarcascade_frontalface_default"
 
@@ -42,10 +45,9 @@ class OpenCvFaces:
         neighbours: int = 4,
         min_share: float = 0.05,
     ) -> None:
-        import cv2
-        import cv2.data
+        from cv2 import data
 
-        path = Path(source) if source else Path(cv2.data.haarcascades) / f"{CASCADE}.xml"
+        path = Path(source) if source else Path(data.haarcascades) / f"{CASCADE}.xml"
         if not path.is_file():
             raise ModelError(f"{path}: no such file; expected a cascade of OpenCV's (.xml)")
         try:
@@ -60,8 +62,6 @@ class OpenCvFaces:
 
     def faces(self, pixels: Pixels) -> list[Detection]:
         """Return boxes of frontal faces; the score is ``n / (n + 4)`` if n windows agreed."""
-        import cv2
-
         scale_step, neighbours, min_share = self._options
         height, width = pixels.shape[:2]
         if min(height, width) < 2:

@@ -11,27 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viper.errors import ModelError
 from viper.models.hub import OPEN_CLIP, local_copy
-from viper.models.loading import (
-    LoadOptions,
-    LocalModel,
-    check_loading,
-    in_batches,
-    load_errors,
-    model_id,
-)
+from viper.models.libraries import Image, Library, Tensor, functional, torch
+from viper.models.loading import LoadOptions, LocalModel, check_loading, load_errors, model_id
 from viper.models.vision.adapter_matcher import LAYERS, Places, as_channels, places_in, tower_of
-from viper.models.vision.boxes import require_finite
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
 
-if TYPE_CHECKING:
-    from torch import Tensor
+open_clip: Any = Library("open_clip")
 
 
 class OpenClipMatcher(LocalModel):
@@ -77,8 +69,6 @@ class OpenClipMatcher(LocalModel):
         Raises:
             ModelError: nothing loadable under that name.
         """
-        import open_clip
-
         check_loading(cls, loading)
         options = LoadOptions(**loading)
         name, quick_gelu = published_weights(str(source), pretrained)
@@ -101,8 +91,7 @@ class OpenClipMatcher(LocalModel):
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]``; N may be 0."""
-
-        return self._in_batches(images, lambda batch: self._embed(self.as_input(batch)))
+        return self._embeddings(images, lambda batch: self._embed(self.as_input(batch)))
 
     @property
     def prepare(self) -> Callable[[Pixels], Any]:
@@ -111,7 +100,7 @@ class OpenClipMatcher(LocalModel):
 
     def encode_prepared(self, inputs: Sequence[Any]) -> Floats:
         """Return L2-normalised embeddings ``[N, D]`` of prepared pictures."""
-        return self._in_batches(inputs, lambda batch: self._embed(self._stacked(batch)))
+        return self._embeddings(inputs, lambda batch: self._embed(self._stacked(batch)))
 
     def encode_texts(self, texts: Sequence[str]) -> Floats:
         """Return L2-normalised embeddings ``[M, D]``; M may be 0."""
@@ -120,7 +109,7 @@ class OpenClipMatcher(LocalModel):
             tokens = self._tokenizer(list(batch)).to(self._place().device)
             return self._model.encode_text(tokens, normalize=True)
 
-        return self._in_batches(texts, forward)
+        return self._embeddings(texts, forward)
 
     @cached_property
     def places(self) -> Places:
@@ -154,8 +143,6 @@ class OpenClipMatcher(LocalModel):
         Args:
             vectors: ``[N, W]``, or ``[B, N, W]`` with one for each picture; None: no prompt.
         """
-        from torch.nn.functional import normalize
-
         places, model = self.places, self._model
         if places.tokens:
             with places.entered_by(vectors):
@@ -168,8 +155,8 @@ class OpenClipMatcher(LocalModel):
                 hidden = hidden + as_channels(vectors[..., number, :width], hidden)
         hidden = getattr(tower, f"layer{LAYERS + 1}")(hidden)
         if hasattr(tower, "attnpool"):
-            return normalize(tower.attnpool(hidden), dim=-1)
-        return normalize(model.visual.head(tower.forward_head(hidden)), dim=-1)
+            return functional.normalize(tower.attnpool(hidden), dim=-1)
+        return functional.normalize(model.visual.head(tower.forward_head(hidden)), dim=-1)
 
     def encode_image_adapted(self, pixels: Pixels, prompts: Sequence[LearnedPrompt]) -> Floats:
         """Return the L2-normalised embedding [D] of a picture for comparison with the prompts'
@@ -188,8 +175,6 @@ class OpenClipMatcher(LocalModel):
 
     def _vectors(self, prompts: Sequence[LearnedPrompt]) -> Tensor:
         """Return the prompts as one, on the model's device."""
-        import torch
-
         device = self._place().device
         for prompt in prompts:
             if prompt.vectors.shape != self.places.shape:
@@ -201,28 +186,13 @@ class OpenClipMatcher(LocalModel):
         return self.places.together(vectors)
 
     def _stacked(self, inputs: Sequence[Tensor]) -> Tensor:
-        import torch
-
         return self._fitted({"image": torch.stack(list(inputs))})["image"]
 
     def _embed(self, inputs: Tensor) -> Any:
         return self._model.encode_image(inputs, normalize=True)
 
-    def _in_batches(self, items: Sequence[Any], forward: Any) -> Floats:
-        import torch
-
-        if not items:
-            return np.zeros((0, 0), dtype=np.float32)
-        with torch.inference_mode():
-            rows = in_batches(items, self._batch_size, forward)
-        embeddings = np.stack([row.float().cpu().numpy() for row in rows])
-        require_finite(self.model_id, "embeddings", embeddings)
-        return embeddings
-
 
 def _prepared(preprocess: Any, image: Pixels) -> Tensor:
-    from PIL import Image
-
     return preprocess(Image.fromarray(image))
 
 
@@ -238,8 +208,6 @@ def published_weights(source: str, pretrained: str | None) -> tuple[str, bool]:
     Raises:
         ModelError: the architecture has no weights under that tag.
     """
-    import open_clip
-
     if pretrained is not None:
         tags = open_clip.list_pretrained_tags_by_model(source)
         if pretrained not in tags:
@@ -249,10 +217,8 @@ def published_weights(source: str, pretrained: str | None) -> tuple[str, bool]:
         repository, _, file = published.rpartition("/")
         source = repository if file else OPEN_CLIP + repository
     listed = [open_clip.get_pretrained_cfg(*each) for each in open_clip.list_pretrained()]
-    name = source.removeprefix(OPEN_CLIP)
-    return source, any(
-        each.get("quick_gelu") and each["hf_hub"].rpartition("/")[0] == name for each in listed
-    )
+    quick = [each["hf_hub"].rpartition("/")[0] for each in listed if each.get("quick_gelu")]
+    return source, source.removeprefix(OPEN_CLIP) in quick
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from viper.models.libraries import torch
 from viper.models.loading import in_batches
 from viper.models.options import check_at_least
 from viper.models.vision.boxes import require_finite
@@ -20,10 +21,8 @@ from viper.models.vision.video_windows import WindowedClip, WindowVideo, overlap
 LEAST_SHARE = 0.5
 
 _EMPTY_WORDS = frozenset(
-    (
-        *("a", "an", "and", "are", "at", "by", "from", "in", "into", "is", "it", "its", "of", "on"),
-        *("onto", "or", "someone", "something", "somebody", "that", "the", "then", "to", "with"),
-    )
+    {"a", "an", "and", "are", "at", "by", "from", "in", "into", "is", "it", "its", "of", "on"}
+    | {"onto", "or", "someone", "something", "somebody", "that", "the", "then", "to", "with"}
 )
 
 
@@ -72,8 +71,6 @@ class VideoActions(WindowVideo):
         Raises:
             ModelError: a probability is not finite.
         """
-        import torch
-
         windows = overlapping(len(frames), self._frames * self._step)
 
         def forward(batch: Sequence[tuple[int, int]]) -> Any:
@@ -90,7 +87,8 @@ class VideoActions(WindowVideo):
     def _event_scores(self, encoding: ActionWindows, event: str) -> Floats:
         """Add up the probabilities of the labels that have most of their words in the event."""
         words = _words(event)
-        shares = np.array([_share(_words(label), words) for label in self._labels])
+        labels = map(_words, self._labels)
+        shares = np.array([len(own & words) / max(1, len(own)) for own in labels])
         best = shares.max(initial=0)
         if best < LEAST_SHARE:
             return np.zeros(len(encoding.windows), np.float32)
@@ -102,16 +100,9 @@ class VideoActions(WindowVideo):
 
 def _words(text: str) -> frozenset[str]:
     """Return the stems of a text's content words: climbs and climbing are one."""
-    words = set(re.findall(r"[a-z]+", text.lower())) - _EMPTY_WORDS
-    return frozenset(_stem(word) for word in words)
-
-
-def _stem(word: str) -> str:
-    stem = re.sub(r"(?<=..)(ing|ies|ied|es|ed|s)$", "", word)
-    stem = re.sub(r"(?<=..)[ey]$", "", stem)
-    return re.sub(r"([bdgmnpt])\1$", r"\1", stem)
-
-
-def _share(label: frozenset[str], event: frozenset[str]) -> float:
-    """Return the share of a label's words that the event has."""
-    return len(label & event) / len(label) if label else 0.0
+    stems = set()
+    for word in set(re.findall(r"[a-z]+", text.lower())) - _EMPTY_WORDS:
+        stem = re.sub(r"(?<=..)(ing|ies|ied|es|ed|s)$", "", word)
+        stem = re.sub(r"(?<=..)[ey]$", "", stem)
+        stems.add(re.sub(r"([bdgmnpt])\1$", r"\1", stem))
+    return frozenset(stems)

@@ -40,6 +40,15 @@ class ClipFrames:
     embeddings: dict[int, Floats] = field(default_factory=dict)
     encodings: dict[int, Any] = field(default_factory=dict)
 
+    def encoded(
+        self, cache: dict[int, Any], chosen: Sequence[int], encode: Callable[[list[Pixels]], Any]
+    ) -> list[Any]:
+        """Return what a cache holds for these frames, after the missing ones are encoded."""
+        new = [i for i in chosen if i not in cache]
+        if new:
+            cache.update(zip(new, encode([self.frames[i] for i in new]), strict=True))
+        return [cache[i] for i in chosen]
+
 
 class FramesVideo:
     """A :class:`~viper.models.vision.roles.VideoModel` made of a matcher and a visual answerer.
@@ -80,16 +89,19 @@ class FramesVideo:
         self._neutral = checked_texts("neutral", neutral, at_least=1)
 
     @property
+    def _backends(self) -> list[Any]:
+        backends = (_backend_of(self._matcher), _backend_of(self._answerer))
+        return [each for each in backends if each is not None]
+
+    @property
     def model_id(self) -> str:
         """Return an id made of the names of the models, for traces and cache keys."""
-        backends = (_backend_of(self._matcher), _backend_of(self._answerer))
-        return f"frames({'+'.join(each.model_id for each in backends if each is not None)})"
+        return f"frames({'+'.join(each.model_id for each in self._backends)})"
 
     @property
     def concurrent(self) -> bool:
         """Return True if the models serve callers concurrently, as endpoints do."""
-        backends = (_backend_of(self._matcher), _backend_of(self._answerer))
-        return all(getattr(each, "concurrent", False) for each in backends if each is not None)
+        return all(getattr(each, "concurrent", False) for each in self._backends)
 
     def encode(self, frames: Pixels) -> ClipFrames:
         """Return a copy of the clip; image towers run once per frame, when it is first needed."""
@@ -129,7 +141,8 @@ class FramesVideo:
             raise ToolError(
                 "no model of this profile can describe frames; give the role vqa or video to one"
             )
-        encodings = self._encodings(answerer, encoding, evenly(start, end, self._frames))
+        chosen = evenly(start, end, self._frames)
+        encodings = encoding.encoded(encoding.encodings, chosen, answerer.encode)
         if question is None:
             return as_sentences(answerer.caption(encodings))
         answers = answerer.answer(encodings, [question] * len(encodings))
@@ -137,49 +150,26 @@ class FramesVideo:
 
     def _scores(self, encoding: ClipFrames, chosen: Sequence[int], event: str) -> list[float]:
         matcher = _backend_of(self._matcher)
-        if matcher is not None:
-            return self._match(matcher, encoding, chosen, event)
-        answerer = _backend_of(self._answerer)
-        if answerer is not None:
-            return self._ask(answerer, encoding, chosen, event)
-        raise ToolError(
-            "no model of this profile can locate an event; give the role matcher, vqa or video "
-            "to one"
-        )
-
-    def _match(
-        self, matcher: Matcher, encoding: ClipFrames, chosen: Sequence[int], event: str
-    ) -> list[float]:
+        if matcher is None:
+            answerer = _backend_of(self._answerer)
+            if answerer is None:
+                raise ToolError(
+                    "no model of this profile can locate an event; give the role matcher, vqa or "
+                    "video to one"
+                )
+            question = EVENT_QUESTION.format(event=event.strip().rstrip("."))
+            encodings = encoding.encoded(encoding.encodings, chosen, answerer.encode)
+            replies = answerer.answer(encodings, [question] * len(chosen))
+            return [yes_chance(*reply) for reply in replies]
         if getattr(matcher, "by_likelihood", False):
             judge: Any = matcher
             chances = judge.likelihood([encoding.frames[i] for i in chosen], [event])
             return [float(chance) for chance in chances[:, 0]]
-        new = [i for i in chosen if i not in encoding.embeddings]
-        if new:
-            rows = matcher.encode_images([encoding.frames[i] for i in new])
-            encoding.embeddings.update(zip(new, rows, strict=True))
-        images = np.stack([encoding.embeddings[i] for i in chosen])
+        images = np.stack(encoding.encoded(encoding.embeddings, chosen, matcher.encode_images))
         texts = matcher.encode_texts([event, *self._neutral])
         scaled = float(matcher.logit_scale) * images @ texts.T
         chances = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         return [float(share) for share in chances[:, 0] / chances.sum(axis=1)]
-
-    def _ask(
-        self, answerer: VisualAnswerer, encoding: ClipFrames, chosen: Sequence[int], event: str
-    ) -> list[float]:
-        question = EVENT_QUESTION.format(event=event.strip().rstrip("."))
-        encodings = self._encodings(answerer, encoding, chosen)
-        replies = answerer.answer(encodings, [question] * len(chosen))
-        return [yes_chance(*reply) for reply in replies]
-
-    def _encodings(
-        self, answerer: VisualAnswerer, encoding: ClipFrames, chosen: Sequence[int]
-    ) -> list[Any]:
-        new = [i for i in chosen if i not in encoding.encodings]
-        if new:
-            encodings = answerer.encode([encoding.frames[i] for i in new])
-            encoding.encodings.update(zip(new, encodings, strict=True))
-        return [encoding.encodings[i] for i in chosen]
 
 
 def _backend_of(source: Backend | Callable[[], Backend] | None) -> Backend | None:

@@ -56,7 +56,12 @@ class WindowVideo(Checkpoint):
         start, end = clamp(start, end, encoding.length)
         if start == end:
             return ""
-        return as_sentences(self._texts(encoding, rows_in(encoding.windows, start, end)))
+        middles = [(first + last) / 2 for first, last in encoding.windows]
+        rows = [row for row, middle in enumerate(middles) if start <= middle < end]
+        if not rows:
+            centre = (start + end) / 2
+            rows = [min(range(len(middles)), key=lambda row: abs(middles[row] - centre))]
+        return as_sentences(self._texts(encoding, rows))
 
     def _event_scores(self, encoding: Any, event: str) -> Iterable[float]:
         """Return the score of each window for the event; all 0 if the model cannot know it."""
@@ -111,16 +116,6 @@ def overlapping(frames: int, length: int) -> list[tuple[int, int]]:
     return [(start, start + length) for start in starts]
 
 
-def rows_in(windows: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Return the windows with their middle in ``[start, end)``, else the nearest one."""
-    middles = [(first + last) / 2 for first, last in windows]
-    inside = [row for row, middle in enumerate(middles) if start <= middle < end]
-    if inside:
-        return inside
-    centre = (start + end) / 2
-    return [min(range(len(middles)), key=lambda row: abs(middles[row] - centre))]
-
-
 def smooth(scores: Sequence[float], radius: int) -> list[float]:
     """Return each score as the mean of those up to ``radius`` places away; fewer at the ends."""
     near = [scores[max(0, i - radius) : i + radius + 1] for i in range(len(scores))]
@@ -158,7 +153,9 @@ def merge_windows(windows: Sequence[EventWindow]) -> list[EventWindow]:
             last += 1
         used[first : last + 1] = [True] * (last + 1 - first)
         whole = EventWindow(windows[first].start, windows[last].end, score)
-        if not _mostly_inside(whole, events):
+        frames = set(range(whole.start, whole.end))
+        covered = frames.intersection(f for event in events for f in range(event.start, event.end))
+        if 2 * len(covered) <= len(frames):
             events.append(whole)
     return events
 
@@ -166,15 +163,6 @@ def merge_windows(windows: Sequence[EventWindow]) -> list[EventWindow]:
 def _joins(windows: Sequence[EventWindow], left: int, right: int, best: float) -> bool:
     enough = min(windows[left].score, windows[right].score) >= NEIGHBOUR_SHARE * best
     return enough and windows[left].end >= windows[right].start
-
-
-def _mostly_inside(window: EventWindow, others: Iterable[EventWindow]) -> bool:
-    inside = {
-        frame
-        for other in others
-        for frame in range(max(window.start, other.start), min(window.end, other.end))
-    }
-    return 2 * len(inside) > window.end - window.start
 
 
 def as_sentences(texts: Iterable[str]) -> str:

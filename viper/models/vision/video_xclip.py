@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viper.errors import ToolError
+from viper.models.libraries import functional, torch
 from viper.models.loading import PictureTextCheckpoint, in_batches, preprocess
 from viper.models.options import checked_texts
 from viper.models.vision.boxes import require_finite
@@ -68,9 +69,7 @@ class XClipVideo(WindowVideo, PictureTextCheckpoint):
 
     def encode(self, frames: Pixels) -> WindowFeatures:
         """Return the features of every window of a clip ``uint8 [T, H, W, 3]``."""
-        import torch
-
-        count = self._model.config.vision_config.num_frames
+        model, count = self._model, self._model.config.vision_config.num_frames
         windows = overlapping(len(frames), count)
 
         def forward(batch: Sequence[tuple[int, int]]) -> list[tuple[Any, Any]]:
@@ -78,7 +77,13 @@ class XClipVideo(WindowVideo, PictureTextCheckpoint):
             pixels = preprocess(self._processor, window_frames)["pixel_values"]
             # Some processors take a list as one clip and add an axis for it.
             pixels = pixels.reshape(-1, *pixels.shape[-3:])
-            return list(zip(*self._video_features(pixels, len(batch)), strict=True))
+            output = model.vision_model(**self._fitted({"pixel_values": pixels}))
+            tokens = model.visual_projection(output.pooler_output)
+            videos = model.mit(tokens.view(len(batch), -1, tokens.shape[-1])).pooler_output
+            patches = model.prompts_visual_layernorm(output.last_hidden_state[:, 1:])
+            patches = patches @ model.prompts_visual_projection
+            patches = patches.view(len(batch), -1, *patches.shape[1:]).mean(dim=1)
+            return list(zip(videos, patches, strict=True))  # [W, D] and [W, P, D]
 
         with torch.inference_mode():
             pairs = in_batches(windows, self._batch_size, forward)
@@ -105,34 +110,16 @@ class XClipVideo(WindowVideo, PictureTextCheckpoint):
         best = [int(chances[row].argmax()) for row in rows]
         return [self._descriptions[i] for i in best if i < len(self._descriptions)]
 
-    def _video_features(self, pixels: Any, windows: int) -> tuple[Any, Any]:
-        """Return features ``[W, D]`` and ``[W, P, D]`` of frames ``[W * frames, 3, S, S]``."""
-        model = self._model
-        output = model.vision_model(**self._fitted({"pixel_values": pixels}))
-        tokens = model.visual_projection(output.pooler_output)
-        videos = model.mit(tokens.view(windows, -1, tokens.shape[-1])).pooler_output
-        patches = model.prompts_visual_layernorm(output.last_hidden_state[:, 1:])
-        patches = patches @ model.prompts_visual_projection
-        patches = patches.view(windows, -1, *patches.shape[1:]).mean(dim=1)
-        return videos, patches
-
     def _chances(self, encoding: WindowFeatures, texts: Sequence[str]) -> Floats:
         """Return for each window a softmax over its similarities to the texts, float32 [W, M]."""
-        import torch
-        from torch.nn import functional as F
-
         model = self._model
-        limit = model.config.text_config.max_position_embeddings
-        tokens = self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt"
-        )
-        inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+        inputs = self._text_inputs(self._tokenizer, texts)
         with torch.inference_mode():
-            embedded = model.text_projection(model.text_model(**self._fitted(inputs)).pooler_output)
+            embedded = model.text_projection(model.text_model(**inputs).pooler_output)
             embedded = embedded[None].expand(len(encoding.windows), -1, -1)
             embedded = embedded + model.prompts_generator(embedded, encoding.patches)
-            videos = F.normalize(encoding.videos, dim=-1)
-            similar = torch.einsum("wd,wmd->wm", videos, F.normalize(embedded, dim=-1))
+            videos = functional.normalize(encoding.videos, dim=-1)
+            similar = torch.einsum("wd,wmd->wm", videos, functional.normalize(embedded, dim=-1))
             chances = (model.logit_scale.exp() * similar).float().softmax(dim=-1).cpu().numpy()
         require_finite(self.model_id, "scores", chances)
         return chances

@@ -98,9 +98,8 @@ class VisionLanguageModel:
 
     def _completions(self, requests: Sequence[ChatRequest], max_tokens: int) -> list[Completion]:
         prompts = [request.prompt for request in requests]
-        completions = [
-            sample for (sample,) in self.generate(prompts, Sampling(max_tokens=max_tokens))
-        ]
+        samples = self.generate(prompts, Sampling(max_tokens=max_tokens))
+        completions = [sample for (sample,) in samples]
         charge(completions)
         for completion in completions:
             if completion.finish_reason == "refusal":

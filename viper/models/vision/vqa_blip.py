@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from viper.errors import ProfileError
+from viper.models.libraries import Tensor, torch
 from viper.models.loading import PictureTextCheckpoint, in_batches, in_equal_groups, prepared
 from viper.models.vision.adapter_vqa import SURE, BlipAdapter, question_states, vectors_of
 from viper.models.vision.boxes import require_finite
 from viper.models.vision.chat_vlm import reply_probabilities
 from viper.models.vision.roles import Floats, Pixels
 from viper.models.vision.soft_prompts import LearnedPrompt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Question to which BLIP's question answering checkpoints reply with a caption.
 CAPTION_QUESTION = "what is in the picture?"
@@ -50,10 +48,7 @@ class PictureAnswerer(PictureTextCheckpoint):
     def encode(self, images: Sequence[Pixels]) -> list[Any]:
         """Return one tensor ``[tokens, width]`` per image."""
 
-        def forward(batch: Sequence[Pixels]) -> list[Any]:
-            return self.encode_prepared([self.prepare(image) for image in batch])
-
-        return in_batches(images, self._batch_size, forward)
+        return self.encode_prepared([self.prepare(image) for image in images])
 
     @property
     def prepare(self) -> Callable[[Pixels], Any]:
@@ -62,7 +57,6 @@ class PictureAnswerer(PictureTextCheckpoint):
 
     def encode_prepared(self, inputs: Sequence[Any]) -> list[Any]:
         """Return one tensor ``[tokens, width]`` per prepared picture."""
-        import torch
 
         def forward(batch: Sequence[Any]) -> list[Any]:
             pixels = self._fitted({"pixel_values": torch.stack(list(batch))})
@@ -102,8 +96,6 @@ class PictureAnswerer(PictureTextCheckpoint):
         Raises:
             ModelError: a probability is not finite.
         """
-        import torch
-
         output = language_model.generate(
             **inputs,
             eos_token_id=list(end_ids),
@@ -162,8 +154,6 @@ class BlipAnswerer(PictureAnswerer):
         The answer is plain if the model got most similar cases right, or if its probability exceeds
         :data:`~viper.models.vision.adapter_vqa.SURE`.
         """
-        import torch
-
         text, probability = self.answer([encoding], [question])[0]
         vectors = vectors_of(prompt.vectors)
         if vectors is None or probability > SURE:
@@ -175,22 +165,18 @@ class BlipAnswerer(PictureAnswerer):
         """Return the log-likelihood of each answer, its end included, for one picture and
         question.
         """
-        import torch
-
+        if not answers:
+            return []
         model, text = self._model, self._model.config.text_config
-        question_ids = self.tokens(question)
         # [CLS] is in the place of the decoder's start token; [SEP] is the end.
         answer_ids = [self.tokens(answer)[1:] for answer in answers]
-        longest = max(map(len, answer_ids), default=0)
+        count, longest = len(answers), max(map(len, answer_ids))
         padded = [ids + [text.pad_token_id] * (longest - len(ids)) for ids in answer_ids]
-        if not padded:
-            return []
         with torch.inference_mode():
-            ids = torch.tensor([question_ids], device=encoding.device)
+            ids = torch.tensor([self.tokens(question)], device=encoding.device)
             states = question_states(model, encoding[None], ids)
             tokens = torch.tensor(padded, device=encoding.device)
             first = torch.full_like(tokens[:, :1], text.bos_token_id)
-            count = len(padded)
             logits = model.text_decoder(
                 input_ids=torch.cat([first, tokens[:, :-1]], dim=1),
                 encoder_hidden_states=states.expand(count, -1, -1),
@@ -211,8 +197,6 @@ class BlipAnswerer(PictureAnswerer):
         self, limit: int, pairs: Sequence[tuple[Any, Sequence[int]]], before: Tensor | None = None
     ) -> list[tuple[str, float]]:
         """Answer questions of one length; ``before`` [B, N, W] comes before their states."""
-        import torch
-
         model, text = self._model, self._model.config.text_config
         with torch.inference_mode():
             images = torch.stack([encoding for encoding, _ in pairs])
@@ -279,7 +263,15 @@ class Blip2Answerer(PictureAnswerer):
             )
         self._question_prompt = question_prompt
         self._caption_prompt = caption_prompt
-        self._end_ids = _end_ids(self._model, self._tokenizer)
+        # Every token that ends an answer, a newline token included.
+        listed: list[Any] = [self._tokenizer.eos_token_id]
+        for part in (self._model, self._model.language_model):
+            stated = part.generation_config.eos_token_id
+            listed += stated if isinstance(stated, list) else [stated]
+        newline = self._tokenizer("\n", add_special_tokens=False)["input_ids"]
+        if len(newline) == 1 and self._tokenizer.decode(newline) == "\n":
+            listed += newline
+        self._end_ids = list(dict.fromkeys(token for token in listed if token is not None))
 
     def _look(self, pixels: Tensor) -> Tensor:
         features = self._model.get_image_features(pixel_values=pixels, return_dict=True)
@@ -292,10 +284,13 @@ class Blip2Answerer(PictureAnswerer):
         return in_batches(list(pairs), self._batch_size, partial(self._generate, limit))
 
     def _generate(self, limit: int, pairs: Sequence[tuple[Any, str]]) -> list[tuple[str, float]]:
-        import torch
-
+        embeddings = self._model.language_model.get_input_embeddings()
+        place, rows = embeddings.weight, []
         with torch.inference_mode():
-            rows = [self._row(picture, prompt) for picture, prompt in pairs]
+            for picture, prompt in pairs:  # the picture, then the prompt, as in training
+                ids = torch.tensor(self._tokenizer(prompt)["input_ids"], dtype=torch.long)
+                words = embeddings(ids.to(place.device))
+                rows.append(torch.cat([picture.to(words.device, words.dtype), words]))
             # A decoder continues from the last position of a row; T5 positions are relative.
             pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True, padding_side="left")
             mask = [torch.ones(len(row), dtype=torch.long, device=row.device) for row in rows]
@@ -307,24 +302,3 @@ class Blip2Answerer(PictureAnswerer):
                 inputs_embeds=pad(rows),
                 attention_mask=pad(mask),
             )
-
-    def _row(self, picture: Any, prompt: str) -> Any:
-        """Return the picture, then the prompt, as in training, ``[queries + tokens, width]``."""
-        import torch
-
-        embeddings = self._model.language_model.get_input_embeddings()
-        ids = self._tokenizer(prompt)["input_ids"]
-        words = embeddings(torch.tensor(ids, dtype=torch.long, device=embeddings.weight.device))
-        return torch.cat([picture.to(words.device, words.dtype), words])
-
-
-def _end_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Return every token that ends an answer, a newline token included."""
-    listed: list[Any] = [tokenizer.eos_token_id]
-    for config in (model.generation_config, model.language_model.generation_config):
-        stated = config.eos_token_id
-        listed += stated if isinstance(stated, list) else [stated]
-    newline = tokenizer("\n", add_special_tokens=False)["input_ids"]
-    if len(newline) == 1 and tokenizer.decode(newline) == "\n":
-        listed += newline
-    return list(dict.fromkeys(token for token in listed if token is not None))

@@ -5,6 +5,7 @@ import pytest
 
 from tests.models.vision.swapping import answer_with
 from viper.embedded.video_events import (
+    MAX_WINDOWS,
     NOTHING,
     ClipEncoding,
     SeenEvent,
@@ -49,7 +50,7 @@ def test_the_best_window_has_the_probability_that_the_event_happens() -> None:
 def test_unlikely_windows_are_left_out() -> None:
     flat = np.full(8, -np.log(8), np.float32)
     assert candidate_windows(flat, flat, 0.009) == []
-    assert len(candidate_windows(flat, flat, 0.5, limit=2)) == 2
+    assert len(candidate_windows(flat, flat, 0.5)) == MAX_WINDOWS
 
 
 def test_a_single_frame_is_a_window_of_its_own() -> None:

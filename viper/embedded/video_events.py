@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from viper.models.libraries import functional, torch
 from viper.models.loading import Checkpoint
 from viper.models.vision.roles import EventWindow, Floats, Pixels
 from viper.models.vision.video_windows import MIN_SCORE, NOTHING
@@ -70,13 +70,19 @@ class VideoEvents(Checkpoint):
 
     def encode(self, frames: Pixels) -> ClipEncoding:
         """Return the encoding of a clip ``uint8 [T, H, W, 3]`` of any size and length."""
-        import torch
-
         config = self._model.config
         with torch.inference_mode():
-            sized = _resized(frames, config.image_height, config.image_width)
+            size = (config.image_height, config.image_width)
+            sized = torch.from_numpy(np.array(frames))  # torch rejects read-only arrays
+            if sized.shape[1:3] != size:
+                # The floats of a whole clip of large frames would fill memory.
+                pieces = [piece.permute(0, 3, 1, 2).float() for piece in sized.split(8)]
+                how: dict[str, Any] = {"mode": "bilinear", "antialias": True}
+                pieces = [functional.interpolate(piece, size, **how) for piece in pieces]
+                whole = torch.cat(pieces).round().clamp(0, 255).to(torch.uint8)
+                sized = whole.permute(0, 2, 3, 1).contiguous()
             sized = sized.to(self._model.device)
-            features = self._model.encode_clips(self._model.features(sized[None]))
+            features = self._model.encode_clips(self._model.tower(sized[None]))
             return ClipEncoding(features, sized)
 
     def locate(self, encoding: ClipEncoding, event: str) -> list[EventWindow]:
@@ -114,8 +120,6 @@ class VideoEvents(Checkpoint):
         """Return every sentence of the bank that fits the clip, by time; one per window, kind
         and actor.
         """
-        import torch
-
         from viper.embedded.video_events_model import names_in_view
 
         config = self._model.config
@@ -140,8 +144,6 @@ class VideoEvents(Checkpoint):
         return sorted(events, key=lambda e: (e.window.start, e.window.end, not e.target))
 
     def _windows(self, encoding: ClipEncoding, events: Sequence[str]) -> list[list[EventWindow]]:
-        import torch
-
         windows: list[list[EventWindow]] = []
         with torch.inference_mode():
             for first in range(0, len(events), TEXTS_AT_ONCE):
@@ -155,77 +157,42 @@ class VideoEvents(Checkpoint):
 
     def _text_features(self, texts: Sequence[str]) -> TextFeatures:
         """Return features of the texts in order; those of recent texts are cached."""
-        import torch
-
         from viper.embedded.video_events_model import TextFeatures
 
         rows = self._texts.get(texts, self._encoded_texts)
         return TextFeatures(*(torch.stack(part) for part in zip(*rows, strict=True)))
 
-    def _encoded_texts(self, texts: list[str]) -> list[TextFeatures]:
-        from viper.embedded.video_events_model import TextFeatures
-
-        limit = self._model.config.text_config.max_position_embeddings
-        tokens = self._processor(
-            texts, padding=True, truncation=True, max_length=limit, return_tensors="pt"
-        ).to(self._model.device)
-        encoded = self._model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
+    def _encoded_texts(self, texts: list[str]) -> list[tuple[Any, ...]]:
+        encoded = self._model.encode_texts(**self._text_inputs(self._processor, texts))
         # Copies: a row of the batch would keep the whole batch in memory.
-        return [TextFeatures(*(part[row].clone() for part in encoded)) for row in range(len(texts))]
+        return [tuple(part[row].clone() for part in encoded) for row in range(len(texts))]
 
 
-def candidate_windows(
-    starts: Floats, ends: Floats, presence: float, limit: int = MAX_WINDOWS
-) -> list[EventWindow]:
-    """Return windows that hardly overlap, best first.
+def candidate_windows(starts: Floats, ends: Floats, presence: float) -> list[EventWindow]:
+    """Return up to :data:`MAX_WINDOWS` windows that hardly overlap, best first.
 
     Args:
         starts: float32 [T], log-probability of each frame to be the first.
         ends: float32 [T], the same for the last (inclusive).
         presence: probability that there is such a window at all.
-        limit: maximum number of windows.
     """
     joint = starts[:, None] + ends[None, :]
-    length = np.arange(len(ends))[None, :] - np.arange(len(starts))[:, None] + 1
+    start, end = np.arange(len(starts))[:, None], np.arange(len(ends))[None, :]
+    length = end - start + 1
     allowed = (length >= min(MIN_FRAMES, len(starts))) & (length <= MAX_FRAMES)
     joint = np.where(allowed, joint, -np.inf)
     windows: list[EventWindow] = []
     best = float(joint.max(initial=-np.inf))
-    while len(windows) < limit and np.isfinite(joint).any():
+    while len(windows) < MAX_WINDOWS and np.isfinite(joint).any():
         first, last = (int(v) for v in np.unravel_index(np.argmax(joint), joint.shape))
         score = presence * float(np.exp(joint[first, last] - best))
         if score < MIN_SCORE:
             break
         windows.append(EventWindow(first, last + 1, score))
-        joint[overlapping(first, last, len(starts))] = -np.inf
+        shared = np.minimum(end, last) - np.maximum(start, first) + 1
+        union = np.maximum(end, last) - np.minimum(start, first) + 1
+        joint[shared > SAME_EVENT * union] = -np.inf
     return windows
-
-
-def overlapping(first: int, last: int, frames: int) -> NDArray[np.bool_]:
-    """Return bool [T, T]: (first, last) windows that overlap this one by more than
-    :data:`SAME_EVENT`.
-    """
-    starts, ends = np.arange(frames)[:, None], np.arange(frames)[None, :]
-    shared = np.minimum(ends, last) - np.maximum(starts, first) + 1
-    union = np.maximum(ends, last) - np.minimum(starts, first) + 1
-    return shared > SAME_EVENT * union
-
-
-def _resized(frames: Pixels, height: int, width: int) -> Any:
-    """Return a uint8 tensor [T, height, width, 3]."""
-    import torch
-    from torch.nn import functional as F
-
-    clip = torch.from_numpy(np.array(frames))  # torch rejects read-only arrays
-    if clip.shape[1:3] == (height, width):
-        return clip
-    parts = [
-        F.interpolate(
-            part.permute(0, 3, 1, 2).float(), (height, width), mode="bilinear", antialias=True
-        )
-        for part in clip.split(8)  # the floats of a whole clip of large frames would fill memory
-    ]
-    return torch.cat(parts).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
 def without_rivals(events: Iterable[SeenEvent], frames: float) -> list[SeenEvent]:
@@ -277,7 +244,15 @@ def bearing_on(
         templates: kind -> its sentence with ``{a}`` for the actor and ``{b}`` for the other object.
     """
     words = " ".join(re.findall(r"[a-z]+", question.lower()))
-    kind, place = _verb_in(words, templates)
+    verbs = []  # place and kind of each event whose verb the question has
+    for kind, template in templates.items():
+        verb = re.sub(r"\{[ab]\}", "", template).strip()
+        first, _, rest = verb.partition(" ")
+        tail = f" {rest}" if rest else ""
+        match = re.search(rf"\b{re.escape(first.removesuffix('s'))}s?{re.escape(tail)}\b", words)
+        if match:
+            verbs.append((match.start(), kind))
+    place, kind = min(verbs, default=(0, ""))
     suffered = re.search(r"\bhappens? to\b", words)
     split = place if kind else suffered.start() if suffered else len(words)
     before, after = mentioned(words[:split], names), mentioned(words[split:], names)
@@ -290,22 +265,6 @@ def bearing_on(
     ]
     named = before | after
     return fitting or [event for event in events if {event.actor, event.target} & named]
-
-
-def _verb_in(question: str, templates: Mapping[str, str]) -> tuple[str, int]:
-    """Return the first kind of event whose verb the question has, and its place; ("", 0) if
-    none.
-    """
-    matches = []
-    for kind, template in templates.items():
-        verb = re.sub(r"\{[ab]\}", "", template).strip()
-        first, _, rest = verb.partition(" ")
-        tail = f" {rest}" if rest else ""
-        match = re.search(rf"\b{re.escape(first.removesuffix('s'))}s?{re.escape(tail)}\b", question)
-        if match:
-            matches.append((match.start(), kind))
-    place, kind = min(matches, default=(0, ""))
-    return kind, place
 
 
 def mentioned(text: str, names: Sequence[str]) -> set[str]:

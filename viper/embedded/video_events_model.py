@@ -197,16 +197,15 @@ class _Tower(nn.Module):
         squares = frames.view(batch * count, height // 2, 2, width // 2, 2, 3)
         x = squares.permute(0, 1, 3, 2, 4, 5).flatten(3).to(self.first.weight.dtype)
         x = self.first(x.sub_(GREY).mul_(1 / SPREAD).permute(0, 3, 1, 2))
-        x = self.first_norm(_images(self._differences(_channels_last(x, count))))
+        x = _channels_last(x, count)
+        # Some channels are replaced by their change since the previous frame: the layer is linear.
+        still, moving = x.split([x.shape[4] - self.moving, self.moving], 4)
+        x = torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
+        x = self.first_norm(_images(x))
         x = self.second_norm(self.second(F.relu(x)))
         for block in self.blocks:
             x = block(x, count)
         return _channels_last(self.last_norm(x), count).flatten(2, 3)
-
-    def _differences(self, x: Tensor) -> Tensor:
-        """Replace some channels by their change since the previous frame (the layer is linear)."""
-        still, moving = x.split([x.shape[4] - self.moving, self.moving], 4)
-        return torch.cat([still, torch.diff(moving, dim=1, prepend=moving[:, :1])], 4)
 
 
 class VideoEventsModel(PreTrainedModel):
@@ -264,12 +263,8 @@ class VideoEventsModel(PreTrainedModel):
         nouns = logits.softmax(-1) @ words * words.shape[-1] ** 0.5
         return TextFeatures(self.to_query(nouns), summary, nouns)
 
-    def features(self, frames: Tensor) -> Tensor:
-        """Return tower features [B, T, S, C] of clips uint8 [B, T, H, W, 3]."""
-        return self.tower(frames)
-
     def encode_clips(self, features: Tensor) -> ClipFeatures:
-        """Return keys and values for queries, from tower features [B, T, S, C]."""
+        """Return keys and values for queries, from features [B, T, S, C] of ``tower``."""
         return ClipFeatures(self.to_key(features), self.to_value(features))
 
     def attend(self, clips: ClipFeatures, texts: TextFeatures) -> Tensor:
@@ -306,7 +301,12 @@ class VideoEventsModel(PreTrainedModel):
         cell_weights = weights[..., :-1]  # [B, M, 2, T, S]
         fetched = torch.einsum("bmrts,btsv->bmrtv", cell_weights, clips.values)
         total = cell_weights.sum(-1, keepdim=True)
-        grid = self._grid(cell_weights.shape[-1], cell_weights)
+        # The centres [S, 2] of the cells, in [-1, 1].
+        columns = self.config.image_width // CELL
+        rows = cell_weights.shape[-1] // columns
+        x = torch.linspace(-1, 1, columns).repeat(rows)
+        y = torch.linspace(-1, 1, rows).repeat_interleave(columns)
+        grid = torch.stack([x, y], -1).to(cell_weights)
         # .05 keeps the place of an object that is not in view near the middle instead of at random.
         places = (cell_weights @ grid) / (total + 0.05)  # [B, M, 2, T, 2]
         # 12 and 4 bring moves between frames and gaps between objects to the size of the features.
@@ -324,14 +324,6 @@ class VideoEventsModel(PreTrainedModel):
         shape = cell_weights.shape[:2]
         inside, start, end = (frames[..., k].unflatten(0, shape) for k in range(3))
         return EventOutput(presence.unflatten(0, shape), inside, start, end, attention)
-
-    def _grid(self, cells: int, like: Tensor) -> Tensor:
-        """Return the centres [S, 2] of the cells, in [-1, 1]."""
-        columns = self.config.image_width // CELL
-        rows = cells // columns
-        x = torch.linspace(-1, 1, columns).repeat(rows)
-        y = torch.linspace(-1, 1, rows).repeat_interleave(columns)
-        return torch.stack([x, y], -1).to(like)
 
 
 def names_in_view(
@@ -351,8 +343,17 @@ def names_in_view(
         named: names that must be in the clip, so they are chosen first.
     """
     maps = attention[..., :-1].exp()  # [M, T, S]
-    tracks = _Tracks(maps.sum(-1), _centres(maps, frames.shape[2] // CELL))
-    places = _places(tracks)
+    # The places (x, y in pixels) of the maps; strong cells count most.
+    sharp = maps.square() / maps.square().sum(-1, keepdim=True).clamp(min=1e-12)
+    cell, columns = torch.arange(maps.shape[-1], device=maps.device), frames.shape[2] // CELL
+    middles = torch.stack([cell % columns, cell // columns], -1).to(maps) + 0.5
+    tracks = _Tracks(maps.sum(-1), sharp @ middles * CELL)
+    places: list[int] = []  # texts that point at an object, the strongest first, each elsewhere
+    for i in tracks.weights.sum(-1).argsort(descending=True).tolist():
+        in_view = int(tracks.sure(i).sum()) >= SEEN_FRAMES
+        if in_view and not any(tracks.together(i, j, SAME_PLACE) for j in places):
+            places.append(i)
+    places = places[:MAX_PLACES]
     if not places:
         return [name for name in names if name in named]
     fits = _fits(model, frames, tracks, places)
@@ -397,16 +398,6 @@ class _Tracks:
         return bool(both.any()) and float(gaps.median()) < distance
 
 
-def _places(tracks: _Tracks) -> list[int]:
-    """Return the texts that point at an object, the strongest first, each at another place."""
-    chosen: list[int] = []
-    for i in tracks.weights.sum(-1).argsort(descending=True).tolist():
-        in_view = int(tracks.sure(i).sum()) >= SEEN_FRAMES
-        if in_view and not any(tracks.together(i, j, SAME_PLACE) for j in chosen):
-            chosen.append(i)
-    return chosen[:MAX_PLACES]
-
-
 def _fits(
     model: VideoEventsModel, frames: Tensor, tracks: _Tracks, places: Sequence[int]
 ) -> Tensor:
@@ -427,16 +418,6 @@ def _fits(
     return fits - 100 * empty[:, None].to(fits)
 
 
-def _centres(maps: Tensor, columns: int) -> Tensor:
-    """Return the places (x, y in pixels) of maps [M, T, S], as [M, T, 2]; strong cells count
-    most.
-    """
-    sharp = maps.square() / maps.square().sum(-1, keepdim=True).clamp(min=1e-12)
-    cell = torch.arange(maps.shape[-1], device=maps.device)
-    places = torch.stack([cell % columns, cell // columns], -1).to(maps) + 0.5
-    return sharp @ places * CELL
-
-
 def crops_at(frames: Tensor, centres: Sequence[Sequence[float]]) -> Tensor:
     """Return crops uint8 [N, CROP, CROP, 3] around pixels (x, y) of frames uint8 [N, H, W, 3].
 
@@ -446,9 +427,6 @@ def crops_at(frames: Tensor, centres: Sequence[Sequence[float]]) -> Tensor:
     offsets = torch.arange(CROP, device=frames.device) - CROP // 2
     crops = []
     for image, (x, y) in zip(frames, centres, strict=True):
-        rows, columns = (
-            (int(y) + offsets).clamp(0, height - 1),
-            (int(x) + offsets).clamp(0, width - 1),
-        )
-        crops.append(image[rows][:, columns])
+        rows = (int(y) + offsets).clamp(0, height - 1)
+        crops.append(image[rows][:, (int(x) + offsets).clamp(0, width - 1)])
     return torch.stack(crops)

@@ -143,7 +143,7 @@ def batch_loss(
     flat = [claim for group in texts for claim in group]
     tokens = tokenizer([c.text for c in flat], padding=True, return_tensors="pt").to(device)
     frames = torch.from_numpy(np.stack([clip.frames for clip in clips])).to(device)
-    features = model.features(frames)
+    features = model.tower(frames)
     about = model.encode_texts(tokens["input_ids"], tokens["attention_mask"])
     output = model(model.encode_clips(features), about)
     covers = [coverage(clip.boxes) for clip in clips]  # [T, N, S] each

@@ -166,11 +166,11 @@ class Vote:
     count: int
 
 
-# Keys of a run record that differ from the name of the trace's field.
-_RENAMED = {"left_out": "api_left_out"}
-
-# The same for fields of the answer, which are merged with those of the trace.
-_ANSWER_KEYS = {"value": "answer", "kind": "answer_kind"}
+# Keys of a run record by the fields of the trace and of its answer, which are merged.
+_TRACE_KEYS = {item.name: item.name for item in dataclasses.fields(Trace)}
+_TRACE_KEYS["left_out"] = "api_left_out"
+_ANSWER_KEYS = {item.name: item.name for item in dataclasses.fields(Answer)}
+_ANSWER_KEYS |= {"value": "answer", "kind": "answer_kind"}
 
 # Type and value of the keys that are computed from the trace or take another form.
 _COMPUTED: dict[str, tuple[Any, Callable[[Trace], Any]]] = {
@@ -200,11 +200,8 @@ def result_record(trace: Trace, images: Sequence[str] = ()) -> dict[str, Any]:
     values: dict[str, Any] = to_json(trace)
     answer = values["answer"] or {}
     return {
-        **{_RENAMED.get(name, name): value for name, value in values.items()},
-        **{
-            _ANSWER_KEYS.get(item.name, item.name): answer.get(item.name)
-            for item in dataclasses.fields(Answer)
-        },
+        **{_TRACE_KEYS[name]: value for name, value in values.items()},
+        **{key: answer.get(name) for name, key in _ANSWER_KEYS.items()},
         "images": list(images),
         **{key: compute(trace) for key, (_, compute) in _COMPUTED.items()},
     }
@@ -218,12 +215,9 @@ def trace_from_record(record: Any) -> Trace:
     """
     if not isinstance(record, dict):
         raise RecordError((), f"expected an object, got {repr(record)[:_LONGEST_VALUE]}")
-    names = {_RENAMED.get(item.name, item.name): item.name for item in dataclasses.fields(Trace)}
-    values = {name: record[key] for key, name in names.items() if record.get(key) is not None}
-    answer = {
-        item.name: record.get(_ANSWER_KEYS.get(item.name, item.name))
-        for item in dataclasses.fields(Answer)
-    }
+    keys = _TRACE_KEYS.items()
+    values = {name: record[key] for name, key in keys if record.get(key) is not None}
+    answer = {name: record.get(key) for name, key in _ANSWER_KEYS.items()}
     values["answer"] = answer if answer["kind"] is not None else None
     values["failure"] = record.get("failure")
     values["query"] = {"text": record.get("query"), "task": record.get("task")}
@@ -232,13 +226,9 @@ def trace_from_record(record: Any) -> Trace:
 
 
 def _run_record() -> type:
-    of_trace = get_type_hints(Trace)
     types = {
-        **{_RENAMED.get(name, name): kind for name, kind in of_trace.items()},
-        **{
-            _ANSWER_KEYS.get(name, name): kind | None
-            for name, kind in get_type_hints(Answer).items()
-        },
+        **{_TRACE_KEYS[name]: kind for name, kind in get_type_hints(Trace).items()},
+        **{_ANSWER_KEYS[name]: kind | None for name, kind in get_type_hints(Answer).items()},
         "images": list[str],
         **{key: kind for key, (kind, _) in _COMPUTED.items()},
     }

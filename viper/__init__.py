@@ -31,15 +31,7 @@ _PUBLIC = {
     "routine": "viper.api.registry",
 }
 
-__all__ = [
-    "ImagePatch",
-    "Reasoner",
-    "RunOptions",
-    "RunResult",
-    "VideoSegment",
-    "load_profile",
-    "routine",
-]
+__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

@@ -41,9 +41,8 @@ def _end_at_once(code: object) -> None:
     import atexit
     import threading
 
-    if any(
-        not each.daemon for each in threading.enumerate() if each is not threading.main_thread()
-    ):
+    others = set(threading.enumerate()) - {threading.main_thread()}
+    if not all(each.daemon for each in others):
         return
     atexit._run_exitfuncs()
     try:

@@ -20,12 +20,8 @@ CORRECT = 0.5
 SAME_BOX = 0.5
 
 ARTICLES = {"a", "an", "the"}
-NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    )
-}
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBERS = {word: str(number) for number, word in enumerate(_DIGITS)}
 _TRUTHS = {"true": "yes", "false": "no"}
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}\b)")
 _MARKS = re.compile(r"\.(?![0-9])|(?<=\w)-|-(?!\.?[0-9])|[^\w.-]|_")
@@ -41,7 +37,9 @@ def normalise_answer(answer: Any) -> str:
     articles are removed unless nothing else is left. The words zero to ten become digits, and
     ``2.0``, ``2.00`` and ``2`` become the same number. Normalising a second time changes nothing.
     """
-    text = unicodedata.normalize("NFKC", _text(answer)).lower()
+    if isinstance(answer, float) and math.isfinite(answer) and answer.is_integer():
+        answer = int(answer)
+    text = unicodedata.normalize("NFKC", str(answer)).lower()
     words = _MARKS.sub(" ", _THOUSANDS.sub("", text)).split()
     words = [word for word in words if word not in ARTICLES] or words
     joined = " ".join(_number(word) for word in words)
@@ -71,12 +69,6 @@ def is_correct(score: float) -> bool:
 def same_box(first: Sequence[float], second: Sequence[float]) -> bool:
     """Decide whether two boxes are the same answer; never if one is empty or not finite."""
     return box_iou(first, second) >= SAME_BOX
-
-
-def _text(answer: Any) -> str:
-    if isinstance(answer, float) and math.isfinite(answer) and answer.is_integer():
-        return str(int(answer))
-    return str(answer)
 
 
 def _number(word: str) -> str:

@@ -86,16 +86,15 @@ def _with_caption(image: Any, trace: Trace, box: Any) -> Any:
     if box is not None:
         draw.rectangle([value * scale for value in box], outline=COLOUR, width=line)
     answer = trace.answer
+    caption = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
     if answer is not None and answer.kind == "tags":
         draw_tags(image, [Tag(tag["label"], tuple(tag["box"])) for tag in answer.value], scale)
+        caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
     size = max(14, image.width // 36)
     font = ImageFont.load_default(size)
     canvas = Image.new("RGB", (image.width, image.height + size * 3), "white")
     canvas.paste(image, (0, 0))
     strip = ImageDraw.Draw(canvas)
-    caption = "no answer" if answer is None else "the box" if box is not None else str(answer.value)
-    if answer is not None and answer.kind == "tags":
-        caption = ", ".join(tag["label"] for tag in answer.value) or "no tags"
     strip.text((8, image.height + 4), trace.query.text[:90], fill="black", font=font)
     # a line of the default font is 1.3 times its size high; 6 pixels keep both lines apart
     strip.text((8, image.height + 6 + size * 1.3), caption[:90], fill=(160, 0, 90), font=font)

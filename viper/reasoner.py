@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -90,15 +90,13 @@ class RunOptions:
                 choices = [*all_settings(), *(option.name for option in fields(self))]
                 raise UnknownNameError("setting", name, choices)
         changes = {**changes, **settings}
-        values = {
-            "task": task,
-            "options": options if isinstance(options, str) else tuple(options),
-            "strategy": strategy,
-            "sample_id": sample_id,
-            "changes": {name: value for name, value in changes.items() if value is not None},
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            task=task,
+            options=options if isinstance(options, str) else tuple(options),
+            strategy=strategy,
+            sample_id=sample_id,
+            changes={name: value for name, value in changes.items() if value is not None},
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in all_settings():
@@ -175,14 +173,12 @@ class Reasoner:
             MediaError: unreadable media.
             CancelledError: ``cancel`` was set.
         """
-        result: RunResult | None = None
         for event in self.stream(media, query, request, cancel=cancel, using=using, **changes):
             if isinstance(event, RunResult):
-                result = event
-            elif on_trial is not None:
+                return event
+            if on_trial is not None:
                 on_trial(event)
-        assert result is not None
-        return result
+        raise AssertionError("a run ends with its result")
 
     def stream(
         self,
@@ -216,7 +212,19 @@ class Reasoner:
             limit_of(self.components.confidence, strategy.name, settings.verify, settings.abstain)
         started = time.perf_counter()
         trials: list[Trial] = []
-        conclusion = yield from _collected(strategy, self.components, context, trials)
+        try:
+            running = iter(strategy.trials(self.components, context))
+            while True:
+                trials.append(next(running))
+                yield trials[-1]
+        except StopIteration as end:
+            conclusion = end.value or Conclusion()
+        except StoppedError as stop:
+            conclusion = Conclusion(stopped=stop.failure)
+        earlier = vars(context).get("final_value")
+        if trials and earlier is not None:
+            trials[-1] = replace(trials[-1], answer=earlier[0], value=earlier[1])
+        conclusion = replace(conclusion, parts={**context.parts, **conclusion.parts})
         if settings.verify:
             conclusion = verify(self.components, context, conclusion)
         if using is None and answering_trial(trials) is None:
@@ -226,10 +234,7 @@ class Reasoner:
                 conclusion = replace(conclusion, fallback=name if trial.ok else None)
                 trials.append(trial)
                 yield trial
-        names_things = not getattr(strategy, "searches_texts", False)
-        yield self._result(
-            context, reason, strategy.name, trials, started, conclusion, names_things
-        )
+        yield self._result(context, reason, strategy, trials, started, conclusion)
 
     async def arun(
         self, media: Any, query: str, request: RunOptions | None = None, **changes: Any
@@ -265,7 +270,7 @@ class Reasoner:
             reason = "read from what the program returns"
         started = time.perf_counter()
         trials = list(run_program(self.components, context, Generation(program)))
-        return self._result(context, reason, "exec", trials, started, Conclusion())
+        return self._result(context, reason, None, trials, started, Conclusion())
 
     def patch(self, picture: Any) -> ImagePatch:
         """Return a picture as a patch, whose methods ask the models at once, without a program.
@@ -346,12 +351,12 @@ class Reasoner:
         self,
         context: RunContext,
         reason: str,
-        strategy_name: str,
+        strategy: Strategy | None,
         trials: Sequence[Trial],
         started: float,
         conclusion: Conclusion,
-        names_things: bool = True,
     ) -> RunResult:
+        name = "exec" if strategy is None else strategy.name
         chosen = conclusion.chosen
         if chosen is None:
             chosen = max((i for i, each in enumerate(trials) if each.answer), default=None)
@@ -363,13 +368,13 @@ class Reasoner:
             self.components,
             context,
             answering,
-            strategy=strategy_name,
-            names_things=names_things,
+            strategy=name,
+            names_things=not getattr(strategy, "searches_texts", False),
             fallback=conclusion.fallback,
         )
         parts = {
-            name: tuple(part) if isinstance(part, list | tuple) else part
-            for name, part in conclusion.parts.items()
+            key: tuple(part) if isinstance(part, list | tuple) else part
+            for key, part in conclusion.parts.items()
         }
         trace = Trace(
             query=context.query,
@@ -380,7 +385,7 @@ class Reasoner:
             trials=tuple(replace(trial, value=None) for trial in trials),
             usage=context.usage.snapshot(),
             seconds=round(time.perf_counter() - started, 4),
-            strategy=strategy_name,
+            strategy=name,
             profile=self.components.profile_name,
             api=context.settings.api,
             left_out=conclusion.left_out,
@@ -396,31 +401,9 @@ class Reasoner:
             turns=parts.pop("turns", ()),
             parts=parts,
         )
-        value = None if answering is None else outside_value(answering.value, context.media)
-        settings = context.settings
-        trace = judged(
-            trace, self.components.confidence, verified=settings.verify, risk=settings.abstain
-        )
-        kept = None if trace.answer is None else value
-        return RunResult(trace, context.media, kept, self.components.page)
-
-
-def _collected(
-    strategy: Strategy, components: Components, context: RunContext, trials: list[Trial]
-) -> Generator[Trial, None, Conclusion]:
-    """Yield the trials of a strategy, add them to the list, and return its conclusion."""
-    conclusion = None
-    try:
-        running = iter(strategy.trials(components, context))
-        while True:
-            trials.append(next(running))
-            yield trials[-1]
-    except StopIteration as end:
-        conclusion = end.value
-    except StoppedError as stop:
-        conclusion = Conclusion(stopped=stop.failure)
-    earlier = vars(context).get("final_value")
-    if trials and earlier is not None:
-        trials[-1] = replace(trials[-1], answer=earlier[0], value=earlier[1])
-    conclusion = conclusion or Conclusion()
-    return replace(conclusion, parts={**context.parts, **conclusion.parts})
+        verified, risk = context.settings.verify, context.settings.abstain
+        trace = judged(trace, self.components.confidence, verified=verified, risk=risk)
+        value = None
+        if answering is not None and trace.answer is not None:
+            value = outside_value(answering.value, context.media)
+        return RunResult(trace, context.media, value, self.components.page)

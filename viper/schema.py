@@ -356,8 +356,7 @@ class Trace:
         """Return the trial that gave the answer, or else the last trial with a program."""
         if self.chosen is not None and self.trials[self.chosen].program:
             return self.trials[self.chosen]
-        with_program = [trial for trial in self.trials if trial.program]
-        return with_program[-1] if with_program else None
+        return next((trial for trial in reversed(self.trials) if trial.program), None)
 
     @property
     def program(self) -> str | None:

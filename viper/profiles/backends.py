@@ -11,10 +11,10 @@ import importlib
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 from viper.api.routine_files import read_source, run_file
@@ -60,86 +60,73 @@ class Shipped(NamedTuple):
         return ("torch", *(self.packages or ("transformers",)))
 
 
+_VISION = "viper.models.vision"
+
 # Role -> backend. A new backend is one row here, and its file; see ``docs/extending.md``.
-SHIPPED: Mapping[str, Mapping[str, Shipped]] = MappingProxyType(
-    {
-        "llm": {
-            "transformers": Shipped("viper.models.llm.transformers_llm:TransformersLLM"),
-            "vllm": Shipped("viper.models.llm.vllm_llm:VllmLLM", "served", ("vllm",)),
-            "openai": Shipped("viper.models.llm.openai_llm:OpenAILLM", "served", ("openai",)),
-            VLM: Shipped("viper.models.vision.chat_vlm:ChatVLM"),
-        },
-        "detector": {
-            "owlv2": Shipped("viper.models.vision.detector_owlv2:Owlv2Detector"),
-            "zero_shot": Shipped("viper.models.vision.detector_zero_shot:ZeroShotDetector"),
-            "grounding_dino": Shipped("viper.models.vision.detector_zero_shot:ZeroShotDetector"),
-            "sam3": Shipped("viper.models.vision.segmenter_sam:Sam3Detector"),
-            VLM: Shipped("viper.models.vision.detector_vlm:VlmDetector", "asks_vlm"),
-        },
-        "matcher": {
-            "open_clip": Shipped(
-                "viper.models.vision.matcher_open_clip:OpenClipMatcher", packages=("open_clip",)
-            ),
-            VLM: Shipped("viper.models.vision.vlm:VlmMatcher", "asks_vlm"),
-        },
-        # Any model of transformers for depth; the names are those of the common families.
-        "depth": dict.fromkeys(
-            ("depth", "depth_anything", "dpt"), Shipped("viper.models.vision.depth:DepthMaps")
+SHIPPED: Mapping[str, Mapping[str, Shipped]] = {
+    "llm": {
+        "transformers": Shipped("viper.models.llm.transformers_llm:TransformersLLM"),
+        "vllm": Shipped("viper.models.llm.vllm_llm:VllmLLM", "served", ("vllm",)),
+        "openai": Shipped("viper.models.llm.openai_llm:OpenAILLM", "served", ("openai",)),
+        VLM: Shipped(f"{_VISION}.chat_vlm:ChatVLM"),
+    },
+    "detector": {
+        "owlv2": Shipped(f"{_VISION}.detector_owlv2:Owlv2Detector"),
+        "zero_shot": Shipped(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
+        "grounding_dino": Shipped(f"{_VISION}.detector_zero_shot:ZeroShotDetector"),
+        "sam3": Shipped(f"{_VISION}.segmenter_sam:Sam3Detector"),
+        VLM: Shipped(f"{_VISION}.detector_vlm:VlmDetector", "asks_vlm"),
+    },
+    "matcher": {
+        "open_clip": Shipped(
+            f"{_VISION}.matcher_open_clip:OpenClipMatcher", packages=("open_clip",)
         ),
-        "vqa": {
-            "blip": Shipped("viper.models.vision.vqa_blip:BlipAnswerer"),
-            "blip2": Shipped("viper.models.vision.vqa_blip:Blip2Answerer"),
-            # ``chat`` is an older name.
-            **dict.fromkeys(
-                (VLM, "chat"), Shipped("viper.models.vision.vqa_chat:ChatAnswerer", "asks_vlm")
-            ),
-        },
-        "faces": {
-            "opencv": Shipped("viper.models.vision.faces_opencv:OpenCvFaces", "bundled", ("cv2",))
-        },
-        "ocr": {
-            "rapidocr": Shipped(
-                "viper.models.vision.ocr_rapid:RapidOcr", "bundled", ("rapidocr", "onnxruntime")
-            )
-        },
-        "image_search": {
-            "index": Shipped("viper.search.named:NamedPictures", "search", ("usearch",))
-        },
-        "text_search": {
-            "index": Shipped("viper.search.named:NamedTexts", "search", ("tantivy",)),
-            **dict.fromkeys(
-                ENGINES, Shipped("viper.search.web_text:WebTexts", "search", ("httpx",))
-            ),
-        },
-        "video": {
-            "video_events": Shipped(
-                "viper.embedded.video_events:VideoEvents", packages=("transformers", "timm")
-            ),
-            **dict.fromkeys(
-                (VLM, "chat"), Shipped("viper.models.vision.video_chat:ChatVideo", "asks_vlm")
-            ),
-            "video_actions": Shipped("viper.models.vision.video_actions:VideoActions"),
-            "xclip": Shipped("viper.models.vision.video_xclip:XClipVideo"),
-            FRAMES: Shipped("viper.models.vision.video_frames:FramesVideo", "shares"),
-        },
-        "segmenter": {
-            "maskformer": Shipped("viper.models.vision.segmenter_maskformer:MaskFormerSegmenter"),
-            SAM2: Shipped("viper.models.vision.segmenter_sam:Sam2Segmenter"),
-            "sam3": Shipped("viper.models.vision.segmenter_sam:Sam3Segmenter"),
-        },
-        "text": {
-            USES_LLM: Shipped("viper.tools.text:LanguageTool", "shares"),
-            VLM: Shipped("viper.tools.text:LanguageTool", "asks_vlm"),
-        },
-        "embedder": {"sentence": Shipped("viper.models.vision.embedder_sentence:SentenceEmbedder")},
-        "inpainter": {
-            "diffusers": Shipped(
-                "viper.models.vision.inpainter_diffusers:DiffusersInpainter",
-                packages=("diffusers",),
-            )
-        },
-    }
-)
+        VLM: Shipped(f"{_VISION}.vlm:VlmMatcher", "asks_vlm"),
+    },
+    # Any model of transformers for depth; the names are those of the common families.
+    "depth": dict.fromkeys(
+        ("depth", "depth_anything", "dpt"), Shipped(f"{_VISION}.depth:DepthMaps")
+    ),
+    "vqa": {
+        "blip": Shipped(f"{_VISION}.vqa_blip:BlipAnswerer"),
+        "blip2": Shipped(f"{_VISION}.vqa_blip:Blip2Answerer"),
+        # ``chat`` is an older name.
+        **dict.fromkeys((VLM, "chat"), Shipped(f"{_VISION}.vqa_chat:ChatAnswerer", "asks_vlm")),
+    },
+    "faces": {"opencv": Shipped(f"{_VISION}.faces_opencv:OpenCvFaces", "bundled", ("cv2",))},
+    "ocr": {
+        "rapidocr": Shipped(f"{_VISION}.ocr_rapid:RapidOcr", "bundled", ("rapidocr", "onnxruntime"))
+    },
+    "image_search": {"index": Shipped("viper.search.named:NamedPictures", "search", ("usearch",))},
+    "text_search": {
+        "index": Shipped("viper.search.named:NamedTexts", "search", ("tantivy",)),
+        **dict.fromkeys(ENGINES, Shipped("viper.search.web_text:WebTexts", "search", ("httpx",))),
+    },
+    "video": {
+        "video_events": Shipped(
+            "viper.embedded.video_events:VideoEvents", packages=("transformers", "timm")
+        ),
+        **dict.fromkeys((VLM, "chat"), Shipped(f"{_VISION}.video_chat:ChatVideo", "asks_vlm")),
+        "video_actions": Shipped(f"{_VISION}.video_actions:VideoActions"),
+        "xclip": Shipped(f"{_VISION}.video_xclip:XClipVideo"),
+        FRAMES: Shipped(f"{_VISION}.video_frames:FramesVideo", "shares"),
+    },
+    "segmenter": {
+        "maskformer": Shipped(f"{_VISION}.segmenter_maskformer:MaskFormerSegmenter"),
+        SAM2: Shipped(f"{_VISION}.segmenter_sam:Sam2Segmenter"),
+        "sam3": Shipped(f"{_VISION}.segmenter_sam:Sam3Segmenter"),
+    },
+    "text": {
+        USES_LLM: Shipped("viper.tools.text:LanguageTool", "shares"),
+        VLM: Shipped("viper.tools.text:LanguageTool", "asks_vlm"),
+    },
+    "embedder": {"sentence": Shipped(f"{_VISION}.embedder_sentence:SentenceEmbedder")},
+    "inpainter": {
+        "diffusers": Shipped(
+            f"{_VISION}.inpainter_diffusers:DiffusersInpainter", packages=("diffusers",)
+        )
+    },
+}
 
 BACKENDS = Registry(
     "viper.backends",
@@ -215,47 +202,40 @@ def loads_weights(role: str, backend: str) -> bool:
     return kind_of(role, backend) in ("weights", "asks_vlm")
 
 
-def loading_options(role: str, backend: str) -> frozenset[str]:
-    """Return the names of the options of ``[load]`` that a shipped backend honours."""
-    return getattr(_loaded_class(role, backend), "loads_with", frozenset())
-
-
 def check_loading_options(role: str, backend: str, options: Mapping[str, Any]) -> None:
     """Check the options for loading that a role sets itself. Nothing is loaded.
 
     Raises:
         ProfileError: its backend does not honour one of them.
     """
-    kind = _loaded_class(role, backend)
+    kind = loaded_class(role, backend)
     if kind is not None:
         own = set(_option_names(kind))
         check_loading(kind, {name: options[name] for name in options if name not in own})
 
 
-def _loaded_class(role: str, backend: str) -> Any:
+def loaded_class(role: str, backend: str) -> Any:
     """Return the class that loads the weights of a shipped backend, or None for another one."""
     role, backend = ("llm", VLM) if asks_vlm(role, backend) else (role, backend)
     return backend_class(role, backend) if shipped(role, backend) else None
 
 
-def check_packages(role: str, backend: str, names_model: bool = False) -> None:
-    """Check that a shipped backend has its packages before a run. Nothing is imported.
+def check_packages(
+    role: str, backend: str, names_model: bool = False, *, loading: bool = False
+) -> None:
+    """Check that a shipped backend has its packages. Nothing is imported.
 
     Args:
         names_model: the role names the vision-language model that it asks, and does not share one.
+        loading: False before a run, which needs the packages of a bundled model only if it asks it.
 
     Raises:
         MissingExtraError: one of them is not; the message holds the pip command.
     """
-    if kind_of(role, backend) != "bundled":
-        _need_packages(role, backend, names_model)
-
-
-def _need_packages(role: str, backend: str, names_model: bool = False) -> None:
     known = shipped(role, backend)
     if names_model and asks_vlm(role, backend):
         known = shipped("llm", VLM)
-    if known is not None:
+    if known is not None and (loading or known.kind != "bundled"):
         need_packages(known.needs, f"the {role} backend {backend!r}")
 
 
@@ -286,12 +266,10 @@ def load_backend(role: str, backend: str, source: str | None, options: Mapping[s
     """Load the backend.
 
     Raises:
-        ProfileError: the backend does not take one of the options, or the model is missing.
+        ProfileError: the backend does not take one of the options.
         ModelError: the model cannot be loaded.
     """
-    if source is None and needs_model(role, backend):
-        raise ProfileError(f"{role}: the backend {backend!r} needs a model (a folder or a hub id)")
-    _need_packages(role, backend)
+    check_packages(role, backend, loading=True)
     if loads_weights(role, backend):
         import_libraries()
     kind = backend_class(role, backend)
@@ -366,24 +344,6 @@ class SharedModel:
             ModelError: nothing loadable there.
         """
         return load_backend(self.role, self.backend, self.source, json.loads(self.options))
-
-
-def shared_model(
-    role: str, backend: str, source: str | None, options: Mapping[str, Any]
-) -> SharedModel | None:
-    """Return the language model that a role is or asks, or None if it has none or names none.
-
-    Raises:
-        ProfileError: an option for loading has a wrong value.
-    """
-    if source is None:
-        return None
-    if asks_vlm(role, backend):
-        role, backend = "llm", VLM
-    if played(role) != "llm":
-        return None
-    own = asdict(split_options(options)[0]) if backend == VLM else dict(options)
-    return SharedModel(backend, source, json.dumps(own, sort_keys=True, default=str), role)
 
 
 def vlm_options(

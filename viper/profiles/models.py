@@ -7,9 +7,10 @@ loads its backend, and roles with an equal model share its weights.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ from viper.profiles.backends import (
     built,
     kind_of,
     load_backend,
-    loading_options,
+    loaded_class,
     loads_weights,
-    shared_model,
+    played,
     vlm_options,
 )
 from viper.profiles.document import EYES, WRITER, BackendChoice, ProfileDocument
@@ -80,7 +81,8 @@ class ModelChoices:
         Raises:
             ProfileError: a shipped adapter of that name does not exist.
         """
-        honoured = loading_options(role, choice.backend) if choice.model is not None else ()
+        kind = loaded_class(role, choice.backend) if choice.model is not None else None
+        honoured = getattr(kind, "loads_with", ())
         load = {name: value for name, value in self.document.load.items() if name in honoured}
         if role in FULL_PRECISION:
             load.pop("quantize", None)
@@ -100,7 +102,15 @@ class ModelChoices:
         if table is not None:
             return self.shared_model(table, self.document.models[table])
         source = self.model_source(choice)
-        return shared_model(role, choice.backend, source, self.options(role, choice))
+        if source is None:
+            return None
+        options, backend = self.options(role, choice), choice.backend
+        if asks_vlm(role, backend):
+            role, backend = "llm", VLM
+        if played(role) != "llm":
+            return None
+        own = asdict(split_options(options)[0]) if backend == VLM else dict(options)
+        return SharedModel(backend, source, json.dumps(own, sort_keys=True, default=str), role)
 
     def asked_table(self, role: str, choice: BackendChoice) -> str | None:
         """Return the table of the language model that a role asks instead of naming one, or
@@ -119,25 +129,23 @@ class ModelChoices:
         if not WEIGHTS.is_dir():
             raise MissingExtraError("viper_reasoner_weights", f"the model {name}")
         if not folder.is_dir():
-            raise ProfileError(
-                f"{name}: not shipped with this package; known: "
-                + ", ".join(sorted(path.name for path in WEIGHTS.glob("*") if path.is_dir()))
-            )
+            known = ", ".join(sorted(path.name for path in WEIGHTS.glob("*") if path.is_dir()))
+            raise ProfileError(f"{name}: not shipped with this package; known: {known}")
         return str(folder)
 
     def beside(self, name: str) -> str:
         """Resolve a path that begins with ``./`` or ``../`` against the profile's folder."""
         base = self.document.base
-        if not name.startswith(("./", "../")) or base is None:
+        if base is None or not name.startswith(("./", "../")):
             return name
         return str((base / name).resolve())
 
     def weights_bytes(self, role: str, choice: BackendChoice) -> int:
         """Return the memory of a model's weights here, before it is loaded; 0 if it is unknown."""
-        source, options = self.model_source(choice), self.options(role, choice)
+        source = self.model_source(choice)
         if source is None or not loads_weights(role, choice.backend):
             return 0
-        loading = split_options(options)[0]
+        loading = split_options(self.options(role, choice))[0]
         import_libraries()
         on_gpu = loading.device_map is not None or loading.resolved_device() != "cpu"
         return round(weights_gib(source, loading.precision(on_gpu)) * 2**30)
@@ -156,28 +164,30 @@ class ProfileModels:
 
     def __init__(self, choices: ModelChoices, limit: int | None) -> None:
         self._choices, self._document = choices, choices.document
-        advice = partial(memory_advice, choices.document)
-        self.tools = ModelSet({}, MemoryBudget(limit, advice))
-        self.llms = {
-            role: self._deferred_llm(role, choice)
-            for role, choice in choices.document.models.items()
-        }
+        budget = MemoryBudget(limit, partial(memory_advice, choices.document))
+        self.tools = ModelSet({}, budget)
+        self.llms: dict[str, DeferredLLM] = {}
+        for role, choice in choices.document.models.items():
+            shared = choices.shared_model(role, choice)
+            assert shared is not None
+            weights = budget.weights(shared, partial(choices.weights_bytes, role, choice))
+            load = partial(weights.shared_model, shared.load)
+            self.llms[role] = DeferredLLM(partial(self._load_llm, role, choice, load), weights)
         for role, choice in choices.document.roles.items():
-            self._add_role(role, choice)
+            shared = choices.shared_model(role, choice)
+            estimate = partial(choices.weights_bytes, role, choice)
+            asks_writer = role == "text" and choice.model is None
+            if shared is None or shared.backend != VLM or asks_writer:
+                self.tools.add(role, partial(self._load_role, role, choice), estimate)
+            else:
+                weights = budget.weights(shared, estimate)
+                load = partial(weights.shared_model, shared.load)
+                self.tools.add_sharing(role, weights, partial(self._load_vlm, role, choice, load))
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return the embedder's vectors of texts, float32 [N, D]."""
         with self.tools.using("embedder") as embedder:
             return embedder.embed(texts)
-
-    def _deferred_llm(self, role: str, choice: BackendChoice) -> DeferredLLM:
-        """Return a language model that loads at its first use."""
-        shared = self._choices.shared_model(role, choice)
-        assert shared is not None
-        estimate = partial(self._choices.weights_bytes, role, choice)
-        weights = self.tools.budget.weights(shared, estimate)
-        load = partial(weights.shared_model, shared.load)
-        return DeferredLLM(partial(self._load_llm, role, choice, load), weights)
 
     def _load_llm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> LLM:
         llm = self._on_vlm(role, choice, load()) if choice.backend == VLM else load()
@@ -189,20 +199,9 @@ class ProfileModels:
         store = SqliteStore(state_dir(self._choices.state) / "llm-cache.db")
         return CachedLLM(llm, store, self._choices.options(role, choice))
 
-    def _add_role(self, role: str, choice: BackendChoice) -> None:
-        shared = self._choices.shared_model(role, choice)
-        asks_writer = role == "text" and choice.model is None
-        estimate = partial(self._choices.weights_bytes, role, choice)
-        if shared is None or shared.backend != VLM or asks_writer:
-            self.tools.add(role, partial(self._load_role, role, choice), estimate)
-            return
-        weights = self.tools.budget.weights(shared, estimate)
-
-        def load() -> Any:
-            self._start_engines()
-            return self._on_vlm(role, choice, weights.shared_model(shared.load))
-
-        self.tools.add_sharing(role, weights, load)
+    def _load_vlm(self, role: str, choice: BackendChoice, load: Callable[[], Any]) -> Any:
+        self._start_engines()
+        return self._on_vlm(role, choice, load())
 
     def _start_engines(self) -> None:
         """Load the language models that take a share of the whole device, before any other
@@ -246,8 +245,24 @@ class ProfileModels:
 
             others = (self.tools.shared("vqa"), self.tools.shared("matcher"))
             return built(role, choice.backend, FramesVideo, others, choice.options)
+        state = state_dir(self._choices.state)
+        if choice.backend in ENGINES and role == "text_search":
+            from viper.search.web_text import WebTexts
+            from viper.storage.sqlite import SqliteStore
+
+            store = SqliteStore(state / "search-cache.db")
+            return WebTexts.described(choice.backend, choice.options, store)
         if kind_of(role, choice.backend) == "search":
-            return self._load_search(role, choice)
+            from viper.search.named import DEFAULT, NamedPictures, NamedTexts
+
+            index = choice.model or DEFAULT
+            if role == "text_search":
+                return built(role, choice.backend, NamedTexts, (state, index), choice.options)
+            matcher = self.tools.shared("matcher")
+            if matcher is None:
+                raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
+            parts = (state, matcher, index)
+            return built(role, choice.backend, NamedPictures, parts, choice.options)
         if loads_weights(role, choice.backend):
             self._start_engines()
         source, options = self._choices.model_source(choice), self._choices.options(role, choice)
@@ -255,25 +270,6 @@ class ProfileModels:
         if (role, choice.backend) == ("segmenter", SAM2):
             backend.detector = self.tools.shared("detector")
         return backend
-
-    def _load_search(self, role: str, choice: BackendChoice) -> Any:
-        """Load a search: in an index of the state, or on the web with cached replies."""
-        state = state_dir(self._choices.state)
-        if choice.backend in ENGINES:
-            from viper.search.web_text import WebTexts
-            from viper.storage.sqlite import SqliteStore
-
-            store = SqliteStore(state / "search-cache.db")
-            return WebTexts.described(choice.backend, choice.options, store)
-        from viper.search.named import DEFAULT, NamedPictures, NamedTexts
-
-        name = choice.model or DEFAULT
-        if role == "text_search":
-            return built(role, choice.backend, NamedTexts, (state, name), choice.options)
-        matcher = self.tools.shared("matcher")
-        if matcher is None:
-            raise ProfileError("image_search: an index of pictures needs a matcher in [roles]")
-        return built(role, choice.backend, NamedPictures, (state, matcher, name), choice.options)
 
 
 def memory_advice(document: ProfileDocument) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -213,12 +213,33 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
         raise RecordError([WRITER], "missing; a profile needs a language model")
     roles, thresholds, run = tables["roles"], tables["sensitivities"], tables["run"]
     _table(roles, ("roles",), ROLES)
-    own = _names_in_routines(thresholds, run.get("api"), path.parent)
+    routines, api = [], run.get("api")
+    for part in split_api(api) if isinstance(api, str) else ():
+        file = path.parent / Path(part).expanduser()
+        # A missing file is reported when it is used.
+        if file.suffix == ".py" and file.is_file():
+            routines.append(file.read_text(encoding="utf-8", errors="replace"))
+    # Routines may use thresholds of their own.
+    quoted = {name: (f'"{name}"', f"'{name}'") for name in thresholds}
+    own = [name for name in quoted if any(q in text for text in routines for q in quoted[name])]
     _table(thresholds, ("sensitivities",), (*THRESHOLD_NAMES, *own))
     _table(run, ("run",), (*all_settings(), *strategy_settings(), *resources))
     _record(LoadOptions, tables["load"], "load")
-    header_values = {name: values[name] for name in header if name in values}
     resource_values = {name: run.pop(name) for name in resources if name in run}
+    # Settings of a strategy are in its own table of [run] or among the others.
+    of_strategies: dict[str, Any] = {}
+    for strategy, kind in strategy_settings().items():
+        nested = run.pop(strategy, {})
+        names = [setting.name for setting in declared_settings(kind)]
+        flat = {name: run.pop(name) for name in names if name in run}
+        nested_settings = _record(kind, nested, "run", strategy)
+        for name in sorted(flat.keys() & nested.keys()):
+            raise RecordError(("run", strategy, name), "stands in [run] as well; keep one of them")
+        settings = _record(kind, flat, "run")
+        settings = replace(settings, **{name: getattr(nested_settings, name) for name in nested})
+        if settings != kind():
+            of_strategies[strategy] = settings
+    header_values = {name: values[name] for name in header if name in values}
     return ProfileDocument(
         **vars(_record(_Header, {"name": path.stem, **header_values})),
         **vars(_record(_Resources, resource_values, "run")),
@@ -240,7 +261,7 @@ def document_of(path: Path, values: Mapping[str, Any]) -> ProfileDocument:
                 for name, value in thresholds.items()
             },
         ),
-        run=_run(run),
+        run=_record(RunSettings, run, "run", own=of_strategies),
         limits=_record(Limits, tables["limits"], "limits"),
         load=tables["load"],
         hardware=_record(Hardware, tables["hardware"], "hardware") if tables["hardware"] else None,
@@ -259,36 +280,6 @@ def _choice(path: Path, value: Any, *place: str, **fixed: Any) -> BackendChoice:
     if not choice.backend.startswith(("./", "../")):
         return choice
     return replace(choice, backend=str((path.parent / choice.backend).resolve()))
-
-
-def _run(table: dict[str, Any]) -> RunSettings:
-    """Return the settings. Those of a strategy are in its own table or among the others."""
-    own: dict[str, Any] = {}
-    for strategy, kind in strategy_settings().items():
-        nested = table.pop(strategy, {})
-        names = [setting.name for setting in declared_settings(kind)]
-        flat = {name: table.pop(name) for name in names if name in table}
-        nested_settings = _record(kind, nested, "run", strategy)
-        for name in sorted(flat.keys() & nested.keys()):
-            raise RecordError(("run", strategy, name), "stands in [run] as well; keep one of them")
-        settings = _record(kind, flat, "run")
-        settings = replace(settings, **{name: getattr(nested_settings, name) for name in nested})
-        if settings != kind():
-            own[strategy] = settings
-    return _record(RunSettings, table, "run", own=own)
-
-
-def _names_in_routines(names: Iterable[str], api: Any, base: Path) -> Iterator[str]:
-    """Yield the names of thresholds that the files of routines of an API use."""
-    texts = []
-    for part in split_api(api) if isinstance(api, str) else ():
-        path = base / Path(part).expanduser()
-        # A missing file is reported when it is used.
-        if path.suffix == ".py" and path.is_file():
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
-    for name in names:
-        if any(f'"{name}"' in text or f"'{name}'" in text for text in texts):
-            yield name
 
 
 def _record(kind: Any, value: Any, *place: str, **fixed: Any) -> Any:

@@ -75,7 +75,7 @@ class ExportedProgram:
     def of(
         cls, trace: Trace, document: Mapping[str, Any], models: Mapping[str, str]
     ) -> ExportedProgram:
-        """Return the program of a trace.
+        """Return the program of a trace, with a profile without secrets and paths of viper.
 
         Raises:
             UsageError: the trace has no program that gave its answer alone.
@@ -87,6 +87,10 @@ class ExportedProgram:
                 f"{trace.query.text[:60]!r} was answered by {how}, not by a single program; "
                 "only programs of the strategies program and plan can be exported"
             )
+        values: dict[str, Any] = redacted(plain(document))
+        values["run"] = {key: each for key, each in values["run"].items() if key != "own"}
+        if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
+            values["path"] = None
         return cls(
             query=trace.query.text,
             task=trace.task,
@@ -96,7 +100,7 @@ class ExportedProgram:
             thresholds=trial.thresholds,
             api=trace.api,
             models=models,
-            profile=_pinned(document),
+            profile=values,
         )
 
     @classmethod
@@ -160,12 +164,3 @@ class ExportedProgram:
         return profile.with_thresholds(
             {name: value for name, value in self.thresholds.items() if name in known}
         )
-
-
-def _pinned(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a profile's values without secrets, settings of strategies and paths of viper."""
-    values: dict[str, Any] = redacted(plain(document))
-    values["run"] = {key: each for key, each in values["run"].items() if key != "own"}
-    if values.get("path") and Path(values["path"]).expanduser().parent in SHIPPED:
-        values["path"] = None
-    return values

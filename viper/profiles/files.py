@@ -111,8 +111,8 @@ def _offered_file(name: str) -> Path | None:
 def proposed_profiles() -> list[tuple[Hardware, ProfileDocument]]:
     """Return the shipped profiles that ``viper setup`` may propose, the least demanding first."""
     documents = [_read(path, None)[0] for path in shipped_profiles().values()]
-    proposed = [(each.hardware, each) for each in documents if each.hardware]
-    proposed = [(hardware, each) for hardware, each in proposed if hardware.proposed]
+    pairs = [(each.hardware, each) for each in documents if each.hardware]
+    proposed = [pair for pair in pairs if pair[0].proposed]
     return sorted(proposed, key=lambda pair: (pair[0].gpu_gib, pair[0].ram_gib))
 
 
@@ -152,7 +152,18 @@ def _read(
         raise ProfileError(str(error)) from None
     try:
         if "extends" in values:
-            extended = _extended(values["extends"], path, state)
+            name = values["extends"]
+            if not isinstance(name, str):
+                raise RecordError(["extends"], f"expected a profile's name or path; got {name!r}")
+            extended = _own_profiles(state).get(name)
+            if name.endswith(".toml"):
+                extended = path.parent / Path(name).expanduser()
+            elif extended is None or extended == path:
+                # a user's profile may extend the shipped one of its name
+                extended = _offered_file(name)
+            if extended is None:
+                problem = str(UnknownNameError("profile", name, known_profiles(state)))
+                raise RecordError(["extends"], problem)
             if extended.resolve() in (*below, path.resolve()):
                 raise RecordError(["extends"], f"{extended} extends this profile itself")
             inherited = _read(extended, state, (*below, path.resolve()))[1]
@@ -163,21 +174,6 @@ def _read(
         return document_of(path, values), values
     except RecordError as error:
         raise ProfileError(f"{path}:{toml_line(text, error.keys)}: {error}") from None
-
-
-def _extended(name: Any, path: Path, state: Path | None) -> Path:
-    """Return the file of the profile that the one in ``path`` extends."""
-    if not isinstance(name, str):
-        raise RecordError(["extends"], f"expected a profile's name or path; got {name!r}")
-    if name.endswith(".toml"):
-        return path.parent / Path(name).expanduser()
-    own = _own_profiles(state).get(name)
-    if own is None or own == path:  # a user's profile may extend the shipped one of its name
-        own = _offered_file(name)
-    if own is None:
-        known = known_profiles(state)
-        raise RecordError(["extends"], str(UnknownNameError("profile", name, known)))
-    return own
 
 
 def merge_tables(
@@ -273,16 +269,12 @@ def with_values(
         document.setdefault("run", tomlkit.table()).update(run)
     for key, value in (sensitivities or {}).items():
         thresholds = document.setdefault("sensitivities", tomlkit.table())
-        _update(thresholds.setdefault(key, tomlkit.inline_table()), value)
+        table = thresholds.setdefault(key, tomlkit.inline_table())
+        for part in ("start", "step", "floor", "fixed"):
+            number = getattr(value, part)
+            if number is not None and table.get(part) != number:  # the rest of the text stays
+                table[part] = number
     for key, calibration in (confidence or {}).items():
         calibrations = document.setdefault("confidence", tomlkit.table(is_super_table=True))
         calibrations[key] = to_json(calibration)
     return tomlkit.dumps(document)
-
-
-def _update(table: Any, value: ThresholdSchedule) -> None:
-    """Update the numbers that changed and leave the rest of the text as it is."""
-    for part in ("start", "step", "floor", "fixed"):
-        number = getattr(value, part)
-        if number is not None and table.get(part) != number:
-            table[part] = number

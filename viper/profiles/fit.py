@@ -57,7 +57,14 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Return this machine. Nothing large is imported."""
-        name, gpu_gib = _nvidia_gpu()
+        query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+        name, gpu_gib = None, 0.0
+        try:
+            done = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+            first, _, mib = done.stdout.splitlines()[0].rpartition(",")
+            name, gpu_gib = first.strip(), float(mib) / 1024
+        except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+            pass  # no driver, so no GPU
         ram = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface"
         cache = Path(os.environ.get("HF_HOME", home)) / "hub"
@@ -68,20 +75,8 @@ class Machine:
 
     def memory_gib(self, document: ProfileDocument) -> float:
         """Return the memory that holds a profile's models here."""
-        return (
-            self.ram_gib if document.load.get("device") == "cpu" else self.gpu_gib or self.ram_gib
-        )
-
-
-def _nvidia_gpu() -> tuple[str | None, float]:
-    """Return name and memory in GiB of the first GPU, as its driver reports them."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        lines = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-        name, _, mib = lines.splitlines()[0].rpartition(",")
-        return name.strip(), float(mib) / 1024
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None, 0.0
+        on_cpu = document.load.get("device") == "cpu"
+        return self.ram_gib if on_cpu else self.gpu_gib or self.ram_gib
 
 
 @dataclass(frozen=True)
@@ -112,40 +107,33 @@ def needs(profile: Profile, memory_gib: float, *, on_gpu: bool) -> list[Need]:
     """
     result: dict[Any, Need] = {}
     for role, choice in profile.choices():
-        source = profile.model_source(choice)
+        source, backend = profile.model_source(choice), choice.backend
         elsewhere = on_gpu and choice.options.get("device") == "cpu"
-        if source is not None and choice.backend != "openai" and not elsewhere:
-            key = profile.shared_model(role, choice) or (role, source)
-            result.setdefault(key, _need(profile, role, choice, source, memory_gib, on_gpu))
+        if source is None or backend == "openai" or elsewhere:
+            continue
+        key = profile.shared_model(role, choice) or (role, source)
+        if key in result:
+            continue
+        options, facts = profile.options(role, choice), facts_of(choice.model)
+        precision = "bfloat16"
+        if loads_weights(role, backend):
+            precision = split_options(options)[0].precision(on_gpu)
+        weights, max_tokens = weights_gib(source, precision), profile.document.run.max_tokens
+        tokens = 0  # whose keys and values are in memory at once
+        if backend == VLM or asks_vlm(role, backend):
+            batch = int(_option(role, choice, options, "batch_size"))
+            tokens = batch * (PROMPT_TOKENS + PICTURE_TOKENS + max_tokens)
+        elif (played(role), backend) == ("llm", "transformers"):
+            kept = int(_option(role, choice, options, "kept_prompts"))
+            tokens = (kept + BATCH) * (PROMPT_TOKENS + max_tokens)
+        caches = tokens * (facts.kv_kib_per_token if facts else 0.0) / 2**20
+        if backend == "vllm":
+            share = _option(role, choice, options, "gpu_memory_utilization")
+            caches = max(0.0, share * memory_gib - weights)
+        activations = facts.activations_gib if facts else 0.0
+        model = choice.model or source
+        result[key] = Need(role, model, weights, caches, activations, weights > 0)
     return list(result.values())
-
-
-def _need(
-    profile: Profile, role: str, choice: BackendChoice, source: str, memory_gib: float, on_gpu: bool
-) -> Need:
-    options, facts = profile.options(role, choice), facts_of(choice.model)
-    precision = "bfloat16"
-    if loads_weights(role, choice.backend):
-        precision = split_options(options)[0].precision(on_gpu)
-    weights = weights_gib(source, precision)
-    rows = _rows(role, choice, options, profile.document.run.max_tokens)
-    caches = rows * (facts.kv_kib_per_token if facts else 0.0) / 2**20
-    if choice.backend == "vllm":
-        share = _option(role, choice, options, "gpu_memory_utilization")
-        caches = max(0.0, share * memory_gib - weights)
-    activations = facts.activations_gib if facts else 0.0
-    return Need(role, choice.model or source, weights, caches, activations, weights > 0)
-
-
-def _rows(role: str, choice: BackendChoice, options: Mapping[str, Any], max_tokens: int) -> int:
-    """Return the tokens whose keys and values are in memory at once."""
-    if choice.backend == VLM or asks_vlm(role, choice.backend):
-        batch = int(_option(role, choice, options, "batch_size"))
-        return batch * (PROMPT_TOKENS + PICTURE_TOKENS + max_tokens)
-    if (played(role), choice.backend) == ("llm", "transformers"):
-        kept = int(_option(role, choice, options, "kept_prompts"))
-        return (kept + BATCH) * (PROMPT_TOKENS + max_tokens)
-    return 0
 
 
 def _option(role: str, choice: BackendChoice, options: Mapping[str, Any], name: str) -> float:

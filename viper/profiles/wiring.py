@@ -82,15 +82,10 @@ class Profile(ModelChoices):
         for role, choice in self.choices():
             self._check_backend(role, choice)
         memory_gb = document.max_memory_gb if self.max_memory_gb is None else self.max_memory_gb
-        limit = int(memory_gb * 2**30) if memory_gb else None
-        models = ProfileModels(self, limit)
+        models = ProfileModels(self, int(memory_gb * 2**30) if memory_gb else None)
         pool = DemonstrationPool(state_dir(self.state) / DEMONSTRATIONS)
-        toolbox = Toolbox(
-            models.tools,
-            document.tools,
-            library.tool_routines,
-            PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None,
-        )
+        prompts = PromptPool(state_dir(self.state) / PROMPTS) if self.learned else None
+        toolbox = Toolbox(models.tools, document.tools, library.tool_routines, prompts)
         return Components(
             models=models.llms,
             toolbox=toolbox,
@@ -128,12 +123,18 @@ class Profile(ModelChoices):
 
         Nothing is loaded.
         """
+        domain, names = self._domain(), ("base_url", "key_env")
+        endpoints = [
+            {name: each.options[name] for name in names if name in each.options}
+            for each in self.document.models.values()
+            if each.backend == "openai"
+        ]
         checks: list[Callable[[], Any]] = [
             *[partial(self._check_backend, role, choice) for role, choice in self.choices()],
-            *[partial(_check_key, choice) for choice in self.document.models.values()],
+            *[partial(find_endpoint, **options) for options in endpoints],
             self._examples,
             self.library,
-            self._check_domain,
+            *([domain.check] if domain is not None else []),
             *[own.check_files for own in self._run_settings().own.values()],
         ]
         lines = []
@@ -173,58 +174,42 @@ class Profile(ModelChoices):
             raise ProfileError(f"{role}: the backend {choice.backend!r} needs a model")
         if (role, choice.backend) == ("segmenter", SAM2) and "detector" not in self.document.roles:
             raise ProfileError(f"{role}: the backend {SAM2!r} needs a detector in [roles]")
-        self._check_pictures(role, choice)
-        self.shared_model(role, choice)
-        if asks_vlm(role, choice.backend) or choice.backend == VLM:
-            vlm_options(role, choice.backend, self.options(role, choice))
-
-    def _check_pictures(self, role: str, choice: BackendChoice) -> None:
         if choice.sees and not takes_pictures(choice.backend, choice.options):
             raise ProfileError(
                 f"{role}: sees = true, but its backend {choice.backend!r} takes no pictures; "
                 f'use backend = "{VLM}" or "openai", or leave sees out'
             )
         table = self.asked_table(role, choice)
-        backend = self.document.models.get(table or "")
-        if backend and role != "text" and not takes_pictures(backend.backend, backend.options):
+        asked = self.document.models.get(table or "")
+        if asked and role != "text" and not takes_pictures(asked.backend, asked.options):
             raise ProfileError(
-                f"{role}: it asks [{table}], whose backend {backend.backend!r} takes no pictures; "
+                f"{role}: it asks [{table}], whose backend {asked.backend!r} takes no pictures; "
                 f"add a table [{EYES}] with a model that does, or name a model here"
             )
+        self.shared_model(role, choice)
+        if asks_vlm(role, choice.backend) or choice.backend == VLM:
+            vlm_options(role, choice.backend, self.options(role, choice))
 
     def _run_settings(self) -> RunSettings:
         """Return the profile's settings with whole paths for files."""
-        run = self.document.run
-        return run.changed(
-            **{
-                setting.name: self.beside(value)
-                for setting in all_settings().values()
-                if setting.declaration.is_path
-                and (value := run.flat(setting.strategy)[setting.name])
-            }
-        )
+        run, paths = self.document.run, {}
+        for setting in all_settings().values():
+            if setting.declaration.is_path:
+                paths[setting.name] = run.flat(setting.strategy)[setting.name]
+        return run.changed(**{name: self.beside(path) for name, path in paths.items() if path})
 
     def _domain(self) -> Domain | None:
-        files = self.document.domain
-        return None if files is None else self._domain_of(files)
+        def file(name: str | None, suffix: str) -> Path | None:
+            if name is not None and name.startswith("embedded:"):
+                return DOMAINS / f"{name.removeprefix('embedded:')}{suffix}"
+            return None if name is None else (self.document.base or Path()) / name
 
-    def _domain_of(self, files: DomainFiles) -> Domain:
-        words, look = (
-            None if name is None else self._domain_file(name, suffix)
-            for name, suffix in ((files.words, ".txt"), (files.look, ".npz"))
-        )
-        roles = {role: self._domain_of(own) for role, own in files.roles.items()}
-        return Domain(files.about, words, look, files.instead, files.withhold, roles)
+        def domain_of(files: DomainFiles) -> Domain:
+            words, look = file(files.words, ".txt"), file(files.look, ".npz")
+            roles = {role: domain_of(own) for role, own in files.roles.items()}
+            return Domain(files.about, words, look, files.instead, files.withhold, roles)
 
-    def _domain_file(self, name: str, suffix: str) -> Path:
-        if name.startswith("embedded:"):
-            return DOMAINS / f"{name.removeprefix('embedded:')}{suffix}"
-        return (self.document.base or Path()) / name
-
-    def _check_domain(self) -> None:
-        domain = self._domain()
-        if domain is not None:
-            domain.check()
+        return None if self.document.domain is None else domain_of(self.document.domain)
 
     def _examples(self) -> ExampleStore:
         bank = self.document.bank
@@ -239,13 +224,6 @@ def _page(*run: Any, **parts: Any) -> str:
     from viper.web.trace_page import run_page  # most runs need no page
 
     return run_page(*run, **parts)
-
-
-def _check_key(choice: BackendChoice) -> None:
-    """Raise UsageError if an endpoint's key is missing or its address is wrong."""
-    if choice.backend == "openai":
-        names = ("base_url", "key_env")
-        find_endpoint(**{name: choice.options[name] for name in names if name in choice.options})
 
 
 def load_profile(

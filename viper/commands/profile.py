@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,7 +20,7 @@ from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.profiles import Profile, known_profiles, load_profile, read_profile
 from viper.profiles.files import state_dir, with_values
 from viper.profiles.fit import Machine, promised
-from viper.profiles.inventory import ModelState, inventory, readiness
+from viper.profiles.inventory import ModelState, inventory, problems_of, readiness
 from viper.schema import to_json
 
 
@@ -56,13 +55,14 @@ def show(name: str, as_json: bool, state: Path | None) -> None:
     loaded = load_profile(name, state=state)
     document = loaded.document
     states = list(inventory(loaded))
+    settings = dataclasses.asdict(document.run)
     if as_json:
         record = {
             "name": document.name,
             "description": document.description,
             "path": str(document.path),
-            "models": [to_json(state) for state in states],
-            "run": dataclasses.asdict(document.run),
+            "models": to_json(states),
+            "run": settings,
             "thresholds": to_json(document.tools.sensitivities),
         }
         echo_json(record)
@@ -70,7 +70,7 @@ def show(name: str, as_json: bool, state: Path | None) -> None:
     click.echo(f"{document.name}: {document.description}\n{document.path}\n")
     _echo_models(states)
     click.echo("\nsettings")
-    for key, value in dataclasses.asdict(document.run).items():
+    for key, value in settings.items():
         click.echo(f"  {key:18} {value}")
     click.echo("thresholds")
     for key, item in document.tools.sensitivities.items():
@@ -91,9 +91,7 @@ def check(name: str, offline: bool, state: Path | None) -> int:
     loaded = load_profile(name, state=state)
     states = list(inventory(loaded, offline))
     _echo_models(states)
-    problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
-    of_models = {state.problem for state in states}
-    problems += [problem for problem in loaded.problems() if problem not in of_models]
+    problems = problems_of(loaded, states)
     promise = promised(loaded)
     if promise is not None:
         click.echo(f"promise  {promise.text}{'' if promise.holds else ', which is above 90 %'}")
@@ -129,10 +127,10 @@ def new(name: str, base: str, out: Path | None, state: Path | None) -> None:
 
 
 def _echo_models(states: list[ModelState]) -> None:
-    rows = [
-        (state.role, state.backend, state.model or "-", _place_of(state), _options(state.options))
-        for state in states
-    ]
+    rows = []
+    for state in states:
+        options = ", ".join(f"{key}={value}" for key, value in (state.options or {}).items())
+        rows.append((state.role, state.backend, state.model or "-", _place_of(state), options))
     echo_table(("role", "backend", "model", "weights", "options"), rows)
 
 
@@ -159,7 +157,3 @@ def _place_of(state: ModelState) -> str:
         "own": "known to its backend",
         "nowhere": "not there",
     }[state.place] + size
-
-
-def _options(options: Any) -> str:
-    return ", ".join(f"{key}={value}" for key, value in (options or {}).items())

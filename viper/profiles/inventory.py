@@ -1,13 +1,13 @@
 """Inventory of a profile's models: source, size, problems. Nothing is loaded.
 
 `inventory` calls `_state` for each role: it resolves the backend, checks packages and options, and
-then looks where the weights are (`_of_source`): a folder, the cache, or still on the hub.
+then looks where the weights are: a folder, the cache, or still on the hub.
 `downloads` and `readiness` summarise the states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -84,8 +84,8 @@ def inventory(profile: Profile, offline: bool = False) -> Iterator[ModelState]:
             seen.append((model, role))
             if first is not None:
                 # Report a problem of the model once, for the first role that uses it.
-                state = replace(state, place="shared", size_bytes=None, problem=None, shares=first)
-                state = replace(state, whole_bytes=None)
+                unsized = replace(state, size_bytes=None, whole_bytes=None)
+                state = replace(unsized, place="shared", problem=None, shares=first)
         yield state
 
 
@@ -97,12 +97,16 @@ def downloads(profile: Profile) -> list[ModelState]:
     return list({state.model: state for state in absent}.values())
 
 
+def problems_of(profile: Profile, states: Sequence[ModelState]) -> list[str]:
+    """Return the problems of the states and the further ones of the profile, each once."""
+    of_models = {state.problem for state in states}
+    others = [problem for problem in profile.problems() if problem not in of_models]
+    return [f"{state.role}: {state.problem}" for state in states if state.problem] + others
+
+
 def readiness(profile: Profile) -> tuple[str, str | None]:
     """Return ``runs here``, ``downloads first`` or ``cannot run``, and the reason."""
-    states = list(inventory(profile))
-    problems = [f"{state.role}: {state.problem}" for state in states if state.problem]
-    known = {state.problem for state in states}
-    problems += [problem for problem in profile.problems() if problem not in known]
+    problems = problems_of(profile, list(inventory(profile)))
     if problems:
         return "cannot run", "; ".join(problems)
     absent = downloads(profile)
@@ -137,20 +141,16 @@ def _state(profile: Profile, role: str, choice: BackendChoice, offline: bool) ->
         return state("own")
     if "pretrained" in options:
         return state("own")  # only open_clip knows which repository has an architecture's weights
-    return _of_source(source, options.get("revision"), state, offline)
-
-
-def _of_source(
-    source: str, revision: str | None, state: Callable[..., ModelState], offline: bool
-) -> ModelState:
     folder = Path(source)
     if folder.is_dir():
-        problem = None
-        if not any((folder / name).is_file() for name in _CONFIGS):
-            problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"
-        return state("folder", size_bytes=_weights(folder), problem=problem)
+        endings = (".safetensors", ".bin", ".pt", ".pth")
+        inside = folder.rglob("*") if (folder / PIPELINE_INDEX).is_file() else folder.iterdir()
+        size = sum(path.stat().st_size for path in inside if path.suffix in endings)
+        problem = f"{source}: no {' or '.join(_CONFIGS[:2])} in that folder"
+        is_whole = any((folder / name).is_file() for name in _CONFIGS)
+        return state("folder", size_bytes=size, problem=None if is_whole else problem)
     try:
-        on_disk = stored(source, revision)
+        on_disk = stored(source, options.get("revision"))
     except ModelError as error:
         return state("nowhere", problem=str(error))
     if on_disk.state == "whole":
@@ -164,9 +164,3 @@ def _of_source(
         whole_bytes=round(facts.disk_gb * 1e9) if facts else None,
         problem=problem if offline else None,
     )
-
-
-def _weights(folder: Path) -> int:
-    endings = (".safetensors", ".bin", ".pt", ".pth")
-    inside = folder.rglob("*") if (folder / PIPELINE_INDEX).is_file() else folder.iterdir()
-    return sum(path.stat().st_size for path in inside if path.suffix in endings)

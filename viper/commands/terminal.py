@@ -11,8 +11,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -37,13 +38,18 @@ _THUMBNAIL_LINES = 8
 Progress = Callable[["RunProgress"], None]
 
 
-def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def echo_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a header and rows; the last column is not padded."""
-    table = [list(header), *[list(row) for row in rows]]
+    table = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         click.echo("  ".join([*cells, row[-1]]).rstrip())
+
+
+def note(text: object) -> None:
+    """Print on stderr, which carries all that is not the result."""
+    click.echo(text, err=True)
 
 
 def echo_json(value: Any) -> None:
@@ -84,7 +90,7 @@ class Advance(Protocol):
 def status(message: str) -> Iterator[None]:
     """Show a message while the block runs."""
     if not sys.stderr.isatty():
-        click.echo(f"{message} …", err=True)
+        note(f"{message} …")
         yield
         return
     from rich.console import Console
@@ -94,42 +100,38 @@ def status(message: str) -> Iterator[None]:
 
 
 @contextmanager
+def rich_bar(*columns: Any, **task: Any) -> Iterator[Callable[..., None]]:
+    """Show a bar with these columns of rich on stderr; yield the function that updates it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield partial(bar.update, bar.add_task(**task))
+
+
+@contextmanager
 def counter(label: str, total: int) -> Iterator[Advance]:
     """Show a bar with the remaining time, or without a terminal a line for every tenth part.
 
     Yields a function to call after each step with a short remark.
     """
     if not sys.stderr.isatty():
-        yield _line_counter(label, total)
+        done, every = 0, max(1, total // 10)
+
+        def advance(remark: str, steps: int = 1) -> None:
+            nonlocal done
+            before, done = done, done + steps
+            if done // every > before // every or done == total:
+                note(f"{label}: {done}/{total} {remark}")
+
+        yield advance
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda remark, steps=1: progress.update(
-            task, advance=steps, description=f"{label} {remark}"
-        )
-
-
-def _line_counter(label: str, total: int) -> Advance:
-    done = 0
-    every = max(1, total // 10)
-
-    def advance(remark: str, steps: int = 1) -> None:
-        nonlocal done
-        before, done = done, done + steps
-        if done // every > before // every or done == total:
-            click.echo(f"{label}: {done}/{total} {remark}", err=True)
-
-    return advance
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with rich_bar(*columns, description=label, total=total) as update:
+        yield lambda remark, steps=1: update(advance=steps, description=f"{label} {remark}")
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def hint_to_go_on() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("\nstopped; to go on: the same line again", err=True)
+        note("\nstopped; to go on: the same line again")
         raise
 
 
@@ -148,7 +150,10 @@ def describe(running: RunProgress, seconds: float, scored: bool = True) -> str:
     score = [f"score {running.mean:.3f}"] if scored else []
     parts = [f"{running.done}/{running.total}", *score, f"{rate:.2f}/s"]
     if rate and running.done < running.total:
-        parts.append(f"{_clock((running.total - running.done) / rate)} left")
+        minutes, rest = divmod(int((running.total - running.done) / rate), 60)
+        hours, minutes = divmod(minutes, 60)
+        clock = f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        parts.append(f"{clock} left")
     if running.failed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in running.failures.most_common(4))
         parts.append(f"failed {running.failed} ({kinds})")
@@ -166,10 +171,18 @@ def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterat
     """
     started = time.monotonic()
     if done:
-        click.echo(f"{done} of {total} are there already", err=True)
+        note(f"{done} of {total} are there already")
     if sys.stderr.isatty():
-        with _bar(total, done, started, scored) as progress:
-            yield progress
+        from rich.progress import BarColumn, TextColumn
+
+        columns = (BarColumn(), TextColumn("{task.description}"))
+        with rich_bar(*columns, description="", total=total, completed=done) as update:
+
+            def show(running: RunProgress) -> None:
+                text = describe(running, time.monotonic() - started, scored)
+                update(completed=running.done, description=text.replace("[", r"\["))
+
+            yield show
         return
     last = {"time": started, "tenth": done * 10 // max(1, total)}
 
@@ -177,31 +190,9 @@ def evaluation_progress(total: int, done: int, *, scored: bool = True) -> Iterat
         now, tenth = time.monotonic(), running.done * 10 // running.total
         if tenth > last["tenth"] or now - last["time"] >= _LINE_EVERY_S:
             last.update(time=now, tenth=tenth)
-            click.echo(describe(running, now - started, scored), err=True)
+            note(describe(running, now - started, scored))
 
     yield line
-
-
-@contextmanager
-def _bar(total: int, done: int, started: float, scored: bool) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total, completed=done)
-
-        def update(running: RunProgress) -> None:
-            text = describe(running, time.monotonic() - started, scored)
-            bar.update(task, completed=running.done, description=text.replace("[", r"\["))
-
-        yield update
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def end_with(
@@ -217,28 +208,27 @@ def end_with(
         code = command.main(args=argv, prog_name=prog_name, standalone_mode=False)
         if sys.stdout is not None:  # None if the caller closed it
             sys.stdout.flush()
-    except click.exceptions.Abort:
-        code = _interrupted()
-    except KeyboardInterrupt:
-        code = _interrupted()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        note("viper: interrupted")
+        code = EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except ViperError as error:
-        click.echo(f"viper: {error}", err=True)
+        note(f"viper: {error}")
         code = error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRA_OF:
             raise
         missing = MissingExtraError(package, "this command")
-        click.echo(f"viper: {missing}", err=True)
+        note(f"viper: {missing}")
         code = missing.exit_code
     except SystemExit:  # click ends so if a pipe is closed
         code = _output_lost(os.strerror(errno.EPIPE))
     except OSError as error:
         if error.filename is not None:
-            click.echo(f"viper: {error.filename}: {error.strerror}; give another place", err=True)
+            note(f"viper: {error.filename}: {error.strerror}; give another place")
             code = EXIT_FAILED
         elif error.errno == errno.ENOSPC:
             code = _output_lost(os.strerror(error.errno))
@@ -249,11 +239,6 @@ def end_with(
 
 def _output_lost(reason: str) -> int:
     with suppress(OSError):  # stderr may be lost as well
-        click.echo(f"viper: the output could not be written ({reason})", err=True)
+        note(f"viper: the output could not be written ({reason})")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
     return EXIT_FAILED
-
-
-def _interrupted() -> int:
-    click.echo("viper: interrupted", err=True)
-    return EXIT_INTERRUPTED

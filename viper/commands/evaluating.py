@@ -1,8 +1,8 @@
 """Evaluation of a data set by ``viper eval``, on threads or on actors of Ray.
 
 `evaluate_set` reads the samples, opens an engine with its manifest (`_on_threads` or `on_ray`),
-begins or resumes the store of the run, and answers what it lacks (`_drive`). `_finish` writes the
-report from the store. With ``--dry-run``, `tell_cost` runs instead.
+begins or resumes the store of the run, answers what it lacks, and writes the report from the store.
+With ``--dry-run``, `tell_cost` runs instead.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any
 import click
 
 from viper.commands.options import ProfileChoice, fetch_models, open_profile
-from viper.commands.pages import write_report_page
 from viper.commands.profile import echo_weights
+from viper.commands.report import write_report_page
 from viper.commands.run_options import EvalOptions
-from viper.commands.terminal import evaluation_progress, status
+from viper.commands.terminal import evaluation_progress, note, status
 from viper.data.sample import Sample
 from viper.errors import EXIT_FAILED, EXIT_OK
-from viper.evaluate.campaign import Budget, Campaign, RunEnd, run
+from viper.evaluate.campaign import Budget, Campaign, run
 from viper.evaluate.engines.ray import RayEngine, WorkerPool, run_manifest
 from viper.evaluate.engines.ray_actor import ActorSettings
 from viper.evaluate.engines.ray_cluster import connected, local_cpus, share_of
-from viper.evaluate.engines.sample_runner import Engine, Item, items
+from viper.evaluate.engines.sample_runner import Engine, items
 from viper.evaluate.evaluation import Evaluation, default_folder, manifest_of, missing_media
 from viper.evaluate.judgements import JudgementSheet, RecordingMetric
 from viper.evaluate.metrics import metric
@@ -37,7 +37,7 @@ from viper.evaluate.reports.report import report
 from viper.evaluate.reports.tables import NamedReport, rendered
 from viper.evaluate.runs.manifest import Manifest
 from viper.evaluate.runs.store import MANIFEST, RunStore, check_free, read_manifest, same_run
-from viper.evaluate.trackers import Tracker, open_tracker
+from viper.evaluate.trackers import open_tracker
 from viper.profiles import Profile
 from viper.reasoner import Reasoner
 from viper.schema import to_json
@@ -46,45 +46,67 @@ from viper.threads import thread_count
 
 def evaluate_set(evaluation: Evaluation, options: EvalOptions) -> int:
     folder = options.out or default_folder(evaluation, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
-    continues = options.resume and (folder / MANIFEST).is_file()
     if not options.resume:
         check_free(folder)
     tracker = open_tracker(options.track) if options.track else None
     with status("reading samples"):
         samples = evaluation.samples()
-    if continues:
-        _check_same_run(folder, evaluation, samples, options)
+    if options.resume and (folder / MANIFEST).is_file():
+        # Another run is refused here, as far as that is known without loading a model.
+        profile, first = profile_of(options, options.examples), read_manifest(folder)
+        document = to_json(profile.document)
+        with Reasoner(profile, preload=False) as reasoner:
+            known = manifest_of(evaluation, samples, reasoner, document, {}, like=first)
+        same_run(folder, known, samples)
     _first_media(samples)
     opened = on_ray if options.engine == "ray" else _on_threads
     with opened(evaluation, samples, options) as (engine, manifest):
         begin = partial(RunStore.resume, samples=samples) if options.resume else RunStore.create
         with begin(folder, manifest) as store:
-            click.echo(f"run: {folder}", err=True)
+            note(f"run: {folder}")
+            if tracker is not None:
+                tracker.start(store.manifest)
             todo = items(samples, evaluation.seeds)
-            ended = _drive(engine, todo, store, Budget(options.budget_usd), tracker)
+            with evaluation_progress(len(todo), len(store.done())) as progress:
+
+                def on_done(row: Any, running: Any) -> None:
+                    progress(running)
+                    if tracker is not None:
+                        tracker.row(row, {"score": running.mean, "failed": running.failed})
+
+                try:
+                    budget = Budget(options.budget_usd)
+                    ended = run(engine, todo, store, budget=budget, on_done=on_done)
+                except KeyboardInterrupt:
+                    note(f"\nstopped; to go on: the same line with --resume --out {store.folder}")
+                    raise
             report_data = report(store)
-            exit_code = _finish(store, report_data, ended, options)
+            if tracker is not None:
+                tracker.finish(report_data)
+            store.write_report(report_data)
+            if options.judgements is not None:
+                count = JudgementSheet(options.judgements).write(store.rows())
+                note(f"viper: {count} edits to judge: {options.judgements}")
+            if options.as_json:
+                click.echo(json.dumps(report_data, allow_nan=False, ensure_ascii=False))
+            else:
+                click.echo(rendered([NamedReport(str(store.folder), report_data)], "table"))
+            if ended.reason == "budget":
+                note(
+                    f"viper: the budget of ${options.budget_usd:g} is spent after "
+                    f"{ended.running.done} of {ended.running.total} samples; to go on: a larger "
+                    f"--budget-usd with --resume --out {store.folder}"
+                )
             if options.html:
                 samples_by_id = {sample.sample_id: sample for sample in samples}
                 write_report_page(store, report_data, samples_by_id, options.sandbox)
-            return exit_code
-
-
-def _check_same_run(
-    folder: Path, evaluation: Evaluation, samples: list[Sample], options: EvalOptions
-) -> None:
-    """Refuse to continue another run, as far as that is known without loading a model."""
-    profile, first = profile_of(options, options.examples), read_manifest(folder)
-    document = to_json(profile.document)
-    with Reasoner(profile, preload=False) as reasoner:
-        known = manifest_of(evaluation, samples, reasoner, document, {}, like=first)
-    same_run(folder, known, samples)
+            return EXIT_FAILED if ended.reason == "budget" else EXIT_OK
 
 
 def _first_media(samples: Sequence[Sample]) -> None:
     problems = list(missing_media(samples))
     if problems:
-        click.echo(f"viper: warning: {problems[0]}; see viper data check", err=True)
+        note(f"viper: warning: {problems[0]}; see viper data check")
 
 
 @contextmanager
@@ -101,51 +123,6 @@ def _on_threads(
         if options.judgements is not None:
             judge = RecordingMetric(judge, JudgementSheet(options.judgements))
         yield campaign.engine(options.workers, judge), campaign.manifest
-
-
-def _drive(
-    engine: Engine, todo: list[Item], store: RunStore, budget: Budget, tracker: Tracker | None
-) -> RunEnd:
-    if tracker is not None:
-        tracker.start(store.manifest)
-    with evaluation_progress(len(todo), len(store.done())) as progress:
-
-        def on_done(row: Any, running: Any) -> None:
-            progress(running)
-            if tracker is not None:
-                tracker.row(row, {"score": running.mean, "failed": running.failed})
-
-        try:
-            ended = run(engine, todo, store, budget=budget, on_done=on_done)
-        except KeyboardInterrupt:
-            click.echo(f"\nstopped; to go on: the same line with --resume --out {store.folder}",
-                       err=True)  # fmt: skip
-            raise
-    if tracker is not None:
-        tracker.finish(report(store))
-    return ended
-
-
-def _finish(
-    store: RunStore, report_data: dict[str, Any], ended: RunEnd, options: EvalOptions
-) -> int:
-    store.write_report(report_data)
-    if options.judgements is not None:
-        count = JudgementSheet(options.judgements).write(store.rows())
-        click.echo(f"viper: {count} edits to judge: {options.judgements}", err=True)
-    if options.as_json:
-        click.echo(json.dumps(report_data, allow_nan=False, ensure_ascii=False))
-    else:
-        click.echo(rendered([NamedReport(str(store.folder), report_data)], "table"))
-    if ended.reason == "budget":
-        click.echo(
-            f"viper: the budget of ${options.budget_usd:g} is spent after "
-            f"{ended.running.done} of {ended.running.total} samples; to go on: a larger "
-            f"--budget-usd with --resume --out {store.folder}",
-            err=True,
-        )
-        return EXIT_FAILED
-    return EXIT_OK
 
 
 def tell_cost(evaluation: Evaluation, options: EvalOptions) -> int:
@@ -183,13 +160,6 @@ class ProfileRecipe:
         return Reasoner(profile, preload=False), to_json(profile.document)
 
 
-def _report_lost_actor(which: str) -> None:
-    click.echo(
-        f"viper: warning: an actor died ({which}); its unfinished samples are answered again",
-        err=True,
-    )
-
-
 @contextmanager
 def on_ray(
     evaluation: Evaluation, samples: list[Sample], options: EvalOptions
@@ -204,9 +174,8 @@ def on_ray(
     actors, cpus = options.actors, options.cpus_per_actor
     with connected(options.ray_address, local_cpus(actors, cpus)) as nodes:
         share = share_of(nodes, actors, cpus, options.gpus_per_actor)
-        recipe = ProfileRecipe(ProfileChoice.of(options), options.examples)
         settings = ActorSettings(
-            recipe,
+            ProfileRecipe(options, options.examples),
             evaluation,
             str(Path.cwd()),
             options.workers,
@@ -220,7 +189,8 @@ def on_ray(
                 execution = {**options.execution, "actors": actors, **shared}
                 manifest = run_manifest(pool.manifest(), evaluation, samples, execution)
                 pool.expect(manifest)
-            yield RayEngine(pool, options.workers, _report_lost_actor), manifest
+            lost = "viper: warning: an actor died ({}); its unfinished samples are answered again"
+            yield RayEngine(pool, options.workers, lambda who: note(lost.format(who))), manifest
         except BaseException:
             pool.kill()
             raise

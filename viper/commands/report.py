@@ -8,25 +8,31 @@ stdout or a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
+from viper.api.library import Library, library_for
 from viper.commands.options import OutPath, given_by, option, options_as, root_option
-from viper.commands.pages import samples_of, write_report_page
-from viper.errors import UsageError
+from viper.commands.terminal import counter, note
+from viper.data.sample import Sample
+from viper.errors import SandboxHostError, SandboxUnavailableError, UsageError, ViperError
 from viper.escape import for_terminal
 from viper.evaluate.reports import tables
 from viper.evaluate.reports.comparison import Comparison, ScoreChange, compare
 from viper.evaluate.reports.error_diagram import error_diagram
-from viper.evaluate.reports.page import errors_page, report_page
+from viper.evaluate.reports.page import MOST_SAMPLES, errors_page, report_page
 from viper.evaluate.reports.report import report as report_of
-from viper.evaluate.runs.store import RunStore
+from viper.evaluate.runs.manifest import Manifest
+from viper.evaluate.runs.store import PAGE, RunStore, samples_of_run
 from viper.plugins import need_packages
 from viper.sandbox.sandbox import Mode
 from viper.storage.files import write_file
+from viper.strategies.replay import Replayer
+from viper.web.sample_pages import write_sample_page
 
 # A list that fits on one screen, in lines that fit a terminal of 100 columns beside the id.
 _LISTED, _TEXT_WIDTH = 20, 70
@@ -78,80 +84,55 @@ def report(options: ReportOptions, runs: tuple[Path, ...]) -> None:
     if options.errors and options.compare:
         raise UsageError("--errors and --compare ask for different things")
     form: tables.Format = "json" if options.as_json else options.form or "table"
-    if options.inspect is not None:
-        _inspect_log(runs, options.inspect)
-    elif options.errors:
-        _errors(runs, form, options.out, html=options.html)
-    elif options.compare:
-        _compare(runs, form, options.out, common=options.common, html=options.html)
-    elif options.html:
-        _pages(runs, options.out, options.root, options.sandbox)
-    else:
-        _tables(runs, form, options.out)
-
-
-def _inspect_log(runs: Sequence[Path], out: Path) -> None:
-    if len(runs) > 1:
-        raise UsageError(f"--inspect writes the log of one run, and {len(runs)} were named")
-    need_packages(("inspect_ai",), "viper report --inspect")
-    from viper.bridges.inspect_ai import write_log
-
-    write_log(runs[0], out)
-    click.echo(out)
-
-
-def _tables(runs: Sequence[Path], form: tables.Format, out: Path | None) -> None:
     reports = []
-    for run in runs:
-        with RunStore.read(run) as store:
-            reports.append(tables.NamedReport(str(run), report_of(store)))
-    _deliver(tables.rendered(reports, form), out)
+    if options.inspect is not None:
+        if len(runs) > 1:
+            raise UsageError(f"--inspect writes the log of one run, and {len(runs)} were named")
+        need_packages(("inspect_ai",), "viper report --inspect")
+        from viper.bridges.inspect_ai import write_log
 
-
-def _pages(runs: Sequence[Path], out: Path | None, root: Path | None, mode: Mode) -> None:
-    """Write the page of each run into its folder, with trace pages, or one page alone to `out`."""
-    if out is not None and len(runs) > 1:
-        raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
-    for run in runs:
-        with RunStore.read(run) as store:
-            report_data = report_of(store)
-            if out is not None:
-                write_file(out, report_page(store, report_data))
-                click.echo(out)
-            else:
-                click.echo(write_report_page(store, report_data, samples_of(store, root), mode))
-
-
-def _errors(runs: Sequence[Path], form: tables.Format, out: Path | None, *, html: bool) -> None:
-    if html and out is None:
-        raise UsageError(
-            "--errors --html writes one page for all runs; name its file with --out FILE"
-        )
-    diagrams = []
-    for run in runs:
-        with RunStore.read(run) as store:
-            errors = error_diagram(store.rows()).to_json()
-            diagrams.append(tables.NamedReport(str(run), {"errors": errors}))
-    if html:
-        _deliver(errors_page(diagrams), out)
+        write_log(runs[0], options.inspect)
+        click.echo(options.inspect)
+    elif options.errors:
+        if options.html and options.out is None:
+            raise UsageError(
+                "--errors --html writes one page for all runs; name its file with --out FILE"
+            )
+        for run in runs:
+            with RunStore.read(run) as store:
+                errors = {"errors": error_diagram(store.rows()).to_json()}
+                reports.append(tables.NamedReport(str(run), errors))
+        text = errors_page(reports) if options.html else tables.rendered_errors(reports, form)
+        _deliver(text, options.out)
+    elif options.compare:
+        if len(runs) != 2:
+            raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
+        if options.html or form not in ("table", "json"):
+            raise UsageError("--compare prints text or, with --json, JSON")
+        with RunStore.read(runs[0]) as before, RunStore.read(runs[1]) as after:
+            comparison = compare(before, after, common=options.common)
+        if form == "json":
+            text = json.dumps(comparison.to_json(), indent=2, allow_nan=False)
+        else:
+            text = "\n".join(_lines(comparison))
+        _deliver(f"{text}\n", options.out)
+    elif options.html:
+        if options.out is not None and len(runs) > 1:
+            raise UsageError(f"--html --out writes one page, and {len(runs)} runs were named")
+        for run in runs:
+            with RunStore.read(run) as store:
+                report_data = report_of(store)
+                if options.out is not None:
+                    write_file(options.out, report_page(store, report_data))
+                    click.echo(options.out)
+                else:
+                    samples = _listed_samples(store, options.root)
+                    click.echo(write_report_page(store, report_data, samples, options.sandbox))
     else:
-        _deliver(tables.rendered_errors(diagrams, form), out)
-
-
-def _compare(
-    runs: Sequence[Path], form: tables.Format, out: Path | None, *, common: bool, html: bool
-) -> None:
-    if len(runs) != 2:
-        raise UsageError(f"--compare takes two runs, BEFORE and AFTER; got {len(runs)}")
-    if html or form not in ("table", "json"):
-        raise UsageError("--compare prints text or, with --json, JSON")
-    with RunStore.read(runs[0]) as before, RunStore.read(runs[1]) as after:
-        comparison = compare(before, after, common=common)
-    if form == "json":
-        text = json.dumps(comparison.to_json(), indent=2, allow_nan=False) + "\n"
-    else:
-        text = "\n".join(_lines(comparison)) + "\n"
-    _deliver(text, out)
+        for run in runs:
+            with RunStore.read(run) as store:
+                reports.append(tables.NamedReport(str(run), report_of(store)))
+        _deliver(tables.rendered(reports, form), options.out)
 
 
 def _lines(comparison: Comparison) -> list[str]:
@@ -187,7 +168,63 @@ def _listed(title: str, changes: Sequence[ScoreChange], *, values: bool = False)
 def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         click.echo(text, nl=False)
-        return
+    else:
+        write_file(out, text)
+        note(out)
 
-    write_file(out, text)
-    click.echo(out, err=True)
+
+def write_report_page(
+    store: RunStore, report: Mapping[str, Any], samples: Mapping[str, Sample], mode: Mode
+) -> Path:
+    """Write the report of a run as a page, and a trace page for every sample that it lists.
+
+    The report is written before the trace pages, so after Ctrl-C it exists without links.
+
+    Args:
+        samples: samples by id; a missing sample gets no trace page.
+        mode: mode of the sandbox in which programs run again.
+
+    Raises:
+        StoreError: a file cannot be written.
+    """
+    path = store.folder / PAGE
+    write_file(path, report_page(store, report))
+    rows = [row for row in store.worst(MOST_SAMPLES) if row.sample_id in samples]
+    links = {}
+    try:
+        with (
+            Replayer(library_of(store.manifest), mode) as replayer,
+            counter("trace pages", len(rows)) as advance,
+        ):
+            for row in rows:
+                address = write_sample_page(store, row, samples[row.sample_id], replayer)
+                if address is not None:
+                    links[row.sample_id, row.seed] = address
+                advance("")
+    except (UsageError, SandboxUnavailableError, SandboxHostError) as error:
+        note(f"viper: no trace pages: {error}")
+        links = {}
+    if links:
+        write_file(path, report_page(store, report, links))
+    return path
+
+
+def _listed_samples(store: RunStore, root: Path | None) -> dict[str, Sample]:
+    """Return the samples that the report of a run lists; print why if they are missing."""
+    ids = [row.sample_id for row in store.worst(MOST_SAMPLES)]
+    try:
+        return samples_of_run(store, root, ids)
+    except (ViperError, OSError) as error:
+        note(f"viper: no trace pages: {error}")
+        return {}
+
+
+def library_of(manifest: Manifest) -> Library:
+    """Return the names that the programs of a run could call.
+
+    Raises:
+        UsageError: a file of routines is missing.
+    """
+    path, of_profile = manifest.document.get("path"), manifest.document.get("run", {}).get("api")
+    base = Path(path).parent if path and manifest.api == of_profile else None
+    return library_for(manifest.api, base)

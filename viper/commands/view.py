@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from viper.commands.options import given_by, option, options_as, root_option
-from viper.commands.pages import library_of
+from viper.commands.report import library_of
 from viper.commands.terminal import status
 from viper.errors import UsageError
 from viper.evaluate.runs.store import RunStore
@@ -74,17 +74,13 @@ def view(options: ViewOptions, runs: tuple[Path, ...]) -> None:
         with status("reading the rows"):
             index = ViewerIndex(stores)
         replayer = stack.enter_context(Replayer(library_of(stores[0].manifest), options.sandbox))
+        names = [run.resolve().name for run in runs]
+        names = names if len(set(names)) == len(names) else [str(run) for run in runs]
         shelves = tuple(
-            ViewedRun(_name(run, runs), store, RunGallery(store, options.root))
-            for run, store in zip(runs, stores, strict=True)
+            ViewedRun(name, store, RunGallery(store, options.root))
+            for name, store in zip(names, stores, strict=True)
         )
         access = AccessRules.to_pages(options.host)
         app = create_viewer(Viewer(shelves, index, replayer, access))
         address = address_of(listening, f"{access.prefix}/")
         serve_page(app, listening, address, "Ctrl-C stops it", open_browser=options.open_browser)
-
-
-def _name(run: Path, runs: tuple[Path, ...]) -> str:
-    """Return the name of the folder, or its path if two runs have the same name."""
-    names = [path.resolve().name for path in runs]
-    return run.resolve().name if len(set(names)) == len(names) else str(run)

@@ -30,7 +30,8 @@ def test_packages_for_spreading_and_for_fewer_bits_are_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(doctor, "is_installed", lambda package: package == "accelerate")
-    extras = {name: doctor._extra(*about) for name, about in doctor.EXTRAS.items()}
+    done = CliRunner().invoke(cli, ["setup", "doctor", "--json"], standalone_mode=False)
+    extras = json.loads(done.stdout)["extras"]
     assert extras["large"]["installed"] and "bits" not in extras["large"]["purpose"]
     assert not extras["quantize"]["installed"] and "bits" in extras["quantize"]["purpose"]
     assert extras["quantize"]["install"] == 'pip install "viper-reasoner[large]"'

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +48,38 @@ def doctor(as_json: bool, state: Path | None) -> int:
 
     The exit code is 1 if the embedded profile or the strict sandbox cannot run.
     """
+    profiles, threads_of_profiles = {}, {}
+    for name in known_profiles(state):
+        try:
+            profile = load_profile(name, state=state)
+            threads_of_profiles[name] = thread_count(profile.document.threads or None)
+            ready, why = readiness(profile)
+            description = profile.document.description
+        except ViperError as error:
+            ready, why, description = "cannot run", str(error), ""
+        profiles[name] = {
+            "runs": ready == "runs here",
+            "state": ready,
+            "why_not": why,
+            "description": description,
+        }
+    extras = {}
+    for name, (package, purpose) in EXTRAS.items():
+        present = is_installed(package)
+        install = None if present else f'pip install "viper-reasoner[{EXTRA_OF[package]}]"'
+        extras[name] = {"installed": present, "purpose": purpose, "install": install}
     findings: dict[str, Any] = {
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "torch": _torch(),
-        "threads": _threads(state),
-        "extras": {name: _extra(*about) for name, about in EXTRAS.items()},
+        "threads": {
+            "cores": available_cores(),
+            "environment": os.environ.get(COUNT),
+            "profiles": threads_of_profiles,
+            "waiting": {name: os.environ[name] for name in PASSIVE if name in os.environ},
+        },
+        "extras": extras,
         "sandbox": _sandbox(),
-        "profiles": _profiles(state),
+        "profiles": profiles,
     }
     if as_json:
         echo_json(findings)
@@ -71,11 +95,8 @@ def _torch() -> dict[str, Any]:
     try:
         import torch
     except ImportError as error:
-        return {
-            "version": None,
-            "devices": [],
-            "problem": f'{error}; run: pip install "viper-reasoner[local]"',
-        }
+        problem = f'{error}; run: pip install "viper-reasoner[local]"'
+        return {"version": None, "devices": [], "problem": problem}
     devices = [f"cpu ({torch.get_num_threads()} threads)"]
     if torch.cuda.is_available():
         devices += [
@@ -85,27 +106,6 @@ def _torch() -> dict[str, Any]:
     if torch.backends.mps.is_available():
         devices.append("mps")
     return {"version": torch.__version__, "devices": devices, "problem": None}
-
-
-def _threads(state: Path | None) -> dict[str, Any]:
-    """Return how many threads profiles compute with, and what decides how these wait."""
-    profiles = {}
-    for name in known_profiles(state):
-        with suppress(ViperError):  # the list of profiles says what is wrong with it
-            wanted = load_profile(name, state=state).document.threads
-            profiles[name] = thread_count(wanted or None)
-    return {
-        "cores": available_cores(),
-        "environment": os.environ.get(COUNT),
-        "profiles": profiles,
-        "waiting": {name: os.environ[name] for name in PASSIVE if name in os.environ},
-    }
-
-
-def _extra(package: str, purpose: str) -> dict[str, Any]:
-    present = is_installed(package)
-    install = None if present else f'pip install "viper-reasoner[{EXTRA_OF[package]}]"'
-    return {"installed": present, "purpose": purpose, "install": install}
 
 
 def _sandbox() -> list[dict[str, Any]]:
@@ -126,24 +126,6 @@ def _sandbox() -> list[dict[str, Any]]:
 def strict_holds() -> bool:
     """Return True if this machine has every layer that the strict sandbox requires."""
     return all(layer["holds"] for layer in _sandbox() if layer["required"])
-
-
-def _profiles(state: Path | None) -> dict[str, Any]:
-    profiles = {}
-    for name in known_profiles(state):
-        try:
-            profile = load_profile(name, state=state)
-            ready, why = readiness(profile)
-            description = profile.document.description
-        except ViperError as error:
-            ready, why, description = "cannot run", str(error), ""
-        profiles[name] = {
-            "runs": ready == "runs here",
-            "state": ready,
-            "why_not": why,
-            "description": description,
-        }
-    return profiles
 
 
 def _print(findings: dict[str, Any]) -> None:

@@ -6,17 +6,17 @@ and prints or changes them. Versions and rollback are shared with `viper learn p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from viper.ace.bank import read_bank, write_bank
 from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import option, options_as, state_option
-from viper.commands.terminal import echo_json, echo_table, indented
+from viper.commands.terminal import echo_json, echo_table, indented, note
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.profiles.files import state_dir
@@ -99,13 +99,12 @@ def show(
     items = _named(pool_store, ids) if ids else which.of(pool_store.items())
     if as_json:
         for item in items:
-            record = {"id": item.id, "score": round(item.score, 4), **to_json(item)}
-            echo_json(record)
+            echo_json({"id": item.id, "score": round(item.score, 4), **to_json(item)})
     elif ids:
         for item in items:
             click.echo(_in_full(item))
     elif not items:
-        click.echo(f"{pool_store.store.folder}: no such demonstrations", err=True)
+        note(f"{pool_store.store.folder}: no such demonstrations")
     else:
         header = ("id", "part", "polarity", "score", "outcomes", "validated", "task", "query")
         echo_table(header, [_line(item) for item in items])
@@ -115,7 +114,6 @@ def show(
 @click.option(
     "--below",
     type=click.FloatRange(0, 1),
-    default=None,
     metavar="SCORE",
     help="Remove demonstrations with a lower score. By default those too low for any prompt.",
 )
@@ -125,17 +123,14 @@ def show(
 def prune(below: float | None, ids: tuple[str, ...], dry_run: bool, state: Path | None) -> None:
     """Remove misleading demonstrations; earlier versions keep them."""
     pool_store = _pool(state)
-    if ids:
-        removed = _named(pool_store, ids)
-    else:
-        removed = pool_store.below(LOWEST_SCORE if below is None else below)
+    least = LOWEST_SCORE if below is None else below
+    removed = _named(pool_store, ids) if ids else pool_store.below(least)
     for item in removed:
         click.echo("  ".join(_line(item)))
     before = len(pool_store.items())
     if removed and not dry_run:
         pool_store.remove([item.id for item in removed], f"pruned {len(removed)}")
-    verb = "would go" if dry_run else "went"
-    click.echo(f"{len(removed)} of {before} {verb}", err=True)
+    note(f"{len(removed)} of {before} {'would go' if dry_run else 'went'}")
 
 
 @pool.command()
@@ -163,23 +158,13 @@ def add(bank: Path, state: Path | None) -> None:
 
     An example without a part, as viper ace mine writes it, counts as a program.
     """
-    examples = (
-        example if example.part else replace(example, part="program")
-        for example in read_bank(bank).items
-    )
+    examples = read_bank(bank).items
+    added = [each if each.part else replace(each, part="program") for each in examples]
     pool_store = _pool(state)
     before = len(pool_store.items())
-    ids = pool_store.add([pool_example(example) for example in examples], f"added from {bank.name}")
+    ids = pool_store.add([pool_example(each) for each in added], f"added from {bank.name}")
     new = len(pool_store.items()) - before
     click.echo(f"{pool_store.store.folder}: {new} new of {len(ids)} demonstrations")
-
-
-@pool.command()
-@click.argument("version", type=click.IntRange(0))
-@state_option
-def rollback(version: int, state: Path | None) -> None:
-    """Restore the pool of VERSION as a new version; later versions stay available."""
-    roll_back(_pool(state).store, version)
 
 
 def _pool(state: Path | None) -> DemonstrationPool:
@@ -223,18 +208,27 @@ def _in_full(item: PoolExample) -> str:
 
 def echo_versions(store: VersionedStore) -> None:
     """Print the versions of a store, newest last."""
-    rows = [(str(each.number), each.made, for_terminal(each.note)) for each in store.versions()]
-    if not rows:
-        click.echo(f"{store.folder}: nothing was kept yet", err=True)
-        return
-    echo_table(("version", "made", "by"), rows)
-
-
-def roll_back(store: VersionedStore, version: int) -> None:
-    """Restore a version of a store, and print the number of the new version."""
-    before = store.version
-    now = store.roll_back(version)
-    if now == before:
-        click.echo(f"version {now} is like version {version} already")
+    rows = [(each.number, each.made, for_terminal(each.note)) for each in store.versions()]
+    if rows:
+        echo_table(("version", "made", "by"), rows)
     else:
-        click.echo(f"version {now} is like version {version}; version {before} is still there")
+        note(f"{store.folder}: nothing was kept yet")
+
+
+def rollback_command(open_pool: Callable[[Path | None], Any]) -> click.Command:
+    """Build ``rollback``, which restores a version of a pool and prints the new number."""
+
+    @click.command()
+    @click.argument("version", type=click.IntRange(0))
+    @state_option
+    def rollback(version: int, state: Path | None) -> None:
+        """Restore the pool of VERSION as a new version; later versions stay available."""
+        store = open_pool(state).store
+        before, now = store.version, store.roll_back(version)
+        hint = " already" if now == before else f"; version {before} is still there"
+        click.echo(f"version {now} is like version {version}{hint}")
+
+    return rollback
+
+
+pool.add_command(rollback_command(_pool))

@@ -6,15 +6,14 @@ prompts (`viper.models.vision.prompt_pool`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from viper.commands.options import state_option
-from viper.commands.pool import echo_versions, roll_back
-from viper.commands.terminal import echo_json, echo_table
+from viper.commands.pool import echo_versions, rollback_command
+from viper.commands.terminal import echo_json, echo_table, note
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.models.vision.prompt_pool import FOLDER, PromptPool, StoredPrompt
@@ -50,18 +49,31 @@ def list_prompts(versions: bool, as_json: bool, state: Path | None) -> None:
     concepts: dict[tuple[str, str], list[StoredPrompt]] = {}
     for prompt in prompt_pool.kept():
         concepts.setdefault((prompt.tool, prompt.concept), []).append(prompt)
-    rows = [
-        _summary(prompt_pool, tool, concept, prompts_of_concept)
-        for (tool, concept), prompts_of_concept in sorted(concepts.items())
-    ]
+    rows = []
+    for (tool, concept), learned in sorted(concepts.items()):
+        evidence = [prompt.evidence for prompt in learned]
+        row: dict[str, Any] = {
+            "tool": tool,
+            "concept": concept,
+            "prompts": len(learned),
+            "version": prompt_pool.version(tool, concept or None),
+        }
+        for name in ("before", "after"):
+            figures = [figure for each in evidence if (figure := getattr(each, name)) is not None]
+            row[name] = round(sum(figures) / len(figures), 4) if figures else None
+        rows.append(row | {"models": sorted({each.model_id for each in evidence})})
     if as_json:
         for row in rows:
             echo_json(row)
     elif not rows:
-        click.echo(f"{prompt_pool.store.folder}: nothing was learned yet", err=True)
+        note(f"{prompt_pool.store.folder}: nothing was learned yet")
     else:
         header = ("tool", "concept", "prompts", "version", "before", "after", "model")
-        echo_table(header, [_cells(row) for row in rows])
+        for row in rows:
+            row["concept"] = for_terminal(row["concept"]) or "-"
+            row["before"], row["after"] = map(_figure, (row["before"], row["after"]))
+            row["model"] = for_terminal(", ".join(row["models"]))
+        echo_table(header, [[row[name] for name in header] for row in rows])
 
 
 @prompts.command()
@@ -101,55 +113,21 @@ def remove(
     click.echo(f"{count} removed; version {prompt_pool.store.version}")
 
 
-@prompts.command()
-@click.argument("version", type=click.IntRange(0))
-@state_option
-def rollback(version: int, state: Path | None) -> None:
-    """Restore the pool of VERSION as a new version; later versions stay available."""
-    roll_back(_pool(state).store, version)
-
-
 def _pool(state: Path | None) -> PromptPool:
     return PromptPool(state_dir(state) / FOLDER)
+
+
+prompts.add_command(rollback_command(_pool))
 
 
 def _stored_prompts(prompt_pool: PromptPool, tool: str, concept: str | None) -> list[StoredPrompt]:
     stored = prompt_pool.kept(tool, concept)
     if not stored:
         about = tool if concept is None else f"{tool} and {concept!r}"
-        concepts = ", ".join(
-            sorted({f"{prompt.tool} {prompt.concept}".strip() for prompt in prompt_pool.kept()})
-        )
-        raise UsageError(
-            f"nothing was learned for {about}; known: {for_terminal(concepts) or 'nothing'}"
-        )
+        names = {f"{each.tool} {each.concept}".strip() for each in prompt_pool.kept()}
+        known = for_terminal(", ".join(sorted(names))) or "nothing"
+        raise UsageError(f"nothing was learned for {about}; known: {known}")
     return stored
-
-
-def _summary(
-    prompt_pool: PromptPool, tool: str, concept: str, stored: Sequence[StoredPrompt]
-) -> dict[str, Any]:
-    return {
-        "tool": tool,
-        "concept": concept,
-        "prompts": len(stored),
-        "version": prompt_pool.version(tool, concept or None),
-        "before": _mean([prompt.evidence.before for prompt in stored]),
-        "after": _mean([prompt.evidence.after for prompt in stored]),
-        "models": sorted({prompt.evidence.model_id for prompt in stored}),
-    }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    figures = [value for value in values if value is not None]
-    return round(sum(figures) / len(figures), 4) if figures else None
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    figures = [_figure(row[name]) for name in ("before", "after")]
-    counts = [str(row["prompts"]), str(row["version"])]
-    return [row["tool"], for_terminal(row["concept"]) or "-", *counts, *figures,
-            for_terminal(", ".join(row["models"]))]  # fmt: skip
 
 
 def _figure(value: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -13,7 +12,7 @@ from viper.commands.lazy_group import LazyGroup
 from viper.commands.options import options, root_option, seed_option
 from viper.commands.terminal import echo_json, echo_table
 from viper.data.registry import DATASETS, choose, data_set
-from viper.data.sample import DatasetSpec, Sample
+from viper.data.sample import DatasetSpec
 from viper.errors import EXIT_FAILED, EXIT_OK
 from viper.schema import to_json
 
@@ -47,11 +46,10 @@ def list_sets(as_json: bool) -> None:
     """List the data sets: shipped, on the model hub, and from installed packages."""
     sets = [data_set(name) for name in DATASETS.names()]
     if as_json:
-        keys = ("name", "metric", "summary")
-        records = [{**{k: getattr(s, k) for k in keys}, "splits": list(s.splits)} for s in sets]
-        echo_json(records)
+        keys = ("name", "metric", "summary", "splits")
+        echo_json([{key: getattr(each, key) for key in keys} for each in sets])
         return
-    rows = [(s.name, s.metric, s.splits[0], str(len(s.splits)), s.summary) for s in sets]
+    rows = [(s.name, s.metric, s.splits[0], len(s.splits), s.summary) for s in sets]
     echo_table(("name", "metric", "default split", "splits", "what"), rows)
 
 
@@ -81,22 +79,16 @@ def show(
 ) -> None:
     """Show a few random samples of SET; media are not read."""
     spec = DatasetSpec(root, split, seed, limit)
+    names = ("text", "task", "media", "files", "options", "target", "groups", "cluster")
     for sample in choose(data_set(name).samples(spec), limit, seed):
-        row = _as_row(sample)
+        row = {"id": sample.sample_id, **{name: getattr(sample, name) for name in names}}
+        row = {key: value for key, value in row.items() if value not in ((), {}, "", None)}
         if as_json:
             echo_json(to_json(row))
-        else:
-            click.echo("\n".join(f"{key:9} {_as_text(value)}" for key, value in row.items()) + "\n")
-
-
-def _as_row(sample: Sample) -> dict[str, Any]:
-    """Return the fields of a sample that are not empty, as JSON values."""
-    names = ("text", "task", "media", "files", "options", "target", "groups", "cluster")
-    row = {"id": sample.sample_id, **{name: getattr(sample, name) for name in names}}
-    return {key: value for key, value in row.items() if value not in ((), {}, "", None)}
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={each}" for key, each in value.items())
-    return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            continue
+        for key, value in row.items():
+            if isinstance(value, Mapping):
+                value = ", ".join(f"{name}={each}" for name, each in value.items())
+            text = "; ".join(map(str, value)) if isinstance(value, tuple) else value
+            click.echo(f"{key:9} {text}")
+        click.echo()

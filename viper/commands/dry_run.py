@@ -15,6 +15,7 @@ import click
 
 from viper.commands.options import ProfileChoice, open_profile
 from viper.commands.profile import echo_weights
+from viper.commands.terminal import note
 from viper.errors import EXIT_FAILED, EXIT_OK, ModelError
 from viper.models.hub import local_copy
 from viper.models.llm.prompt_tokens import CHARACTERS_PER_TOKEN
@@ -22,7 +23,6 @@ from viper.models.llm.scripted import ScriptedLLM
 from viper.models.loading import LoadOptions
 from viper.models.media import Media
 from viper.profiles.backends import backend_class, loads_weights
-from viper.profiles.document import BackendChoice
 from viper.profiles.wiring import Profile
 from viper.reasoner import Reasoner, RunOptions
 from viper.strategies import STRATEGIES
@@ -64,10 +64,22 @@ def unloaded(profile: Profile) -> Components:
     Their prompts are those of the models if the tokenizers are on this disk. Otherwise the number
     of examples is an estimate.
     """
-    counters = {
-        role: TokenReader(*_limits(profile, role, choice))
-        for role, choice in profile.document.models.items()
-    }
+    counters = {}
+    for role, choice in profile.document.models.items():
+        options, kind = profile.options(role, choice), backend_class(role, choice.backend)
+        declared = inspect.signature(kind).parameters.get("max_context")
+        context = options.get("max_context", getattr(declared, "default", None))
+        own = profile.model_source(choice) if loads_weights(role, choice.backend) else None
+        folder = Path(os.devnull)  # holds no file
+        with suppress(ModelError):
+            folder = local_copy(options.get("tokenizer", own) or "-", LoadOptions(local_only=True))
+        if context is None and (folder / "config.json").is_file():
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            context = config.get("text_config", config).get("max_position_embeddings")
+        tokenizer = folder / "tokenizer.json"
+        counters[role] = TokenReader(
+            tokenizer if tokenizer.is_file() else None, int(context or 1 << 20)
+        )
     return profile.components().with_models(**counters)
 
 
@@ -95,30 +107,11 @@ class TokenReader(ScriptedLLM):
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
 
-def _limits(profile: Profile, role: str, choice: BackendChoice) -> tuple[Path | None, int]:
-    """Return the tokenizer's file, or None, and the context of a language model."""
-    options = profile.options(role, choice)
-    declared = inspect.signature(backend_class(role, choice.backend)).parameters.get("max_context")
-    context = options.get("max_context", getattr(declared, "default", None))
-    own = profile.model_source(choice) if loads_weights(role, choice.backend) else None
-    folder = Path(os.devnull)  # holds no file
-    with suppress(ModelError):
-        folder = local_copy(options.get("tokenizer", own) or "-", LoadOptions(local_only=True))
-    if context is None and (folder / "config.json").is_file():
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        context = config.get("text_config", config).get("max_position_embeddings")
-    tokenizer = folder / "tokenizer.json"
-    return tokenizer if tokenizer.is_file() else None, int(context or 1 << 20)
-
-
 def show_prompt(choice: ProfileChoice, media: Media, query: str, options: RunOptions) -> None:
     """Print the prompt of a run without loading a model."""
     parts = unloaded(open_profile(choice))
     with Reasoner(parts, preload=False) as reasoner:
         prompt = reasoner.prompt(media, query, options)
     if not all(getattr(model, "exact", False) for model in parts.models.values()):
-        click.echo(
-            "the number of examples is an estimate, because a tokenizer is not on this disk",
-            err=True,
-        )
+        note("the number of examples is an estimate, because a tokenizer is not on this disk")
     click.echo(prompt)

@@ -8,15 +8,15 @@ do.
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from viper.commands.options import ProfileChoice, open_profile, options_as, state_option
-from viper.commands.terminal import Advance, counter, echo_json, echo_table
+from viper.commands.terminal import Advance, counter, echo_json, echo_table, note
 from viper.errors import UsageError
 from viper.escape import for_terminal
 from viper.models.media import read_picture
@@ -66,12 +66,12 @@ def images(choice: ProfileChoice, folder: Path, name: str) -> None:
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; expected a folder with images")
     pictures.name_folder(folder)
-    with _Bar("pictures") as read, _Bar("graph") as added:
+    with _bar("pictures") as read, _bar("graph") as added:
         rejections = pictures.index().update(read, added)
     for rejection in rejections[:_SHOWN]:
-        click.echo(f"passed over: {for_terminal(rejection.why)}", err=True)
+        note(f"passed over: {for_terminal(rejection.why)}")
     if len(rejections) > _SHOWN:
-        click.echo(f"… and {len(rejections) - _SHOWN} more", err=True)
+        note(f"… and {len(rejections) - _SHOWN} more")
     click.echo(f"{len(pictures.index()):,} pictures indexed as {name!r}")
 
 
@@ -88,7 +88,7 @@ def text(paths: tuple[Path, ...], name: str, prune: bool, state: Path | None) ->
     be packed (.gz, .bz2). Files that did not change are not read again.
     """
     texts = NamedTexts(state_dir(state), name)
-    with _Bar("bytes") as bar:
+    with _bar("bytes") as bar:
         done = texts.update(paths, lambda _, read, total: bar(read, total), prune=prune)
     removed = f", {done.gone} files taken out" if done.gone else ""
     click.echo(
@@ -112,14 +112,13 @@ def like(choice: ProfileChoice, picture: Path, limit: int, name: str, as_json: b
             echo_json(asdict(match))
         return
     if not matches:
-        click.echo("no picture is indexed there", err=True)
+        note("no picture is indexed there")
     for match in matches:
         same = ", the same picture" if match.identical else ""
         click.echo(f"{match.score:.3f} {for_terminal(match.picture_id)}{same}")
         names = "; ".join(entity.name for entity in match.entities)
-        for what in (match.title, match.caption, names):
-            if what:
-                click.echo(f"      {for_terminal(what)}")
+        for what in filter(None, (match.title, match.caption, names)):
+            click.echo(f"      {for_terminal(what)}")
 
 
 @index.command("search")
@@ -135,14 +134,12 @@ def search(query: str, limit: int, name: str, as_json: bool, state: Path | None)
         echo_json(asdict(results))
         return
     if results.is_empty:
-        click.echo("nothing is found", err=True)
+        note("nothing is found")
     if results.direct:
         click.echo(f"answer: {for_terminal(results.direct)}")
     for passage in results.passages:
-        click.echo(
-            f"{passage.score:6.2f} {for_terminal(passage.title)} ({for_terminal(passage.source)})"
-        )
-        click.echo(f"       {for_terminal(passage.text)}")
+        title, source = for_terminal(passage.title), for_terminal(passage.source)
+        click.echo(f"{passage.score:6.2f} {title} ({source})\n       {for_terminal(passage.text)}")
     for question in results.related:
         click.echo(f"related: {for_terminal(question)}")
 
@@ -152,36 +149,32 @@ def search(query: str, limit: int, name: str, as_json: bool, state: Path | None)
 @state_option
 def list_indexes(as_json: bool, state: Path | None) -> None:
     """List what is indexed."""
-    rows = named_indexes(state_dir(state))
+    rows, header = named_indexes(state_dir(state)), ("kind", "name", "holds")
     if as_json:
-        for kind, name, what in rows:
-            click.echo(json.dumps({"kind": kind, "name": name, "holds": what}))
+        for row in rows:
+            click.echo(json.dumps(dict(zip(header, row, strict=True))))
     elif rows:
-        echo_table(("kind", "name", "holds"), [tuple(map(for_terminal, row)) for row in rows])
+        echo_table(header, [tuple(map(for_terminal, row)) for row in rows])
     else:
-        click.echo("nothing is indexed yet; see: viper setup index --help", err=True)
+        note("nothing is indexed yet; see: viper setup index --help")
 
 
-class _Bar:
-    """A bar that learns its total when it is first told of it; none where nothing is to do."""
+@contextmanager
+def _bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function whose first call tells the total and shows the bar."""
+    advance: Advance | None = None
+    shown = 0
+    with ExitStack() as stack:
 
-    def __init__(self, label: str) -> None:
-        self._label, self._stack = label, ExitStack()
-        self._advance: Advance | None = None
-        self._done = 0
+        def update(done: int, total: int) -> None:
+            nonlocal advance, shown
+            if advance is None:
+                advance = stack.enter_context(counter(label, total))
+            if done > shown:
+                advance("", done - shown)
+                shown = done
 
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.close()
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._advance is None:
-            self._advance = self._stack.enter_context(counter(self._label, total))
-        if done > self._done:
-            self._advance("", done - self._done)
-            self._done = done
+        yield update
 
 
 def _pictures(name: str, choice: ProfileChoice) -> NamedPictures:

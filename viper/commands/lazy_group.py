@@ -11,7 +11,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping
-from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple
 
 import click
@@ -85,10 +84,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command of a name; an old name gives the new name and its command."""
         new_name = self._old_names.get(args[0], "")
-        command = self._follow(ctx, new_name)
+        command = copy.copy(self._follow(ctx, new_name))
         if command is None:
             return super().resolve_command(ctx, args)
-        command = copy.copy(command)
         note = f"`{ctx.command_path} {args[0]}` is an old name of `{ctx.command_path} {new_name}`."
         command.help = f"{note}\n\n{inspect.cleandoc(command.help or '')}"
         return new_name, command, args[1:]
@@ -124,17 +122,21 @@ class LazyGroup(click.Group):
             added = self.commands.items()
             rows += [(COMMANDS, name, command.get_short_help_str(90)) for name, command in added]
             rows.sort(key=lambda row: row[1])
-        installed = (_installed_row(name, point) for name, point in self._installed().items())
-        fallback = INSTALLED if "" in self._below else COMMANDS
-        return rows + [(section or fallback, name, text) for section, name, text in installed]
-
-    def _installed(self) -> dict[str, EntryPoint]:
-        """Return the commands that installed packages add to this group, by name."""
-        return {
+        installed = {
             name.removeprefix(prefix): point
             for prefix, commands in self._registries()
             for name, point in commands.installed(rf"{re.escape(prefix)}[^.]*$").items()
         }
+        for name, point in installed.items():
+            section, text = INSTALLED if "" in self._below else COMMANDS, ""
+            try:
+                command = point.load()
+                section = getattr(command, "section", "") or section
+                text = command.get_short_help_str(90)
+            except ImportError as error:
+                text = f"({point.value} cannot be loaded: {error})"
+            rows.append((section, name, text))
+        return rows
 
     def _registries(self) -> Iterator[tuple[str, Registry]]:
         """Yield the registry of this group's commands under each of its names, with the prefix."""
@@ -142,11 +144,3 @@ class LazyGroup(click.Group):
             prefix = f"{group}.".lstrip(".")
             names = [f"{prefix}{name}" for name in (*self._lazy, *self.commands)]
             yield prefix, Registry("viper.commands", "command", dict.fromkeys(names, ""))
-
-
-def _installed_row(name: str, point: EntryPoint) -> tuple[str, str, str]:
-    try:
-        command: click.Command = point.load()
-    except ImportError as error:
-        return "", name, f"({point.value} cannot be loaded: {error})"
-    return getattr(command, "section", ""), name, command.get_short_help_str(90)

@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from viper.commands.terminal import echo_json, echo_thumbnail, indented
+from viper.commands.terminal import echo_json, echo_thumbnail, indented, note
 from viper.errors import EXIT_FAILED, EXIT_OK, MediaError
 from viper.escape import for_terminal, python_on_terminal
 from viper.models.llm.messages import Picture
 from viper.models.media import Media
 from viper.record import result_record
 from viper.run_result import RunResult
-from viper.schema import Answer, Box, Check, Failure, ToolCall, Trace, Trial, Turn
+from viper.schema import Box, Failure, ToolCall, Trace, Trial, Turn
 from viper.tools.session import is_shown, note_of
 
 
@@ -58,7 +58,7 @@ def print_details(result: RunResult) -> None:
     """Print the details of a result on stderr, and thumbnails of the pictures that it showed."""
     for line in details(result):
         if isinstance(line, str):
-            click.echo(line, err=True)
+            note(line)
         else:
             echo_thumbnail(line.pixels)
 
@@ -70,27 +70,23 @@ def answer_line(result: RunResult) -> str:
             forced = " --force prints the guess." if result.failure.kind == "outside_domain" else ""
             return f"no answer: {result.failure.message}{forced}"
         return f"no answer: {failure_sentence(result.trace)}"
-    fallback = f" [fallback: {result.trace.fallback}]" if result.trace.fallback else ""
-    return f"{_answer_text(result.answer)}{fallback}"
-
-
-def _answer_text(answer: Answer) -> str:
+    answer, text = result.answer, str(result.answer.value)
     if answer.kind == "box":
-        numbers = ", ".join(f"{value:g}" for value in answer.box or ())
         where = f" in picture {answer.image_index}" if answer.image_index else ""
-        return f"box [{numbers}]{where} (x0, y0, x1, y1 from the top-left corner)"
-    if answer.kind == "choice":
-        return f"({answer.choice_index}) {answer.value}"
-    if answer.kind == "image":
+        text = f"box {_sides(answer.box or ())}{where} (x0, y0, x1, y1 from the top-left corner)"
+    elif answer.kind == "choice":
+        text = f"({answer.choice_index}) {text}"
+    elif answer.kind == "image":
         size = f"{answer.value['width']} x {answer.value['height']} pixels"
-        return f"a picture of {size} (write it with --save FILE)"
-    if answer.kind == "tags":
-        return "; ".join(map(_tag_text, answer.value)) or "no tags"
-    return str(answer.value)
+        text = f"a picture of {size} (write it with --save FILE)"
+    elif answer.kind == "tags":
+        tags = (f"{tag['label']} {_sides(tag['box'])}" for tag in answer.value)
+        text = "; ".join(tags) or "no tags"
+    return f"{text} [fallback: {result.trace.fallback}]" if result.trace.fallback else text
 
 
-def _tag_text(tag: Mapping[str, Any]) -> str:
-    return f"{tag['label']} [{', '.join(f'{side:g}' for side in tag['box'])}]"
+def _sides(box: Sequence[float]) -> str:
+    return f"[{', '.join(f'{side:g}' for side in box)}]"
 
 
 def failure_line(failure: Failure | None) -> str:
@@ -130,51 +126,50 @@ def details(result: RunResult) -> Iterator[str | Picture]:
 
     After the lines of a turn come the pictures that it showed to the model.
     """
-    trials = result.trace.trials
-    if len(trials) > 1:
-        failed = sum(not trial.ok for trial in trials)
-        yield f"{len(trials)} trials, {failed} failed (-v prints each)"
-    if result.trace.plan:
+    trace = result.trace
+    if len(trace.trials) > 1:
+        failed = sum(not trial.ok for trial in trace.trials)
+        yield f"{len(trace.trials)} trials, {failed} failed (-v prints each)"
+    if trace.plan:
         yield "plan:"
-        yield from (f"    {line}" for line in result.trace.plan.splitlines())
+        yield from (f"    {line}" for line in trace.plan.splitlines())
     if result.program:
         yield "program:"
         yield from (f"    {line}" for line in python_on_terminal(result.program))
-    if result.trace.path:
+    if trace.path:
         yield "steps:"
-        yield from (f"    {for_terminal(step_line(step))}" for step in result.trace.path)
-    if result.trace.turns:
+        yield from (f"    {for_terminal(step_line(step))}" for step in trace.path)
+    if trace.turns:
         yield "turns:"
-        for turn in result.trace.turns:
+        for turn in trace.turns:
             yield from (f"    {line}" for line in turn_lines(turn))
-            yield from _shown(turn, result)
+            for call in trace.tool_calls:
+                if call.index in turn.calls and is_shown(call):
+                    yield f"      > {_short(call.result)} {for_terminal(note_of(call))}".rstrip()
+                    with suppress(LookupError, MediaError):  # a service keeps its pictures
+                        yield Picture(result.media.pixels(call.result["fields"][0]))
     yield "tool calls:"
-    yield from (f"    {call_line(call, result.media)}" for call in result.trace.tool_calls)
-    if result.trace.votes:
-        votes = (f"{count} for {text}" for text, count in result.trace.votes)
-        yield f"votes: {'; '.join(votes)} (the answer is of trial {(result.trace.chosen or 0) + 1})"
-    if result.trace.checks:
-        yield from check_lines(result.trace.checks)
-    answered = result.answer or result.trace.guess
+    yield from (f"    {call_line(call, result.media)}" for call in trace.tool_calls)
+    if trace.votes:
+        votes = (f"{count} for {text}" for text, count in trace.votes)
+        yield f"votes: {'; '.join(votes)} (the answer is of trial {(trace.chosen or 0) + 1})"
+    failed_checks = [check for check in trace.checks if not check.passed]
+    if trace.checks:
+        passed = len(trace.checks) - len(failed_checks)
+        yield f"checks: {passed} of {len(trace.checks)} passed"
+    for check in failed_checks:
+        yield f"    {check.name}: {for_terminal(f'{check.seen} instead of {check.expected}')}"
+    answered = result.answer or trace.guess
     if answered is not None and answered.confidence is not None:
         yield f"confidence: {answered.confidence:.2f}"
-    if result.trace.fallback:
-        yield f"every trial failed; the fallback {result.trace.fallback} answered"
-    usage = result.trace.usage
+    if trace.fallback:
+        yield f"every trial failed; the fallback {trace.fallback} answered"
+    usage = trace.usage
     yield (
-        f"{result.trace.seconds:.2f} s, {usage.llm_calls} LLM calls "
+        f"{trace.seconds:.2f} s, {usage.llm_calls} LLM calls "
         f"({usage.prompt_tokens} + {usage.completion_tokens} tokens), "
-        f"{usage.model_calls} model calls, task {result.trace.task} ({result.trace.task_reason})"
+        f"{usage.model_calls} model calls, task {trace.task} ({trace.task_reason})"
     )
-
-
-def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """Yield how many checks a verified answer passed, and each that it failed."""
-    yield f"checks: {sum(check.passed for check in checks)} of {len(checks)} passed"
-    for check in checks:
-        if not check.passed:
-            seen = for_terminal(f"{check.seen} instead of {check.expected}")
-            yield f"    {check.name}: {seen}"
 
 
 def step_line(step: Mapping[str, Any]) -> str:
@@ -202,15 +197,6 @@ def turn_lines(turn: Turn) -> Iterator[str]:
         yield from (f"  > {line.strip()}" for line in indented(turn.result))
 
 
-def _shown(turn: Turn, result: RunResult) -> Iterator[str | Picture]:
-    """Yield note and picture of each call of a turn that showed one."""
-    for call in result.trace.tool_calls:
-        if call.index in turn.calls and is_shown(call):
-            yield f"      > {_short(call.result)} {for_terminal(note_of(call))}".rstrip()
-            with suppress(LookupError, MediaError):  # a service keeps its pictures
-                yield Picture(result.media.pixels(call.result["fields"][0]))
-
-
 def call_line(call: ToolCall, media: Media) -> str:
     """Return arguments, result and time of a tool call as one line, boxes as in an answer."""
     arguments = [_short(value, media) for value in call.args]
@@ -223,11 +209,7 @@ def call_line(call: ToolCall, media: Media) -> str:
 
 def _short(value: Any, media: Media | None = None) -> str:
     if isinstance(value, dict) and {"kind", "fields"} <= set(value):
-        fields = [
-            field
-            for field in value["fields"]
-            if not str(field).startswith("outline-") and field != ""
-        ]
+        fields = [f for f in value["fields"] if f != "" and not str(f).startswith("outline-")]
         if value["kind"] == "patch" and media is not None:
             with suppress(LookupError, TypeError, ValueError):  # a program may invent a patch
                 height = media.pixels(str(fields[0])).shape[0]

@@ -18,15 +18,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from viper.commands.options import (
-    SectionedCommand,
-    command_line,
-    open_reasoner,
-    options_as,
-    split_options,
-)
+from viper.commands import options as cli
 from viper.commands.run_options import QueryOptions, run_changes, sent_parameters
-from viper.commands.terminal import status
+from viper.commands.terminal import note, status
 from viper.errors import EXIT_FAILED, EXIT_OK, UsageError, ViperError
 from viper.strategies import STRATEGIES, strategy
 
@@ -49,12 +43,12 @@ _STRATEGY_LINES = "\n".join(f"  {name:<12} {each.summary}" for name, each in STR
 
 
 @click.command(
-    cls=SectionedCommand,
+    cls=cli.SectionedCommand,
     first="choices task strategy profile api save html as_json interactive seed dry_run",
     epilog=f"\b\nStrategies:\n{_STRATEGY_LINES}",
 )
 @click.argument("media_and_query", nargs=-1, required=True, metavar="MEDIA... QUERY")
-@options_as(QueryOptions)
+@cli.options_as(QueryOptions)
 def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     """Answer QUERY about MEDIA: one or more images, or one video.
 
@@ -82,7 +76,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
     media = media_from(paths)
     options = RunOptions(
         task=chosen.task,
-        options=split_options(chosen.choices),
+        options=cli.split_options(chosen.choices),
         strategy=chosen.strategy,
         seed=chosen.seed,
         **run_changes(chosen.settings),
@@ -108,7 +102,7 @@ def run(chosen: QueryOptions, media_and_query: tuple[str, ...]) -> int:
 
         show_prompt(chosen, media, query, options)
         return EXIT_OK
-    with open_reasoner(chosen, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
+    with cli.open_reasoner(chosen, many_queries=chosen.interactive and os.isatty(0)) as reasoner:
         if writes_programs:  # its processes start while the libraries of the models are imported
             reasoner.components.sandbox.start()
         return _answer(chosen, reasoner, media, query, options)
@@ -150,24 +144,22 @@ def _answer(
 
     def report(trial: Trial) -> None:
         if chosen.verbose:
-            click.echo(trial_line(trial), err=True)
-
-    def result_of(question: str) -> RunResult:
-        run = partial(reasoner.run, media, question, options, on_trial=report)
-        if not chosen.interactive or chosen.server is not None:
-            return run()
-        # Ctrl-C ends the run in order, so that the reasoner can answer further questions.
-        cancel = threading.Event()
-        with ThreadPoolExecutor(1) as thread:
-            try:
-                return thread.submit(run, cancel=cancel).result()
-            except KeyboardInterrupt:
-                cancel.set()
-                raise
+            note(trial_line(trial))
 
     def answer(question: str) -> int:
+        run = partial(reasoner.run, media, question, options, on_trial=report)
         with status("answering"):
-            result = result_of(question)
+            if not chosen.interactive or chosen.server is not None:
+                result: RunResult = run()
+            else:
+                # Ctrl-C ends the run in order, so that the reasoner can answer further questions.
+                cancel = threading.Event()
+                with ThreadPoolExecutor(1) as thread:
+                    try:
+                        result = thread.submit(run, cancel=cancel).result()
+                    except KeyboardInterrupt:
+                        cancel.set()
+                        raise
         result = result if chosen.force else result.withheld()
         exit_code = print_result(
             result,
@@ -177,10 +169,10 @@ def _answer(
             quiet=chosen.quiet,
         )
         if chosen.html is not None:
-            command = command_line(click.get_current_context(), ("html", "save", "as_json"))
+            command = cli.command_line(click.get_current_context(), ("html", "save", "as_json"))
             with status("writing the page"):
                 result.html(chosen.html, command)
-            click.echo(f"{chosen.html}: open it in a browser", err=True)
+            note(f"{chosen.html}: open it in a browser")
         return exit_code
 
     return _answer_each(answer) if chosen.interactive else answer(query)
@@ -195,15 +187,14 @@ def _answer_each(answer: Callable[[str], int]) -> int:
         with suppress(ImportError):
             import readline  # noqa: F401  the arrow keys edit the line
     exit_code = EXIT_OK
-    while (question := _next_question().strip()) != "":
+    while question := _next_question().strip():
+        code = EXIT_FAILED
         try:
             code = answer(question)
         except ViperError as error:
-            click.echo(f"viper: {error}", err=True)
-            code = EXIT_FAILED
+            note(f"viper: {error}")
         except KeyboardInterrupt:
-            click.echo("cancelled", err=True)
-            code = EXIT_FAILED
+            note("cancelled")
         exit_code = exit_code or min(code, EXIT_FAILED)
     return exit_code
 
